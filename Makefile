@@ -1,0 +1,49 @@
+# `make demo` and `make test` need nothing but Python >= 3.11 and make: each sets up .venv once, by itself.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
+
+.PHONY: demo test test-all lint format bench docs wheel clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)  ## train a plain and a residual network of equal depth side by side and draw what happens
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)  ## the tests, with reduced counts where a full count is long
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+test-all: $(STAMP)  ## the tests at full count
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2
+
+lint: $(STAMP)  ## ruff (lint and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## apply ruff's fixes and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+wheel: $(STAMP)  ## build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean:  ## remove everything that make built
+	rm -rf $(VENV) site dist build

@@ -1,0 +1,28 @@
+"""bathyscope tells you why a very deep network trains, or why it does not, block by block, and fixes it.
+
+Nothing heavy is imported until a name is used: `import bathyscope` does not load torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from bathyscope._lazy import lazy
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bathyscope import core as core
+    from bathyscope import data as data
+    from bathyscope import inits as inits
+    from bathyscope import linalg as linalg
+    from bathyscope import nets as nets
+    from bathyscope import runs as runs
+    from bathyscope import training as training
+    from bathyscope.core import blocks_of as blocks_of
+    from bathyscope.core import preserved as preserved
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    modules=["core", "data", "inits", "linalg", "nets", "runs", "training"],
+    names={"blocks_of": "core", "preserved": "core"},
+)
+__all__ += ["__version__"]

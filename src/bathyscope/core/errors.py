@@ -1,0 +1,41 @@
+"""The errors a user meets. Each message says what is wrong, what was given and what to do.
+
+The command line turns them into one sentence and an exit code; nothing here loads torch.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class BathyscopeError(Exception):
+    """Something could not be done (exit code 1)."""
+
+    exit_code = 1
+
+
+class UsageError(BathyscopeError, ValueError):
+    """Bad usage or bad input (exit code 2)."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that is not among those known; the nearest are suggested."""
+
+    def __init__(self, what: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
+        self.given = given
+        self.nearest = nearest(given, known)
+        close = f" The nearest: {', '.join(self.nearest)}." if self.nearest else ""
+        super().__init__(f"There is no {what} named {given!r}.{close}{' ' + hint if hint else ''}")
+
+
+def nearest(given: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """The known names that look most like the given one, best first.
+
+    Example:
+        >>> nearest("resnet56", ["resnet-56", "plain-56", "digits"])
+        ['resnet-56', 'plain-56']
+    """
+    by_lower = {name.lower(): name for name in known}
+    matches = get_close_matches(given.lower(), by_lower, n=most, cutoff=0.5)
+    return [by_lower[match] for match in matches]

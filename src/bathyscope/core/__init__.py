@@ -1,1 +1,60 @@
-"""."""
+"""Records, errors, the blocks of any module, and the context that puts a model back as it was."""
+
+from typing import TYPE_CHECKING
+
+from bathyscope._lazy import lazy
+
+if TYPE_CHECKING:
+    from bathyscope.core.batch import Batch as Batch
+    from bathyscope.core.batch import LossFn as LossFn
+    from bathyscope.core.blocks import Blocks as Blocks
+    from bathyscope.core.blocks import blocks_of as blocks_of
+    from bathyscope.core.calls import unwrapped as unwrapped
+    from bathyscope.core.drop import dropped as dropped
+    from bathyscope.core.errors import BathyscopeError as BathyscopeError
+    from bathyscope.core.errors import UnknownName as UnknownName
+    from bathyscope.core.errors import UsageError as UsageError
+    from bathyscope.core.one_pass import Probe as Probe
+    from bathyscope.core.one_pass import Tap as Tap
+    from bathyscope.core.one_pass import probe as probe
+    from bathyscope.core.preserve import preserved as preserved
+    from bathyscope.core.protocol import ChangesDimension as ChangesDimension
+    from bathyscope.core.protocol import DeclaresBlocks as DeclaresBlocks
+    from bathyscope.core.protocol import Droppable as Droppable
+    from bathyscope.core.records import Assumption as Assumption
+    from bathyscope.core.records import Block as Block
+    from bathyscope.core.records import ClaimCheck as ClaimCheck
+    from bathyscope.core.records import Finding as Finding
+    from bathyscope.core.records import Measurement as Measurement
+    from bathyscope.core.records import Severity as Severity
+    from bathyscope.core.records import Verdict as Verdict
+
+# lazy, because the command line needs the errors before it needs torch
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    names={
+        "Batch": "batch",
+        "LossFn": "batch",
+        "Blocks": "blocks",
+        "blocks_of": "blocks",
+        "unwrapped": "calls",
+        "dropped": "drop",
+        "BathyscopeError": "errors",
+        "UnknownName": "errors",
+        "UsageError": "errors",
+        "preserved": "preserve",
+        "Tap": "one_pass",
+        "Probe": "one_pass",
+        "probe": "one_pass",
+        "ChangesDimension": "protocol",
+        "DeclaresBlocks": "protocol",
+        "Droppable": "protocol",
+        "Assumption": "records",
+        "Block": "records",
+        "ClaimCheck": "records",
+        "Finding": "records",
+        "Measurement": "records",
+        "Severity": "records",
+        "Verdict": "records",
+    },
+)

@@ -1,0 +1,187 @@
+"""What a user hands in as a batch, a loss and a model, checked once at the edge."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.errors import UsageError
+
+Batch = tuple[Any, Any]
+"""Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""
+
+LossFn = Callable[[Any, Any], Tensor]
+"""A scalar from the model's output and the targets."""
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested tuples, lists, mappings and dataclass-like outputs, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from tensors_in(getattr(value, name))
+
+
+def main_tensor(value: Any) -> Tensor | None:
+    """The tensor a block passes on: the first floating one in its output or input.
+
+    Example:
+        >>> main_tensor((torch.zeros(2, 3), {"attention": torch.ones(1)})).shape
+        torch.Size([2, 3])
+    """
+    return next((t for t in tensors_in(value) if t.is_floating_point()), None)
+
+
+def forward(model: nn.Module, inputs: Any) -> Any:
+    """Call the model: a tuple is positional arguments, a mapping is keyword arguments."""
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    if isinstance(inputs, (tuple, list)):
+        return model(*inputs)
+    return model(inputs)
+
+
+def checked_batch(model: nn.Module, batch: Any) -> Batch:
+    """The batch as (inputs, targets), after the checks that need no forward pass.
+
+    Raises:
+        UsageError: the batch is not a pair, is empty, holds NaN or Inf, or lies on another device.
+    """
+    if isinstance(batch, Mapping):
+        batch = (batch, None)
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        raise UsageError(
+            f"A batch is a pair (inputs, targets), but a {type(batch).__name__}"
+            f"{f' of {len(batch)}' if isinstance(batch, (tuple, list)) else ''} was given; "
+            "pass several inputs as ((a, b), targets)."
+        )
+    inputs, targets = batch
+    tensors = list(tensors_in(inputs))
+    if not tensors:
+        raise UsageError(
+            f"The inputs hold no tensor, but {type(inputs).__name__}; pass a tensor, a tuple or a "
+            "mapping of tensors."
+        )
+    if any(t.ndim == 0 or t.shape[0] == 0 for t in tensors[:1]):
+        raise UsageError(
+            f"The batch is empty (inputs of shape {tuple(tensors[0].shape)}); pass at least one sample."
+        )
+    _check_devices(model, [*tensors, *tensors_in(targets)])
+    for tensor in tensors:
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            bad = int((~torch.isfinite(tensor)).sum())
+            raise UsageError(
+                f"The inputs hold {bad} values that are NaN or infinite, of {tensor.numel()}; "
+                "clean the data before measuring."
+            )
+    return inputs, targets
+
+
+def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
+    """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
+
+    Raises:
+        UsageError: the loss could not be computed, is no scalar, or carries no graph.
+    """
+    if targets is None and getattr(output, "loss", None) is not None:
+        value = output.loss
+    else:
+        _check_labels(output, targets)
+        try:
+            value = loss(output, targets)
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise UsageError(
+                f"The loss could not be computed from an output {_shape_of(output)} and targets "
+                f"{_shape_of(targets)}: {_first_line(error)}"
+            ) from error
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        raise UsageError(
+            f"The loss must be a scalar tensor, but it is {_shape_of(value)}; "
+            "average it over the batch (reduction='mean')."
+        )
+    if not value.requires_grad:
+        raise UsageError(
+            "The loss does not depend on any parameter that requires a gradient (computed under "
+            "no_grad, or everything is frozen?); nothing can be differentiated."
+        )
+    return value.reshape(())
+
+
+def checked_forward(model: nn.Module, inputs: Any) -> Any:
+    """The model's output, or one sentence on why the model cannot take this batch."""
+    try:
+        return forward(model, inputs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        hint = ""
+        if "more than 1 value per channel" in str(error):
+            hint = " BatchNorm in train mode needs more than one sample: pass a larger batch."
+        raise UsageError(
+            f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
+            f"{_first_line(error)}.{hint}"
+        ) from error
+
+
+def has_parameters(model: nn.Module) -> None:
+    """Raise where there is nothing to measure.
+
+    Raises:
+        UsageError: the model has no parameters.
+    """
+    if next(model.parameters(), None) is None:
+        raise UsageError(
+            f"The model ({type(model).__name__}) has no parameters; there is nothing to diagnose."
+        )
+
+
+def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
+    parameter = next(model.parameters(), None)
+    if parameter is None:
+        return
+    for tensor in tensors:
+        if tensor.device != parameter.device:
+            raise UsageError(
+                f"The model is on {parameter.device} and the batch on {tensor.device}; "
+                "move one of them."
+            )
+
+
+def _check_labels(output: Any, targets: Any) -> None:
+    """Class labels outside the output's classes crash deep inside a kernel: say it here."""
+    if (
+        isinstance(output, Tensor)
+        and isinstance(targets, Tensor)
+        and not targets.is_floating_point()
+        and not targets.is_complex()
+        and targets.dtype != torch.bool
+        and output.ndim == targets.ndim + 1
+        and targets.numel()
+    ):
+        classes = output.shape[1]
+        known = targets[targets != -100]  # torch's ignore_index
+        if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):
+            raise UsageError(
+                f"Labels run from {int(known.min())} to {int(known.max())}, but the model has "
+                f"{classes} outputs; labels must lie in 0 to {classes - 1}."
+            )
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"of shape {tuple(value.shape)} ({value.dtype})"
+    shapes = [str(tuple(t.shape)) for t in tensors_in(value)]
+    return f"of type {type(value).__name__}" + (
+        f" with shapes {', '.join(shapes)}" if shapes else ""
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

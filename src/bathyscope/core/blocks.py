@@ -1,0 +1,225 @@
+"""Finding the blocks of any module: the steps x_{l+1} = block_l(x_l) of its trunk."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, overload
+
+from torch import nn
+
+from bathyscope.core.batch import has_parameters
+from bathyscope.core.calls import Call, calls_of, unwrapped
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
+from bathyscope.core.records import Block, BlockSource
+
+# A finer kind of block is preferred to the one around it when it holds this share of its weighted
+# layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.
+_FINER_SHARE = 0.9
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks(Sequence[Block]):
+    """The blocks in the order of the forward pass, how they were found, and what to know of it."""
+
+    blocks: tuple[Block, ...]
+    how: BlockSource
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @overload
+    def __getitem__(self, index: int) -> Block: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Blocks": ...
+    def __getitem__(self, index: int | slice) -> "Block | Blocks":
+        if isinstance(index, slice):
+            return Blocks(self.blocks[index], self.how, self.note)
+        return self.blocks[index]
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+
+def blocks_of(
+    model: nn.Module, example: Any, *, blocks: Iterable[str] | Blocks | None = None
+) -> Blocks:
+    """The blocks of a model, found from one forward pass of an example.
+
+    In this order: the blocks given; those that the model declares (`block_names()`); the trunk: the
+    modules of the repeated kind that holds most of the weighted layers, with whatever weighted
+    modules lie between them; the layers of a chain, each with the activations that follow it; at
+    last every weighted leaf module, and the note says so.
+
+    Args:
+        model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
+        example: inputs: a tensor, a tuple of positional or a mapping of named inputs.
+        blocks: names or globs as in `named_modules()` (`"layer*.?"`), or blocks found before.
+
+    Raises:
+        UsageError: the model has no parameters, cannot take the example, or nothing matches.
+
+    Example:
+        >>> import torch
+        >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> [(b.name, b.end) for b in blocks_of(mlp, torch.zeros(3, 4))]
+        [('0', '1'), ('2', '2')]
+    """
+    if isinstance(blocks, Blocks):
+        return blocks
+    model = unwrapped(model)
+    has_parameters(model)
+    calls = calls_of(model, example)
+    if blocks is not None:
+        return _numbered(
+            _given(calls, [blocks] if isinstance(blocks, str) else list(blocks)), "given"
+        )
+    if isinstance(model, DeclaresBlocks):
+        wanted = set(model.block_names())
+        return _numbered([(c, c) for c in calls if c.name in wanted], "declared")
+    if trunk := _trunk(calls):
+        return _numbered([(c, c) for c in trunk], "trunk")
+    if chain := _chain(calls):
+        return _numbered(chain, "trunk")
+    leaves = [(c, c) for c in calls if _is_weighted_leaf(c) and c.maps_a_tensor]
+    if not leaves:
+        raise UsageError(
+            f"No blocks were found in {type(model).__name__}: no module with weights maps a tensor "
+            "to a tensor; name them with blocks=[...]."
+        )
+    note = (
+        "No trunk of repeated blocks was found: every layer with weights counts as a block. "
+        "Name the blocks with blocks=[...] for a clearer picture."
+    )
+    return _numbered(leaves, "leaves", note)
+
+
+def _given(calls: list[Call], patterns: list[str]) -> list[tuple[Call, Call]]:
+    for pattern in patterns:
+        if not any(fnmatchcase(c.name, pattern) for c in calls):
+            raise UnknownName("module called in the forward pass", pattern, {c.name for c in calls})
+    chosen = [c for c in calls if any(fnmatchcase(c.name, p) for p in patterns)]
+    for call in chosen:
+        if not call.maps_a_tensor:
+            raise UsageError(
+                f"{call.name!r} cannot be a block: a block takes one floating tensor and gives one."
+            )
+    return [(c, c) for c in chosen]
+
+
+def _trunk(calls: list[Call]) -> list[Call]:
+    """The calls of the repeated kind of module that holds most weighted layers, gaps filled."""
+    kinds: dict[type[nn.Module], list[Call]] = {}
+    for call in calls:
+        if call.parent is not None and not _is_leaf(call) and type(call.module) not in _CONTAINERS:
+            kinds.setdefault(type(call.module), []).append(call)
+    best: list[Call] = []
+    for of_kind in kinds.values():
+        outermost = [
+            c for c in of_kind if not any(type(a.module) is type(c.module) for a in _ancestors(c))
+        ]
+        usable = [c for c in outermost if c.maps_a_tensor and _num_weighted(c)]
+        if len(usable) >= 2 and _is_better(usable, best):
+            best = usable
+    return _with_gaps_filled(calls, best) if best else []
+
+
+def _is_better(candidate: list[Call], best: list[Call]) -> bool:
+    ours, theirs = sum(map(_num_weighted, candidate)), sum(map(_num_weighted, best))
+    if best and {id(c) for c in best} & {id(a) for c in candidate for a in _ancestors(c)}:
+        # finer than the best so far: take it if little lies beside it and there are several in each
+        return ours >= _FINER_SHARE * theirs and len(candidate) >= 2 * len(best)
+    if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:
+        return not _is_better(best, candidate)
+    return ours > theirs
+
+
+def _with_gaps_filled(calls: list[Call], trunk: list[Call]) -> list[Call]:
+    """Weighted modules between the first and the last block that hold no block, outermost first."""
+    chosen = {id(c) for c in trunk}
+    holding = {id(a) for c in trunk for a in _ancestors(c)}
+    first, last = trunk[0].order, trunk[-1].order
+    gaps = [
+        c
+        for c in calls
+        if first < c.order < last
+        and id(c) not in chosen | holding
+        and c.parent is not None
+        and id(c.parent) in holding
+        and c.maps_a_tensor
+        and _num_weighted(c)
+    ]
+    return sorted([*trunk, *gaps], key=lambda c: c.order)
+
+
+def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
+    """Layers that follow one another in nested `nn.Sequential`s, each with what comes after it."""
+    leaves = [c for c in calls if _is_leaf(c)]
+    inner = [c for c in calls if not _is_leaf(c) and c.parent is not None]
+    root_is_chain = bool(calls) and isinstance(calls[0].module, nn.Sequential)
+    if not all(isinstance(c.module, nn.Sequential) for c in inner) or not (root_is_chain or inner):
+        return []
+    if not root_is_chain and any(c.parent is calls[0] and _is_layer(c) for c in leaves[:-1]):
+        return []  # layers called by the model's own forward: what lies between them is unknown
+    segments: list[tuple[Call, Call]] = []
+    for leaf in leaves:
+        if not leaf.maps_a_tensor:
+            continue
+        if _is_layer(leaf):
+            segments.append((leaf, leaf))
+        elif segments:
+            segments[-1] = (segments[-1][0], leaf)
+    return segments
+
+
+def _numbered(pairs: list[tuple[Call, Call]], how: BlockSource, note: str = "") -> Blocks:
+    return Blocks(tuple(_block(i, first, last) for i, (first, last) in enumerate(pairs)), how, note)
+
+
+def _block(index: int, first: Call, last: Call) -> Block:
+    module = first.module
+    in_shape, out_shape = first.in_shape or (), last.out_shape or ()
+    changes = in_shape[1:] != out_shape[1:]
+    if isinstance(module, ChangesDimension):
+        changes = bool(module.changes_dimension)
+    return Block(
+        index=index,
+        name=first.name,
+        end=last.name,
+        kind=type(module).__name__,
+        call=first.number,
+        in_shape=in_shape,
+        out_shape=out_shape,
+        num_parameters=sum(p.numel() for p in module.parameters())
+        + (sum(p.numel() for p in last.module.parameters()) if last is not first else 0),
+        changes_dimension=changes,
+        droppable=isinstance(module, Droppable) or in_shape == out_shape,
+    )
+
+
+def _ancestors(call: Call) -> Iterator[Call]:
+    while call.parent is not None:
+        call = call.parent
+        yield call
+
+
+def _is_leaf(call: Call) -> bool:
+    return next(call.module.children(), None) is None
+
+
+def _is_layer(call: Call) -> bool:
+    """A layer has a weight matrix or kernel; norms and activations belong to the layer before."""
+    return any(p.ndim >= 2 for p in call.module.parameters(recurse=False))
+
+
+def _is_weighted_leaf(call: Call) -> bool:
+    return _is_leaf(call) and _is_layer(call)
+
+
+def _num_weighted(call: Call) -> int:
+    return sum(
+        any(p.ndim >= 2 for p in module.parameters(recurse=False))
+        for module in call.module.modules()
+    )

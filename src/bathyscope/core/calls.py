@@ -1,0 +1,89 @@
+"""One forward pass, written down: which module was called when, inside which, with what shapes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import checked_forward, main_tensor
+from bathyscope.core.preserve import preserved
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of one module. Shapes are None where no single floating tensor goes in or comes out."""
+
+    name: str
+    module: nn.Module
+    number: int
+    order: int
+    parent: "Call | None"
+    in_shape: tuple[int, ...] | None
+    out_shape: tuple[int, ...] | None = None
+    children: list["Call"] = field(default_factory=list)
+
+    @property
+    def maps_a_tensor(self) -> bool:
+        """Whether one tensor went in and a tensor came out, as a block of a trunk does."""
+        return self.in_shape is not None and self.out_shape is not None
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside DataParallel, DistributedDataParallel and `torch.compile` wrappers.
+
+    Example:
+        >>> inner = nn.Linear(2, 2)
+        >>> unwrapped(nn.DataParallel(inner)) is inner
+        True
+    """
+    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = getattr(model, "module" if isinstance(model, parallel) else "_orig_mod", None)
+    return unwrapped(inner) if isinstance(inner, nn.Module) else model
+
+
+def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
+    """Every call of every module in one forward pass, in the order in which they began.
+
+    The pass runs in eval mode and without a graph, so that blocks skipped at random in training are
+    called and a batch of one is enough; the model comes back as it was.
+    """
+    names = {module: name for name, module in model.named_modules()}
+    calls: list[Call] = []
+    counts: dict[str, int] = {}
+    open_calls: list[Call] = []
+
+    def began(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        name = names[module]
+        parent = open_calls[-1] if open_calls else None
+        call = Call(
+            name, module, counts.get(name, 0), len(calls), parent, _shape_passed_on(args, kwargs)
+        )
+        counts[name] = call.number + 1
+        if parent is not None:
+            parent.children.append(call)
+        calls.append(call)
+        open_calls.append(call)
+
+    def ended(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        call = open_calls.pop()
+        assert call.module is module, "calls nest"
+        tensor = main_tensor(output)
+        call.out_shape = None if tensor is None else tuple(tensor.shape)
+
+    with preserved(model, copy_parameters=False), torch.no_grad():
+        model.eval()
+        for module in names:
+            module.register_forward_pre_hook(began, with_kwargs=True)
+            module.register_forward_hook(ended, with_kwargs=True)
+        checked_forward(model, inputs)
+    return calls
+
+
+def _shape_passed_on(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The shape of the one floating tensor that goes in first; None for a list of them or none."""
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if isinstance(first, Tensor) and first.is_floating_point():
+        return tuple(first.shape)
+    return None

@@ -1,0 +1,79 @@
+"""Switching off a block's residual branch, for layer deletion."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from bathyscope.core.batch import main_tensor
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UsageError
+from bathyscope.core.protocol import Droppable
+from bathyscope.core.records import Block
+
+
+@contextmanager
+def dropped(model: nn.Module, block: Block) -> Iterator[None]:
+    """Within, the block passes on its shortcut alone; without a shortcut of its own, its input.
+
+    Raises:
+        UsageError: the block has no branch to drop and its output differs in shape from its input.
+    """
+    model = unwrapped(model)
+    module = model.get_submodule(block.name)
+    if isinstance(module, Droppable):
+        before = module.branch_dropped
+        module.branch_dropped = True
+        try:
+            yield
+        finally:
+            module.branch_dropped = before
+        return
+    if block.in_shape != block.out_shape:
+        raise UsageError(
+            f"Block {block.label!r} cannot be dropped: it maps {block.in_shape} to "
+            f"{block.out_shape} and names no residual branch."
+        )
+    with _passing_its_input(model, block):
+        yield
+
+
+@contextmanager
+def _passing_its_input(model: nn.Module, block: Block) -> Iterator[None]:
+    first, last = model.get_submodule(block.name), model.get_submodule(block.end)
+    seen = {"in": 0, "out": 0}
+    inputs: list[Any] = []
+
+    def keep(module: nn.Module, args: Any, kwargs: Any) -> None:
+        if seen["in"] == block.call:
+            inputs.append(main_tensor(args) if args else main_tensor(kwargs))
+        seen["in"] += 1
+
+    def replace(module: nn.Module, args: Any, output: Any) -> Any:
+        mine = seen["out"] == block.call
+        seen["out"] += 1
+        if not mine or not inputs:
+            return None
+        return _with_main_tensor(output, inputs.pop())
+
+    handles = [
+        first.register_forward_pre_hook(keep, with_kwargs=True),
+        last.register_forward_hook(replace),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _with_main_tensor(output: Any, tensor: Any) -> Any:
+    """The output with its main tensor replaced, in the form in which the block gave it."""
+    if isinstance(output, tuple):
+        rest = [item if i else tensor for i, item in enumerate(output)]
+        return type(output)(*rest) if hasattr(output, "_fields") else tuple(rest)
+    if hasattr(output, "keys"):
+        first = next(iter(output.keys()))
+        return type(output)({**dict(output), first: tensor})
+    return tensor

@@ -1,0 +1,183 @@
+"""One forward and one backward pass that hands out what goes in and out of every block."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    checked_batch,
+    checked_forward,
+    checked_loss,
+    main_tensor,
+)
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.preserve import preserved
+from bathyscope.core.records import Block
+
+
+class Tap(Protocol):
+    """Receives the tensors of a pass as they appear; it reduces them on the spot and keeps little.
+
+    A tensor may be overwritten after the call by an in-place layer, so a tap that needs its values
+    later copies what it needs. A block that is not reached by the pass is never reported.
+    """
+
+    def entered(self, block: Block, x: Tensor) -> None:
+        """The block is about to read its input."""
+
+    def left(self, block: Block, x: Tensor) -> None:
+        """The block has given its output."""
+
+    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+        """The gradient of the loss with respect to the block's input."""
+
+    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+        """The gradient of the loss with respect to the block's output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is left of a pass: the loss and the gradient of every parameter that has one."""
+
+    loss: float
+    gradients: Mapping[str, Tensor]
+
+
+def probe(
+    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Blocks, taps: tuple[Tap, ...] = ()
+) -> Probe:
+    """Run the model forward and back once, in the mode it stands in, and leave it as it was.
+
+    Gradients reach every block, also behind frozen layers: floating inputs are differentiated too.
+
+    Args:
+        model: any module.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: where to listen, from `blocks_of`.
+        taps: what listens.
+
+    Raises:
+        UsageError: the batch, the loss or the model does not fit the others.
+    """
+    model = unwrapped(model)
+    inputs, targets = checked_batch(model, batch)
+    inputs, leaves = _differentiable(inputs)
+    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    with preserved(model, copy_parameters=False), listening(model, blocks, taps) as ears:
+        with torch.enable_grad():
+            output = checked_forward(model, inputs)
+            value = checked_loss(loss, output, targets)
+        ears.end_of_forward()
+        gradients = torch.autograd.grad(
+            value, [*named.values(), *leaves], allow_unused=True, retain_graph=False
+        )
+    found = zip(named, gradients, strict=False)
+    return Probe(float(value.detach()), {n: g for n, g in found if g is not None})
+
+
+@contextmanager
+def listening(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator["Ears"]:
+    """Attach taps to the blocks of a model for the passes run inside."""
+    ears = Ears(taps)
+    with ExitStack() as stack:
+        stack.callback(ears.remove)
+        for name in {b.name for b in blocks} | {b.end for b in blocks}:
+            ears.attach(
+                model.get_submodule(name),
+                starting={b.call: b for b in blocks if b.name == name},
+                ending={b.call: b for b in blocks if b.end == name},
+            )
+        yield ears
+
+
+class Ears:
+    """The hooks of one pass. A module that runs again in the backward pass (checkpointing) is ignored."""
+
+    def __init__(self, taps: tuple[Tap, ...]) -> None:
+        self.taps = taps
+        self.forward = True
+        self.handles: list[RemovableHandle] = []
+
+    def attach(
+        self, module: nn.Module, *, starting: Mapping[int, Block], ending: Mapping[int, Block]
+    ) -> None:
+        """Listen to a module's input for the blocks it starts, to its output for those it ends."""
+        calls = {"in": 0, "out": 0}
+
+        def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            block = starting.get(calls["in"]) if self.forward else None
+            calls["in"] += 1
+            if block is not None:
+                x = main_tensor(args) if args else main_tensor(kwargs)
+                self._hand_out(block, x, "entered", "gradient_in")
+
+        def after(module: nn.Module, args: Any, output: Any) -> None:
+            block = ending.get(calls["out"]) if self.forward else None
+            calls["out"] += 1
+            if block is not None:
+                self._hand_out(block, main_tensor(output), "left", "gradient_out")
+
+        if starting:
+            self.handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        if ending:
+            self.handles.append(module.register_forward_hook(after))
+
+    def _hand_out(self, block: Block, x: Tensor | None, value: str, gradient: str) -> None:
+        if x is None:
+            return
+        for tap in self.taps:
+            with torch.no_grad():
+                getattr(tap, value)(block, x.detach())
+            if x.requires_grad:
+                x.register_hook(_on_gradient(getattr(tap, gradient), block))
+
+    def end_of_forward(self) -> None:
+        """From here on calls belong to the backward pass."""
+        self.forward = False
+
+    def remove(self) -> None:
+        """Take every hook away."""
+        for handle in self.handles:
+            handle.remove()
+
+
+def _on_gradient(tell: Callable[[Block, Tensor], None], block: Block) -> Callable[[Tensor], None]:
+    def hook(gradient: Tensor) -> None:
+        with torch.no_grad():
+            tell(block, gradient.detach())
+
+    return hook
+
+
+def _differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
+    """The inputs with every floating tensor made to require a gradient, and those leaves.
+
+    A clone of the leaf is passed on: the model may overwrite its input in place, which torch
+    forbids for leaves.
+    """
+    leaves: list[Tensor] = []
+
+    def prepared(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if not value.is_floating_point():
+                return value
+            leaf = value.detach().requires_grad_()
+            leaves.append(leaf)
+            return leaf.clone()
+        if isinstance(value, Mapping):
+            return {key: prepared(item) for key, item in value.items()}
+        if isinstance(value, (tuple, list)):
+            return tuple(prepared(item) for item in value)
+        return value
+
+    with torch.enable_grad():
+        return prepared(inputs), leaves

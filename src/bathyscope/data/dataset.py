@@ -1,0 +1,103 @@
+"""What `load` returns: a labelled image set, split into train and test, held in memory."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.data.channels import normalise
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A labelled set of images in memory, with a train and a test part.
+
+    Attributes:
+        name: the name it was loaded by.
+        train_inputs: float32 images; raw pixels lie in [0, 1].
+        train_labels: the class of each, 0 … num_classes − 1.
+        test_inputs: as `train_inputs`.
+        test_labels: as `train_labels`.
+        num_classes: how many classes the set has, seen or not.
+        mean: of each channel of the raw training images.
+        std: of each channel of the raw training images; 1 where a channel is constant.
+        is_normalised: whether the inputs have been shifted by `mean` and divided by `std`.
+    """
+
+    name: str
+    train_inputs: Float[Tensor, "n c h w"]
+    train_labels: Int64[Tensor, " n"]
+    test_inputs: Float[Tensor, "m c h w"]
+    test_labels: Int64[Tensor, " m"]
+    num_classes: int
+    mean: Float[Tensor, " c"]
+    std: Float[Tensor, " c"]
+    is_normalised: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image."""
+        channels, height, width = self.train_inputs.shape[1:]
+        return channels, height, width
+
+    def normalised(self) -> "DataSet":
+        """The same set with zero mean and unit deviation in each channel of the training part.
+
+        Example:
+            >>> from bathyscope import data
+            >>> digits = data.load("digits").normalised()
+            >>> bool(digits.train_inputs.mean().abs() < 1e-5)
+            True
+        """
+        if self.is_normalised:
+            return self
+        return replace(
+            self,
+            train_inputs=normalise(self.train_inputs, mean=self.mean, std=self.std),
+            test_inputs=normalise(self.test_inputs, mean=self.mean, std=self.std),
+            is_normalised=True,
+        )
+
+    def subset(
+        self, num_train: int | None = None, num_test: int | None = None, *, seed: int = 0
+    ) -> "DataSet":
+        """A random part of the set, without replacement, the same for the same seed.
+
+        Args:
+            num_train: training samples to keep; all of them for None.
+            num_test: test samples to keep; all of them for None.
+            seed: of the draw.
+
+        Raises:
+            UsageError: more samples are asked for than there are.
+
+        Example:
+            >>> from bathyscope import data
+            >>> len(data.load("digits").subset(100).train_labels)
+            100
+        """
+        generator = torch.Generator().manual_seed(seed)
+        train = _drawn(len(self.train_labels), num_train, generator=generator, part="training")
+        test = _drawn(len(self.test_labels), num_test, generator=generator, part="test")
+        return replace(
+            self,
+            train_inputs=self.train_inputs[train],
+            train_labels=self.train_labels[train],
+            test_inputs=self.test_inputs[test],
+            test_labels=self.test_labels[test],
+        )
+
+
+def _drawn(
+    available: int, wanted: int | None, *, generator: torch.Generator, part: str
+) -> Tensor | slice:
+    if wanted is None:
+        return slice(None)
+    if not 1 <= wanted <= available:
+        raise UsageError(
+            f"{wanted} {part} samples were asked for; choose between 1 and {available}, "
+            f"the number this set has."
+        )
+    return torch.randperm(available, generator=generator)[:wanted]

@@ -40,6 +40,17 @@ def main_tensor(value: Any) -> Tensor | None:
     return next((t for t in tensors_in(value) if t.is_floating_point()), None)
 
 
+def copied(value: Any) -> Any:
+    """The same nested inputs with every tensor cloned: a model may overwrite its input in place."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(copied(item) for item in value)
+    return value
+
+
 def forward(model: nn.Module, inputs: Any) -> Any:
     """Call the model: a tuple is positional arguments, a mapping is keyword arguments."""
     if isinstance(inputs, Mapping):

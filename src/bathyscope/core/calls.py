@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import checked_forward, main_tensor
+from bathyscope.core.batch import checked_forward, copied, main_tensor
 from bathyscope.core.preserve import preserved
 
 
@@ -77,7 +77,7 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
         for module in names:
             module.register_forward_pre_hook(began, with_kwargs=True)
             module.register_forward_hook(ended, with_kwargs=True)
-        checked_forward(model, inputs)
+        checked_forward(model, copied(inputs))
     return calls
 
 

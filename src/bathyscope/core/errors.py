@@ -34,7 +34,7 @@ def nearest(given: str, known: Iterable[str], *, most: int = 3) -> list[str]:
 
     Example:
         >>> nearest("resnet56", ["resnet-56", "plain-56", "digits"])
-        ['resnet-56', 'plain-56']
+        ['resnet-56']
     """
     by_lower = {name.lower(): name for name in known}
     matches = get_close_matches(given.lower(), by_lower, n=most, cutoff=0.5)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from bathyscope.core.preserve import preserved
 from bathyscope.core.records import Block
 
 
+@runtime_checkable
 class Tap(Protocol):
     """Receives the tensors of a pass as they appear; it reduces them on the spot and keeps little.
 

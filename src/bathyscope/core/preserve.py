@@ -156,6 +156,6 @@ def _copied(table: Any) -> Any:
 
 def _refill(table: Any, contents: Any) -> None:
     """Give a dict its former contents, in order, without replacing the dict: others may hold it."""
-    if isinstance(table, dict) and (table != contents or list(table) != list(contents or {})):
+    if isinstance(table, dict):
         table.clear()
         table.update(contents or {})

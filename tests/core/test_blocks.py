@@ -1,0 +1,174 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from tests.core import lookalikes as like
+from torch import nn
+
+from bathyscope.core import UnknownName, UsageError, blocks_of, dropped
+
+IMAGE = torch.randn(2, 3, 8, 8)
+
+
+def names(model, example, **options):
+    return [b.label for b in blocks_of(model, example, **options)]
+
+
+def test_torchvision_like_resnet():
+    found = blocks_of(like.TorchvisionLike(), IMAGE)
+    assert [b.name for b in found] == ["layer1.0", "layer1.1", "layer2.0", "layer2.1"]
+    assert [b.changes_dimension for b in found] == [False, False, True, False]
+    assert found.how == "trunk"
+    assert [b.droppable for b in found] == [True, True, False, True]
+    for one, next_ in pairwise(found):
+        assert one.out_shape == next_.in_shape
+
+
+def test_densenet_like_takes_transitions_between_dense_blocks():
+    assert names(like.DenseNetLike(), IMAGE) == [
+        "features.denseblock1",
+        "features.transition1",
+        "features.denseblock2",
+    ]
+
+
+def test_hugging_face_like_with_keyword_inputs_and_tuple_outputs():
+    example = {"input_ids": torch.randint(11, (2, 5))}
+    found = blocks_of(like.HuggingFaceLike(), example)
+    assert [b.name for b in found] == ["layer.0", "layer.1", "layer.2"]
+    assert found[0].in_shape == found[0].out_shape == (2, 5, 8)
+
+
+def test_transformer_encoder_in_both_modes():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 3)
+    for model in (encoder.train(), encoder.eval()):
+        assert names(model, torch.randn(2, 5, 16)) == ["layers.0", "layers.1", "layers.2"]
+
+
+def test_mlp_layers_carry_what_follows_them():
+    mlp = nn.Sequential(
+        nn.Flatten(), nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(True), nn.Linear(8, 2)
+    )
+    found = blocks_of(mlp, torch.randn(3, 4))
+    assert [(b.name, b.end) for b in found] == [("1", "3"), ("4", "4")]
+    assert found[0].num_parameters == 4 * 8 + 8
+    assert found.how == "trunk"
+
+
+def test_nested_sequentials_are_one_chain():
+    stage = [nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(3)]
+    assert names(nn.Sequential(nn.Sequential(*stage), nn.Linear(4, 2)), torch.randn(3, 4)) == [
+        "0.0.0",
+        "0.1.0",
+        "0.2.0",
+        "1",
+    ]
+
+
+def test_leaves_are_the_last_resort_and_it_says_so():
+    found = blocks_of(like.HandWritten(), torch.randn(3, 6))
+    assert [b.name for b in found] == ["a", "b", "c"]
+    assert found.how == "leaves"
+    assert "blocks=" in found.note
+
+
+def test_blocks_skipped_in_training_are_found():
+    model = like.StochasticDepth()
+    assert len(blocks_of(model, IMAGE)) == 4
+    assert model.training
+
+
+def test_shared_module_counts_once_a_call():
+    assert names(like.SharedTwice(), IMAGE) == ["block", "other", "block[1]"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions(dtype):
+    assert len(blocks_of(like.TorchvisionLike().to(dtype), IMAGE.to(dtype))) == 4
+
+
+def test_wrapped_models_are_looked_through():
+    model = like.TorchvisionLike()
+    expected = names(model, IMAGE)
+    assert names(nn.DataParallel(model), IMAGE) == expected
+    assert names(torch.compile(model), IMAGE) == expected
+
+
+def test_frozen_and_unused_parameters_do_not_matter():
+    model = like.TorchvisionLike().requires_grad_(False)
+    model.unused = nn.Linear(100, 100)
+    assert len(blocks_of(model, IMAGE)) == 4
+
+
+def test_stages_give_way_to_the_blocks_inside():
+    class Stage(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(*[like.BasicBlock(3, 3) for _ in range(3)])
+
+        def forward(self, x):
+            return self.body(x)
+
+    assert len(blocks_of(nn.Sequential(Stage(), Stage()), IMAGE)) == 6
+
+
+def test_given_names_and_globs():
+    model = like.TorchvisionLike()
+    assert names(model, IMAGE, blocks=["layer1", "layer2"]) == ["layer1", "layer2"]
+    assert names(model, IMAGE, blocks="layer?.1") == ["layer1.1", "layer2.1"]
+    assert blocks_of(model, IMAGE, blocks="layer1").how == "given"
+    with pytest.raises(UnknownName, match=r"layre1.*layer1"):
+        blocks_of(model, IMAGE, blocks=["layre1"])
+
+
+def test_tuple_inputs():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = like.TorchvisionLike()
+
+        def forward(self, a, b):
+            return self.net(a + b)
+
+    assert len(blocks_of(Two(), (IMAGE, IMAGE))) == 4
+
+
+def test_nothing_to_find():
+    with pytest.raises(UsageError, match="no parameters"):
+        blocks_of(nn.ReLU(), IMAGE)
+    with pytest.raises(UsageError, match="cannot take"):
+        blocks_of(like.TorchvisionLike(), torch.randn(2, 7))
+
+
+def test_dropping_a_block_passes_its_input_on():
+    model = like.TorchvisionLike().eval()
+    block = blocks_of(model, IMAGE)[1]
+    full = model(IMAGE)
+    with dropped(model, block):
+        without = model(IMAGE)
+    kept = model.layer1[1]
+    model.layer1[1] = nn.Identity()
+    torch.testing.assert_close(without, model(IMAGE), rtol=0, atol=0)
+    model.layer1[1] = kept
+    torch.testing.assert_close(model(IMAGE), full, rtol=0, atol=0)
+    with (
+        pytest.raises(UsageError, match="cannot be dropped"),
+        dropped(model, blocks_of(model, IMAGE)[2]),
+    ):
+        pass
+
+
+def test_dropping_a_block_with_a_tuple_output_and_the_second_call_of_a_shared_one():
+    model = like.HuggingFaceLike().eval()
+    example = {"input_ids": torch.randint(11, (2, 5))}
+    with dropped(model, blocks_of(model, example)[1]):
+        without = model(**example).logits
+    model.layer = nn.ModuleList([model.layer[0], model.layer[2]])
+    torch.testing.assert_close(without, model(**example).logits, rtol=0, atol=0)
+
+    shared = like.SharedTwice().eval()
+    with dropped(shared, blocks_of(shared, IMAGE)[2]):
+        without = shared(IMAGE)
+    expected = shared.head(shared.other(shared.block(IMAGE)).mean((2, 3)))
+    torch.testing.assert_close(without, expected, rtol=0, atol=0)

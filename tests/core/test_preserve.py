@@ -1,0 +1,148 @@
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bathyscope.core import preserved
+
+
+class Everything(nn.Module):
+    """BatchNorm, dropout, a frozen and an unused parameter, a shared layer, a user's hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+        self.unused = nn.Linear(2, 2)
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+        self.again = self.first
+        self.register_buffer("counter", torch.zeros(()))
+
+    def forward(self, x):
+        self.counter += 1
+        return self.again(self.drop(self.norm(self.frozen(self.first(x)))))
+
+
+def state_of(model):
+    """Everything a user could notice: values, identities, gradients, flags, hooks, modes, RNG.
+
+    Python's own generator is compared only without type checks, which draw from it.
+    """
+    parameters = [
+        (
+            name,
+            id(p),
+            p.data_ptr(),
+            p.detach().clone(),
+            p.requires_grad,
+            id(p.grad),
+            None if p.grad is None else p.grad.clone(),
+            dict(p._backward_hooks or {}),
+        )
+        for name, p in model.named_parameters()
+    ]
+    buffers = [(name, id(b), b.clone()) for name, b in model.named_buffers()]
+    modules = [
+        (
+            name,
+            m.training,
+            dict(m._forward_hooks),
+            dict(m._forward_pre_hooks),
+            dict(m._backward_hooks),
+        )
+        for name, m in model.named_modules()
+    ]
+    python = None if "BATHYSCOPE_TYPECHECK" in os.environ else random.getstate()
+    rng = (torch.get_rng_state(), np.random.get_state()[1].tolist(), python)
+    return parameters, buffers, modules, rng
+
+
+def assert_same(before, after):
+    for old, new in zip(before[0] + before[1], after[0] + after[1], strict=True):
+        for a, b in zip(old, new, strict=True):
+            if isinstance(a, torch.Tensor):
+                assert torch.equal(a, b), old[0]
+            else:
+                assert a == b, old[0]
+    assert before[2] == after[2]
+    assert torch.equal(before[3][0], after[3][0])
+    assert before[3][1:] == after[3][1:]
+
+
+@pytest.fixture
+def model():
+    model = Everything()
+    model.norm.eval()
+    model.first.register_forward_hook(lambda *_: None)
+    model.first.weight.register_hook(lambda g: g)
+    model(torch.randn(8, 4)).sum().backward()
+    return model
+
+
+def disturb(model):
+    model.train()
+    model.register_forward_hook(lambda *_: None)
+    model.first.weight.register_hook(lambda g: 2 * g)
+    model.frozen.requires_grad_(True)
+    model(torch.randn(8, 4)).sum().backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.first.weight.data = torch.zeros(4, 4)
+    model.counter = torch.ones(())
+    model.extra = nn.Parameter(torch.zeros(1))
+    del model.extra
+    np.random.rand()
+    random.random()
+
+
+def test_everything_comes_back_bit_for_bit(model):
+    before = state_of(model)
+    with preserved(model):
+        assert all(p.grad is None for p in model.parameters())
+        disturb(model)
+    assert_same(before, state_of(model))
+
+
+def test_everything_comes_back_after_an_exception(model):
+    before = state_of(model)
+    with pytest.raises(ZeroDivisionError), preserved(model):
+        disturb(model)
+        _ = 1 / 0
+    assert_same(before, state_of(model))
+
+
+def test_without_copies_all_but_the_values_comes_back(model):
+    before = state_of(model)
+    with preserved(model, copy_parameters=False):
+        model.train()
+        model(torch.randn(8, 4)).sum().backward()
+    assert_same(before, state_of(model))
+
+
+def test_a_parameter_that_was_replaced_comes_back(model):
+    before = state_of(model)
+    with preserved(model):
+        model.first.weight = nn.Parameter(torch.zeros(4, 4))
+    assert_same(before, state_of(model))
+
+
+def test_nested_contexts(model):
+    before = state_of(model)
+    with preserved(model):
+        disturb(model)
+        with preserved(model):
+            disturb(model)
+    assert_same(before, state_of(model))
+
+
+def test_python_random_numbers_go_on_as_if_nothing_had_happened():
+    random.seed(0)
+    expected = random.Random(0).random()
+    with preserved(nn.Linear(1, 1)):
+        random.random()
+    assert random.random() == expected

@@ -1,0 +1,70 @@
+"""The folders are the architecture: a package imports only from rows below its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+
+ROOT = Path(bathyscope.__file__).parent
+ROWS = [
+    {"cli"},
+    {"studies"},
+    {"diagnosis", "estimators"},
+    {"claims", "report"},
+    {"certificates"},
+    {"nets", "measure", "curvature", "remedies", "training", "sweep"},
+    {"runs"},
+    {"inits", "data"},
+    {"linalg"},
+    {"core"},
+]
+ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
+PACKAGES = sorted(p.name for p in ROOT.iterdir() if (p / "__init__.py").exists())
+
+
+def imported_packages(path: Path) -> set[str]:
+    """First-level packages of bathyscope that a file imports, type-checking imports included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+            if node.module == "bathyscope":
+                names = [f"bathyscope.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {n.split(".")[1] for n in names if n.startswith("bathyscope.")}
+    return found
+
+
+def violations(package: str, imported: set[str]) -> set[str]:
+    return {
+        other
+        for other in imported & set(ROW_OF)
+        if other != package and ROW_OF[other] <= ROW_OF[package]
+    }
+
+
+def test_every_package_has_a_row():
+    assert set(PACKAGES) <= set(ROW_OF)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_imports_only_from_rows_below(package):
+    wrong = {
+        (str(path.relative_to(ROOT)), other)
+        for path in (ROOT / package).rglob("*.py")
+        for other in violations(package, imported_packages(path))
+    }
+    assert not wrong
+
+
+def test_the_rule_can_be_broken(tmp_path):
+    file = tmp_path / "conv.py"
+    file.write_text("from bathyscope.nets.resnet import ResNet\nfrom bathyscope import data\n")
+    assert violations("linalg", imported_packages(file)) == {"nets", "data"}
+    assert violations("measure", imported_packages(file)) == {"nets"}
+    assert violations("studies", imported_packages(file)) == set()

@@ -1,0 +1,49 @@
+"""Conversions keep the function: outputs agree in float64."""
+
+import pytest
+import torch
+
+from bathyscope.core import UsageError
+from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_vectors import densenest, resnest
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("intercept", [True, False])
+def test_proposition_4(seed, intercept):
+    torch.manual_seed(seed)
+    sizes = torch.randint(1, 7, (seed + 1,)).tolist()
+    dense = densenest(5, 3, feature_sizes=sizes, intercept=intercept).double()
+    wide = dense_to_residual(dense)
+    x = torch.randn(40, 5, dtype=torch.float64)
+    assert (wide(x) - dense(x)).abs().max() == 0
+    for ours, theirs in zip(wide.features(x), dense.features(x), strict=True):
+        assert torch.equal(ours, theirs)
+    W = torch.cat([wide.expansion.weight, *(b.mix.weight for b in wide.blocks)], dim=1)
+    torch.testing.assert_close(W.T @ W, torch.eye(W.shape[1], dtype=W.dtype))  # orthonormal columns
+    assert wide.output.in_features == 5 + sum(sizes)  # the bottleneck condition, and more
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_augmented_form_computes_the_same(intercept):
+    torch.manual_seed(1)
+    network = resnest(5, 3, width=7, feature_sizes=[4, 6, 2], intercept=intercept).double()
+    twin = augmented(network)
+    x = torch.randn(40, 5, dtype=torch.float64)
+    assert (twin(x) - network(x)).abs().max() < 1e-12
+    for ours, theirs in zip(twin.features(x), network.features(x), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_conversions_copy():
+    network = resnest(5, 3, width=7, feature_sizes=[4]).double()
+    twin = augmented(network)
+    with torch.no_grad():
+        twin.heads[1].weight.zero_()
+        twin.expansion.weight.zero_()
+    assert network.expansion.weight.abs().max() > 0
+
+
+def test_no_blocks_no_augmented_form():
+    with pytest.raises(UsageError, match="without blocks"):
+        augmented(resnest(5, 3, width=7, feature_sizes=[]))

@@ -2,10 +2,10 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tests.core import lookalikes as like
 from torch import nn
 
 from bathyscope.core import UnknownName, UsageError, blocks_of, dropped
+from tests.core import lookalikes as like
 
 IMAGE = torch.randn(2, 3, 8, 8)
 

@@ -1,12 +1,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.core import lookalikes as like
-from tests.core.test_preserve import assert_same, state_of
 from torch import nn
 
 from bathyscope.core import UsageError, blocks_of, probe
 from bathyscope.core.batch import checked_batch
+from tests.core import lookalikes as like
+from tests.core.test_preserve import assert_same, state_of
 
 IMAGE, LABELS = torch.randn(4, 3, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 3])
 

@@ -1,1 +1,21 @@
-"""."""
+"""The networks of the four papers, by name and at any depth: `build`, `names`, `families`."""
+
+from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.build import build, build_for, families, family_of, names
+from bathyscope.nets.dirac import DiracConv2d
+from bathyscope.nets.family import Family
+from bathyscope.nets.gates import Gates
+from bathyscope.nets.network import Network
+
+__all__ = [
+    "DiracConv2d",
+    "Family",
+    "Gates",
+    "Network",
+    "ResidualBlock",
+    "build",
+    "build_for",
+    "families",
+    "family_of",
+    "names",
+]

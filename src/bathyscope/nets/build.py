@@ -1,0 +1,188 @@
+"""From a name to a network."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from bathyscope import inits
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.nets.catalog import CATALOG
+from bathyscope.nets.depth import Arithmetic
+from bathyscope.nets.family import Family
+from bathyscope.nets.network import Network
+
+_NAME = re.compile(r"(?P<family>[a-z][a-z-]*[a-z])(?P<numbers>(?:-\d+)+)(?P<erased>-erased)?")
+_ERASED = "-erased"
+
+
+def build(
+    name: str,
+    *,
+    init: str | None = None,
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Network:
+    """Build the network of that name, with its weights drawn.
+
+    Args:
+        name: family and depth, such as `resnet-56`; `-erased` at the end leaves out the last ReLU
+            of each block. `names()` gives examples, `families()` what the numbers mean.
+        init: initialisation scheme, one of `bathyscope.inits.SCHEMES`; the family's own if left
+            out (He for convolutional networks, Xavier for the others).
+        seed: the same seed gives the same network.
+        generator: source of the random numbers, in place of a seed; torch's global one without both.
+        options: those of the family, as `num_classes`, `in_channels`, `width`.
+
+    Returns:
+        The network, in training mode, on the CPU.
+
+    Raises:
+        UnknownName: there is no such family.
+        UsageError: the family has no such depth, or no such option.
+
+    Example:
+        >>> net = build("resnet-20", num_classes=10, seed=0)
+        >>> net(torch.zeros(2, 3, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+    parsed = _parse(name)
+    parsed.family.check(name, options)
+    if seed is not None:
+        if generator is not None:
+            raise UsageError("Both a seed and a generator were given; give one of them.")
+        generator = torch.Generator().manual_seed(seed)
+    # The layers' own start is overwritten at once, so it must not advance the caller's generator.
+    with torch.random.fork_rng(devices=[]):
+        if parsed.erased:
+            options["erased"] = True
+        network = parsed.family.builder(*parsed.arguments, **options)
+    inits.apply_(init or parsed.family.init, network, generator=generator)
+    return network
+
+
+def build_for(
+    name: str, sample_shape: Sequence[int], *, num_classes: int, **options: Any
+) -> Network:
+    """Build a network that takes samples of that shape, images or vectors.
+
+    A convolutional network gets the number of channels; a network on vectors the number of
+    entries (an image is flattened) and a linear head.
+
+    Args:
+        name: as for `build`.
+        sample_shape: (channels, height, width), or (features,).
+        num_classes: outputs of the network.
+        options: as for `build`.
+
+    Raises:
+        UsageError: a convolutional network is asked to take vectors.
+
+    Example:
+        >>> build_for("resnet-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+    accepted = family_of(name).options()
+    if "in_channels" not in accepted:
+        num_features = int(torch.Size(sample_shape).numel())
+        return build(name, in_features=num_features, num_classes=num_classes, **options)
+    if len(sample_shape) != 3:
+        raise UsageError(
+            f"{name} takes images (channels, height, width), but the samples have the shape "
+            f"{tuple(sample_shape)}; use a network on vectors, such as nshortcut-5-2."
+        )
+    return build(name, in_channels=sample_shape[0], num_classes=num_classes, **options)
+
+
+def names() -> list[str]:
+    """Names that can be built as they stand, at least one from each family.
+
+    Any other depth that the family's formula allows can be built as well: see `families()`.
+
+    Example:
+        >>> names()[:3]
+        ['plain-20', 'plain-20-erased', 'resnet-20']
+    """
+    found = []
+    for family in CATALOG.values():
+        found.append(family.example)
+        if family.erasable:
+            found.append(family.example + _ERASED)
+    return found
+
+
+def families() -> dict[str, Family]:
+    """The catalog: each family by its name, in the order in which they are listed.
+
+    Example:
+        >>> families()["wrn"].pattern
+        'wrn-D-K'
+    """
+    return dict(CATALOG)
+
+
+def family_of(name: str) -> Family:
+    """The family a name belongs to.
+
+    Raises:
+        UnknownName: there is no such family.
+        UsageError: the family has no such depth.
+    """
+    return _parse(name).family
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    family: Family
+    arguments: tuple[int, ...]
+    erased: bool
+
+
+def _parse(name: str) -> _Parsed:
+    match = _NAME.fullmatch(name)
+    family = CATALOG.get(match["family"]) if match else None
+    if match is None or family is None:
+        raise _unknown(name)
+    numbers = tuple(int(number) for number in match["numbers"].split("-")[1:])
+    if len(numbers) != family.num_numbers:
+        raise UsageError(
+            f"{name} does not fit the pattern {family.pattern}; an example is {family.example}."
+        )
+    if match["erased"] and not family.erasable:
+        raise UsageError(f"{family.pattern} has no ReLU to erase; leave out {_ERASED!r}.")
+    if min(numbers) < 1:
+        raise UsageError(f"The numbers in {name} must be at least 1.")
+    return _Parsed(family, _arguments(name, family, numbers), bool(match["erased"]))
+
+
+def _arguments(name: str, family: Family, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    depth, *others = numbers
+    depths = family.depths
+    if family.long_shortcuts:
+        assert isinstance(depths, Arithmetic)
+        depths = replace(depths, per=depths.per * others[0])
+    argument = depths.argument(depth)
+    if argument is None:
+        near = " and ".join(name.replace(f"-{depth}", f"-{d}", 1) for d in depths.nearest(depth))
+        raise UsageError(
+            f"There is no {name}: the depth of {family.pattern} is {depths.formula}; "
+            f"the nearest: {near}."
+        )
+    return (argument, *others)
+
+
+def _unknown(name: str) -> UnknownName:
+    """An error that suggests names of the depth that was asked for, where such exist."""
+    known = names()
+    if digits := re.search(r"\d+", name):
+        asked = int(digits[0])
+        for key, family in CATALOG.items():
+            exists = family.depths.argument(asked) is not None
+            depth = asked if exists else family.depths.nearest(asked)[0]
+            if family.num_numbers == 1:
+                known.append(f"{key}-{depth}")
+    hint = "`bathyscope nets` lists the families; a name carries its depth, as in resnet-56."
+    return UnknownName("network", name, known, hint=hint)

@@ -1,0 +1,96 @@
+"""A family of networks: how its names look, which exist, what builds them."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from bathyscope.core.errors import UsageError
+from bathyscope.nets.depth import Depths
+from bathyscope.nets.network import Network
+
+Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One entry of the catalog.
+
+    Attributes:
+        pattern: what the numbers in a name stand for, as in `wrn-D-K`.
+        builder: takes n (or the depth, where depths are listed), then the other numbers of the
+            name, then options.
+        depths: which values the first number may have.
+        summary: what it is, in a line.
+        theme: the paper it is for.
+        example: a name that is small enough to try.
+        init: the scheme that fills it unless another is asked for.
+        long_shortcuts: the second number of the name multiplies the step between depths.
+    """
+
+    pattern: str
+    builder: Callable[..., Network]
+    depths: Depths
+    summary: str
+    theme: Theme
+    example: str
+    init: str = "he"
+    long_shortcuts: bool = False
+
+    @property
+    def num_numbers(self) -> int:
+        """How many numbers a name of the family carries."""
+        return sum(len(part) == 1 for part in self.pattern.split("-"))
+
+    @property
+    def formula(self) -> str:
+        """The depths that exist, as a formula in n, or as a list."""
+        letter = next(part for part in self.pattern.split("-") if len(part) == 1)
+        if self.long_shortcuts:
+            return f"{letter} = 3kn + 2"
+        return f"{letter} = {self.depths.formula}"
+
+    @property
+    def erasable(self) -> bool:
+        """Whether the family has an EraseReLU form."""
+        return "erased" in inspect.signature(self.builder).parameters
+
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The options `build` accepts, with their defaults; `erased` is part of the name."""
+        parameters = inspect.signature(self.builder).parameters
+        return {
+            name: parameter
+            for name, parameter in parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "erased"
+        }
+
+    def check(self, name: str, options: dict[str, object]) -> None:
+        """Raise `UsageError` for an option that is unknown or has an impossible value."""
+        accepted = self.options()
+        hints = get_type_hints(self.builder)
+        for option, value in options.items():
+            if option not in accepted:
+                raise UsageError(
+                    f"{name} has no option {option!r}; it accepts {', '.join(accepted)}."
+                )
+            if (wanted := _wanted(hints[option], value)) is not None:
+                raise UsageError(f"{option} of {name} must be {wanted}, not {value!r}.")
+
+
+def _wanted(hint: object, value: object) -> str | None:
+    """What an option must be, if the value is not that; only plain types are checked here."""
+    if hint is bool:
+        return None if isinstance(value, bool) else "True or False"
+    if hint is int:
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        return None if whole else "a whole number of at least 1"
+    if hint == int | None:
+        return None if value is None else _wanted(int, value)
+    if get_origin(hint) is Literal:
+        return None if value in get_args(hint) else _either(get_args(hint))
+    return None
+
+
+def _either(choices: Sequence[object]) -> str:
+    *others, last = map(repr, choices)
+    return f"{', '.join(others)} or {last}" if others else last

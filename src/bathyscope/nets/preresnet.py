@@ -1,0 +1,253 @@
+"""Pre-activation networks: batch normalisation and ReLU come before each convolution."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.branch import basic, bottleneck, pre_activation
+from bathyscope.nets.network import Network
+from bathyscope.nets.shortcut import (
+    Place,
+    ShortcutKind,
+    Subsample,
+    normalised_before,
+    projection,
+    stages,
+)
+from bathyscope.nets.stem import activated_head, activated_stem, bare_stem
+
+_EXPANSION = 4  # a bottleneck's output has four times the channels of its 3×3 convolution
+
+
+def prebasic(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    shortcut: ShortcutKind = "B",
+    shortcut_norm: bool = False,
+    erased: bool = False,
+) -> Network:
+    """Pre-activation residual network of 6n + 2 layers, two to a block   (nests).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
+        shortcut_norm: batch normalisation and ReLU before a projection.
+        erased: leave out the last ReLU of each branch (EraseReLU).
+    """
+    return shortcut_length(
+        num_blocks,
+        2,
+        num_classes=num_classes,
+        in_channels=in_channels,
+        width=width,
+        shortcut=shortcut,
+        shortcut_norm=shortcut_norm,
+        erased=erased,
+    )
+
+
+def shortcut_length(
+    num_units: int,
+    length: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    shortcut: ShortcutKind = "A",
+    shortcut_norm: bool = False,
+    erased: bool = False,
+) -> Network:
+    """Pre-activation network with shortcuts around `length` convolutions each   (figure 9).
+
+    Networks of equal depth have equal parameters, whatever the length of their shortcuts:
+    a projection, where there is one, stands once in each stage.
+
+    Args:
+        num_units: units in each of the three stages.
+        length: n, convolutions under one shortcut.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
+        shortcut_norm: batch normalisation and ReLU before a projection.
+        erased: leave out the last ReLU of each branch (EraseReLU).
+    """
+
+    def block(place: Place) -> ResidualBlock:
+        return ResidualBlock(
+            pre_activation(basic(place, num_layers=length), erased=erased),
+            shortcut=_around(place, shortcut, shortcut_norm),
+            changes_dimension=place.changes_dimension,
+        )
+
+    places = stages(num_units, (width, 2 * width, 4 * width), width)
+    return Network(
+        [block(place) for place in places],
+        stem=bare_stem(in_channels, width),
+        head=activated_head(4 * width, num_classes),
+    )
+
+
+def preresnet(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    shortcut_norm: bool = True,
+    erased: bool = False,
+) -> Network:
+    """Pre-activation bottleneck network of 9n + 2 layers   (norm_preservation, section 4).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the stem and of the first stage's 3×3 convolutions.
+        shortcut_norm: batch normalisation and ReLU before each projection.
+        erased: leave out the last ReLU of each branch (EraseReLU).
+    """
+
+    def around(place: Place) -> nn.Module:
+        return _around(place, "B", shortcut_norm)
+
+    return _bottlenecks(num_blocks, num_classes, in_channels, width, around, erased)
+
+
+def preplain(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    erased: bool = False,
+) -> Network:
+    """The pre-activation bottleneck network without its skips   (norm_preservation, section 4).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the stem and of the first stage's 3×3 convolutions.
+        erased: leave out the last ReLU of each block (EraseReLU).
+    """
+    return _bottlenecks(num_blocks, num_classes, in_channels, width, lambda _: None, erased)
+
+
+def procresnet(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    erased: bool = False,
+) -> Network:
+    """Procrustes residual network of 9n + 4 layers   (norm_preservation, section 3, figure 1d).
+
+    A convolution of its own changes the dimension at the start of each stage, so that every
+    shortcut is an identity; `transition_layers()` names the three. The first is the stem: it
+    belongs to the first block, which therefore takes the image.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage's 3×3 convolutions; the stage has four times as many.
+        erased: leave out the last ReLU of each branch (EraseReLU).
+    """
+    widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
+    blocks = []
+    for index, place in enumerate(stages(num_blocks, widths, in_channels)):
+        entry = None
+        if index % num_blocks == 0:
+            entry = bare_stem(in_channels, widths[0]) if index == 0 else projection(place)
+        inside = Place(place.out_channels, place.out_channels)
+        convs = bottleneck(inside, place.out_channels // _EXPANSION)
+        block = ResidualBlock(
+            pre_activation(convs, erased=erased),
+            shortcut=nn.Identity(),
+            entry=entry,
+            changes_dimension=place.changes_dimension,
+        )
+        blocks.append(block)
+    return Network(blocks, head=activated_head(widths[-1], num_classes))
+
+
+def wrn(
+    num_blocks: int,
+    widen: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    wide_stem: bool = True,
+) -> Network:
+    """Wide residual network of depth 6n + 4, widened k times   (nests).
+
+    Where the dimension changes, batch normalisation and ReLU come before both paths.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, factor on the channels of every stage.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage before widening.
+        wide_stem: the stem has the width of the first stage, which then needs no projection;
+            `False` is the usual form with a narrow stem.
+    """
+    stem_width = width * widen if wide_stem else width
+
+    def block(place: Place) -> ResidualBlock:
+        changes = place.changes_dimension
+        before = nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU()) if changes else None
+        return ResidualBlock(
+            pre_activation(basic(place), activated=changes),
+            shortcut=_around(place, "B", False),
+            entry=before,
+            changes_dimension=changes,
+        )
+
+    widths = (width * widen, 2 * width * widen, 4 * width * widen)
+    return Network(
+        [block(place) for place in stages(num_blocks, widths, stem_width)],
+        stem=bare_stem(in_channels, stem_width),
+        head=activated_head(widths[-1], num_classes),
+    )
+
+
+def _around(place: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
+    if not place.changes_dimension:
+        return nn.Identity()
+    if kind == "A":
+        return Subsample(place)
+    return normalised_before(place) if norm else projection(place)
+
+
+def _bottlenecks(
+    num_blocks: int,
+    num_classes: int,
+    in_channels: int,
+    width: int,
+    around: Callable[[Place], nn.Module | None],
+    erased: bool,
+) -> Network:
+    def block(place: Place) -> ResidualBlock:
+        return ResidualBlock(
+            pre_activation(bottleneck(place, place.out_channels // _EXPANSION), erased=erased),
+            shortcut=around(place),
+            changes_dimension=place.changes_dimension,
+        )
+
+    widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
+    return Network(
+        [block(place) for place in stages(num_blocks, widths, width)],
+        stem=activated_stem(in_channels, width),
+        head=activated_head(widths[-1], num_classes),
+    )

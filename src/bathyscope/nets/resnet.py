@@ -1,0 +1,152 @@
+"""Post-activation networks of basic blocks: residual, plain, highway, Dirac."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from torch import nn
+
+from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.branch import Convolution, basic, post_activation
+from bathyscope.nets.dirac import DiracConv2d
+from bathyscope.nets.gates import Gates
+from bathyscope.nets.network import Network
+from bathyscope.nets.shortcut import Place, ShortcutKind, Subsample, normalised_after, stages
+from bathyscope.nets.stem import activated_stem, pooled_head
+
+
+def resnet(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    shortcut: ShortcutKind = "A",
+    erased: bool = False,
+) -> Network:
+    """Residual network of 6n + 2 layers: x_{l+1} = ReLU(F(x_l) + x_l)   (singularity, section VI).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
+        erased: leave out the ReLU after the addition (EraseReLU).
+    """
+    around = partial(post_activation_shortcut, kind=shortcut)
+    block = partial(_block, around=around, erased=erased)
+    return _network(block, num_blocks, width, in_channels, num_classes)
+
+
+def plain(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    erased: bool = False,
+) -> Network:
+    """The residual network without its skips: x_{l+1} = ReLU(F(x_l))   (singularity, section VI).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        erased: leave out the last ReLU of each block (EraseReLU).
+    """
+    block = partial(_block, around=_nothing, erased=erased)
+    return _network(block, num_blocks, width, in_channels, num_classes)
+
+
+def highway(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    shortcut: ShortcutKind = "A",
+    gates: Literal["coupled", "independent", "one"] = "coupled",
+    gate_bias: float = -1.0,
+) -> Network:
+    """Highway network: x_{l+1} = ReLU(T(x_l) F(x_l) + C(x_l) x_l)   (singularity, section VII-B).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        shortcut: as in a residual network.
+        gates: "coupled" C = 1 - T; "independent" each with weights of its own; "one" T = C = 1,
+            which is the residual network.
+        gate_bias: where the transform gate starts; a negative one lets the input through.
+    """
+    around = partial(post_activation_shortcut, kind=shortcut)
+    block = partial(_block, around=around, gates=gates, gate_bias=gate_bias)
+    return _network(block, num_blocks, width, in_channels, num_classes)
+
+
+def diracnet(
+    num_blocks: int,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    normalised: bool = True,
+) -> Network:
+    """Plain network whose 3×3 layers have weights diag(a) I + W   (singularity, equation 39).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage; it doubles twice.
+        normalised: use diag(b) W / ‖W‖, filter by filter, in place of W.
+    """
+    conv = partial(DiracConv2d, normalised=normalised)
+    block = partial(_block, around=_nothing, conv=conv)
+    return _network(block, num_blocks, width, in_channels, num_classes)
+
+
+def post_activation_shortcut(place: Place, *, kind: ShortcutKind) -> nn.Module:
+    """Identity where the shape stays, else option A or B (with batch normalisation)."""
+    if not place.changes_dimension:
+        return nn.Identity()
+    return Subsample(place) if kind == "A" else normalised_after(place)
+
+
+def _nothing(place: Place) -> None:
+    """No shortcut at all."""
+
+
+def _block(
+    place: Place,
+    *,
+    around: Callable[[Place], nn.Module | None],
+    conv: Convolution = nn.Conv2d,
+    gates: Literal["coupled", "independent", "one"] = "one",
+    gate_bias: float = 0.0,
+    erased: bool = False,
+) -> ResidualBlock:
+    return ResidualBlock(
+        post_activation(basic(place, conv=conv)),
+        shortcut=around(place),
+        join=None if gates == "one" else Gates(place, coupled=gates == "coupled", bias=gate_bias),
+        post=None if erased else nn.ReLU(),
+        changes_dimension=place.changes_dimension,
+    )
+
+
+def _network(
+    block: Callable[[Place], ResidualBlock],
+    num_blocks: int,
+    width: int,
+    in_channels: int,
+    num_classes: int,
+) -> Network:
+    return Network(
+        [block(place) for place in stages(num_blocks, (width, 2 * width, 4 * width), width)],
+        stem=activated_stem(in_channels, width),
+        head=pooled_head(4 * width, num_classes),
+    )

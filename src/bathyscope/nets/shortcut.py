@@ -1,0 +1,84 @@
+"""Shortcuts around a block of convolutions, by the size it starts from and the one it ends at."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+ShortcutKind = Literal["A", "B"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a convolutional block stands: channels in, channels out, stride."""
+
+    in_channels: int
+    out_channels: int
+    stride: int = 1
+
+    @property
+    def changes_dimension(self) -> bool:
+        """Whether input and output differ in shape."""
+        return self.stride != 1 or self.in_channels != self.out_channels
+
+
+def stages(
+    num_blocks: int | tuple[int, ...], widths: tuple[int, ...], in_channels: int
+) -> list[Place]:
+    """The places of all blocks: each stage has its width, and each but the first halves the image.
+
+    Args:
+        num_blocks: blocks in every stage, or in each.
+        widths: output channels of each stage.
+        in_channels: channels that reach the first block.
+
+    Example:
+        >>> stages(2, (16, 32), 16)[2:]
+        [Place(in_channels=16, out_channels=32, stride=2), Place(in_channels=32, out_channels=32, stride=1)]
+    """
+    counts = (num_blocks,) * len(widths) if isinstance(num_blocks, int) else num_blocks
+    places = []
+    for stage, (count, width) in enumerate(zip(counts, widths, strict=True)):
+        for index in range(count):
+            stride = 2 if stage > 0 and index == 0 else 1
+            places.append(Place(in_channels, width, stride))
+            in_channels = width
+    return places
+
+
+class Subsample(nn.Module):
+    """Option A: take every `stride`-th pixel and add channels of zeros; it has no parameters.
+
+    Example:
+        >>> import torch
+        >>> Subsample(Place(2, 4, 2))(torch.ones(1, 2, 7, 7)).shape
+        torch.Size([1, 4, 4, 4])
+    """
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.stride = place.stride
+        self.extra_channels = place.out_channels - place.in_channels
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d p q"]:
+        """The subsampled input; with fewer outputs than inputs the last channels are left out."""
+        if self.stride != 1:
+            x = x[:, :, :: self.stride, :: self.stride]
+        return F.pad(x, (0, 0, 0, 0, 0, self.extra_channels))
+
+
+def projection(place: Place) -> nn.Conv2d:
+    """Option B without normalisation: a 1×1 convolution to the new dimension."""
+    return nn.Conv2d(place.in_channels, place.out_channels, 1, stride=place.stride, bias=False)
+
+
+def normalised_after(place: Place) -> nn.Module:
+    """Option B of post-activation networks: 1×1 convolution, then batch normalisation."""
+    return nn.Sequential(projection(place), nn.BatchNorm2d(place.out_channels))
+
+
+def normalised_before(place: Place) -> nn.Module:
+    """Option B of pre-activation networks: batch normalisation, ReLU, then 1×1 convolution."""
+    return nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU(), projection(place))

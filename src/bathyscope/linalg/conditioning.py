@@ -1,0 +1,202 @@
+"""Condition number, numerical rank and stable rank, each with its cut-off and its error."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.linalg.gram import gram_matrix
+
+How = Literal["gram", "gram in float64", "svd", "given", "not finite"]
+
+# Of eigenvalues of a Gram matrix summed in floating point: |δλ| ≤ 2 ε tr G. Measured at most
+# 1.3 ε tr G over lengths up to 2²⁰, with and without a mean, flat and decaying spectra.
+_GRAM_ERROR = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditioning:
+    """The singular values of a matrix and what follows from them.
+
+    `cutoff` is relative to the largest singular value: what lies at or below it counts as zero.
+    `rank` is the number of values above it (None where the matrix is not finite), and
+    `condition_number` is infinite where a value was cut. `error` bounds the relative error of
+    `effective_condition_number`, and `how` says how the values were found.
+    """
+
+    singular_values: Float[Tensor, " r"]
+    cutoff: float
+    rank: int | None
+    condition_number: float
+    effective_condition_number: float
+    stable_rank: float
+    error: float
+    how: How
+
+    @classmethod
+    def of_singular_values(
+        cls,
+        values: Float[Tensor, " r"],
+        *,
+        cutoff: float,
+        error: float = 0.0,
+        how: How = "given",
+    ) -> "Conditioning":
+        """Read rank and condition numbers off singular values in any order.
+
+        κ = σ_max / σ_min   (singularity, equation 11), infinite where σ_min ≤ cutoff · σ_max;
+        effective κ = σ_max / σ_rank; stable rank = Σσ² / σ_max². Of a zero matrix the condition
+        numbers are infinite and the ranks zero; of an empty one they are not a number.
+
+        Example:
+            >>> c = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1e-9]), cutoff=1e-6)
+            >>> c.rank, c.condition_number, c.effective_condition_number, c.stable_rank
+            (2, inf, 2.0, 1.25)
+        """
+        values = values.double().sort(descending=True).values
+        if values.numel() == 0 or not torch.isfinite(values).all():
+            return cls._not_finite(values, cutoff=cutoff)
+        largest = values[0].item()
+        rank = int((values > cutoff * largest).sum()) if largest > 0 else 0
+        effective = largest / values[rank - 1].item() if rank else math.inf
+        return cls(
+            singular_values=values,
+            cutoff=cutoff,
+            rank=rank,
+            condition_number=effective if 0 < rank == values.numel() else math.inf,
+            effective_condition_number=effective,
+            stable_rank=((values / largest) ** 2).sum().item() if largest > 0 else 0.0,
+            error=error,
+            how=how,
+        )
+
+    @classmethod
+    def _not_finite(cls, values: Float[Tensor, " r"], *, cutoff: float) -> "Conditioning":
+        return cls(
+            singular_values=values.double(),
+            cutoff=cutoff,
+            rank=0 if values.numel() == 0 else None,
+            condition_number=math.nan,
+            effective_condition_number=math.nan,
+            stable_rank=math.nan,
+            error=math.nan,
+            how="not finite",
+        )
+
+
+def rounding_cutoff(rows: int, columns: int, dtype: torch.dtype) -> float:
+    """Relative size below which a singular value may be nothing but rounding of the entries.
+
+    Rounding each entry once changes the matrix by ‖E‖₂ ≤ ‖E‖_F ≤ ½ε‖A‖_F ≤ ½ε√min(m, n)·σ_max.
+    The cut-off is twice that. Unlike ε·max(m, n), it does not grow with the number of samples
+    and pixels of an unfolded representation, where it would call κ = 30 singular.
+
+    Example:
+        >>> rounding_cutoff(64, 65536, torch.float32) / torch.finfo(torch.float32).eps
+        8.0
+    """
+    return torch.finfo(dtype).eps * math.sqrt(min(rows, columns))
+
+
+def conditioning_of(
+    tensor: Float[Tensor, "..."],
+    *,
+    mode: int = 0,
+    cutoff: float | None = None,
+    tolerance: float | None = None,
+) -> Conditioning:
+    """Singular values, condition number and ranks of a matrix, or of one unfolding of a tensor.
+
+    The values are roots of the eigenvalues of the Gram matrix on the smaller side, formed in the
+    tensor's dtype (float32 at least). That loses values below √ε·σ_max. So where the rank or the
+    effective condition number is not decided within the error, the Gram matrix is formed again
+    in float64, and where that does not do either, the SVD is taken in float64.
+
+    Args:
+        tensor: a matrix, or a tensor of any order above zero.
+        mode: the axis whose index makes the rows; 0 takes a matrix as it is.
+        cutoff: relative to σ_max; `rounding_cutoff` of the tensor's own dtype by default.
+        tolerance: relative error allowed to the effective condition number, by default 1e-8 for
+            float64 and 1e-2 for what is narrower.
+
+    Returns:
+        The record of the spectrum. Where an entry is not finite, so are its numbers.
+
+    Raises:
+        UsageError: for a tensor without axes, or a cut-off outside [0, 1).
+
+    Example:
+        >>> c = conditioning_of(torch.diag(torch.tensor([8.0, 4.0, 0.0], dtype=torch.float64)))
+        >>> c.rank, c.condition_number, round(c.effective_condition_number, 12), c.stable_rank
+        (2, inf, 2.0, 1.25)
+    """
+    if tensor.ndim == 0:
+        raise UsageError("A condition number needs a matrix, but a single number was given.")
+    rows = tensor.shape[mode]
+    columns = tensor.numel() // rows if rows else 0
+    if cutoff is None:
+        cutoff = rounding_cutoff(rows, columns, tensor.dtype)
+    if not 0 <= cutoff < 1:
+        raise UsageError(
+            f"The cut-off is {cutoff}, but it must lie in [0, 1): it multiplies σ_max."
+        )
+    if tolerance is None:
+        tolerance = 1e-8 if tensor.dtype == torch.float64 else 1e-2
+    tensor = tensor.detach()
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.float()
+    scale = _power_of_two(tensor)
+    if not 0 < scale < math.inf:
+        values = torch.full((min(rows, columns),), 0.0 if scale == 0 else math.nan)
+        return Conditioning.of_singular_values(values, cutoff=cutoff)
+    if _squares_leave_range(scale, tensor.dtype):
+        tensor, unit = tensor / scale, scale
+    else:
+        unit = 1.0
+    return _spectrum(tensor, mode=mode, unit=unit, cutoff=cutoff, tolerance=tolerance)
+
+
+def _spectrum(
+    tensor: Float[Tensor, "..."], *, mode: int, unit: float, cutoff: float, tolerance: float
+) -> Conditioning:
+    """Gram in the tensor's dtype, Gram in float64, SVD in float64: the first that decides."""
+    for dtype in dict.fromkeys((tensor.dtype, torch.float64)):
+        squares = torch.linalg.eigvalsh(gram_matrix(tensor, mode, dtype=dtype).double()).flip(0)
+        error = _GRAM_ERROR * torch.finfo(dtype).eps * squares.sum().item()
+        cut = cutoff**2 * squares[0].item()
+        kept = squares[squares > cut]
+        relative = error / (2 * kept[-1].item()) if len(kept) else math.inf
+        if relative <= tolerance and bool(((squares - cut).abs() > error).all()):
+            return Conditioning.of_singular_values(
+                squares.clamp(min=0).sqrt() * unit,
+                cutoff=cutoff,
+                error=relative,
+                how="gram" if dtype == tensor.dtype else "gram in float64",
+            )
+    values = torch.linalg.svdvals(tensor.movedim(mode, 0).flatten(1).double())
+    kept = values[values > cutoff * values[0]]
+    relative = (
+        torch.finfo(torch.float64).eps * math.sqrt(len(values)) * (values[0] / kept[-1]).item()
+    )
+    return Conditioning.of_singular_values(values * unit, cutoff=cutoff, error=relative, how="svd")
+
+
+def _power_of_two(tensor: Float[Tensor, "..."]) -> float:
+    """The power of two just above the largest magnitude: 0 for zeros, nan or inf where met."""
+    if tensor.numel() == 0:
+        return 0.0
+    low, high = tensor.aminmax()
+    largest = max(-low.item(), high.item())
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return math.ldexp(1.0, math.frexp(largest)[1])
+
+
+def _squares_leave_range(scale: float, dtype: torch.dtype) -> bool:
+    """Whether sums of squares at this scale may overflow, or lose small terms to underflow."""
+    bound = math.sqrt(torch.finfo(dtype).max) * torch.finfo(dtype).eps
+    return not 1 / bound < scale < bound

@@ -1,0 +1,152 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bathyscope.core.errors import UsageError
+from bathyscope.linalg.conditioning import Conditioning, conditioning_of, rounding_cutoff
+
+
+def with_spectrum(values, columns, *, seed=0):
+    """A float64 matrix with exactly these singular values."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = len(values)
+    left = torch.linalg.qr(torch.randn(rows, rows, dtype=torch.float64, generator=generator)).Q
+    right = torch.linalg.qr(torch.randn(columns, rows, dtype=torch.float64, generator=generator)).Q
+    return left @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ right.T
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 50), (50, 4), (1, 9), (9, 1)])
+def test_agrees_with_svdvals_in_float64(shape):
+    matrix = torch.randn(shape, dtype=torch.float64)
+    values = torch.linalg.svdvals(matrix)
+    found = conditioning_of(matrix)
+    assert found.how in ("gram", "svd")
+    torch.testing.assert_close(found.singular_values, values, rtol=1e-9, atol=0)
+    assert found.condition_number == pytest.approx((values[0] / values[-1]).item(), rel=1e-8)
+    assert found.stable_rank == pytest.approx(((values / values[0]) ** 2).sum().item(), rel=1e-12)
+    assert found.rank == torch.linalg.matrix_rank(matrix).item() == min(shape)
+
+
+@pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-5, 1e-7, 1e-10, 1e-13])
+def test_condition_number_is_right_over_thirteen_decades_in_float64(smallest):
+    matrix = with_spectrum([1.0, 0.5, smallest], 40)
+    assert conditioning_of(matrix).condition_number == pytest.approx(
+        1 / smallest, rel=1e-2 * 1e-2 / 1
+    )
+    assert conditioning_of(matrix).rank == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    exponent=st.floats(-5.5, 0),
+    rows=st.integers(2, 24),
+    columns=st.integers(24, 3000),
+    seed=st.integers(0, 10_000),
+)
+def test_float32_error_stays_within_the_bound_it_reports(exponent, rows, columns, seed):
+    matrix = with_spectrum(torch.logspace(0, exponent, rows).tolist(), columns, seed=seed).float()
+    exact = torch.linalg.svdvals(matrix.double())
+    found = conditioning_of(matrix)
+    assert found.error <= 1e-2
+    true = (exact[0] / exact[-1]).item()
+    # eigvalsh itself adds a few ε of float64 to what the Gram matrix lost
+    assert abs(found.condition_number / true - 1) <= found.error + 1e-9
+
+
+def test_ladder_climbs_only_as_far_as_it_must():
+    well = with_spectrum([1.0, 0.9, 0.5], 100)
+    ill = with_spectrum([1.0, 0.9, 1e-4], 100)
+    assert conditioning_of(well.float()).how == "gram"
+    assert conditioning_of(ill.float()).how == "gram in float64"
+    assert conditioning_of(well).how == "gram"
+    assert conditioning_of(with_spectrum([1.0, 0.9, 1e-9], 100)).how == "svd"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_exact_low_rank_is_infinite_with_its_rank(dtype):
+    matrix = torch.zeros(8, 30, dtype=dtype)
+    matrix[:3, :3] = torch.diag(torch.tensor([4.0, 2.0, 1.0])).to(dtype)
+    found = conditioning_of(matrix)
+    assert (found.rank, found.condition_number) == (3, math.inf)
+    assert found.effective_condition_number == pytest.approx(4.0, rel=1e-6)
+    assert found.stable_rank == pytest.approx(21 / 16, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_low_rank_up_to_rounding_is_infinite(dtype):
+    generator = torch.Generator().manual_seed(1)
+    for columns in (40, 5000):
+        factors = [
+            torch.randn(s, dtype=dtype, generator=generator) for s in ((40, 5), (5, columns))
+        ]
+        found = conditioning_of(factors[0] @ factors[1])
+        assert (found.rank, found.condition_number) == (5, math.inf)
+
+
+def test_cutoff_decides_the_rank_and_travels_with_it():
+    matrix = with_spectrum([1.0, 1e-2, 1e-4], 20)
+    for cutoff, rank in ((1e-5, 3), (1e-3, 2), (1e-1, 1), (0.0, 3)):
+        found = conditioning_of(matrix, cutoff=cutoff)
+        assert (found.rank, found.cutoff) == (rank, cutoff)
+    assert conditioning_of(matrix).cutoff == rounding_cutoff(3, 20, torch.float64)
+
+
+def test_a_value_at_the_cutoff_is_cut_and_just_above_it_is_kept():
+    for dtype in (torch.float32, torch.float64):
+        for smallest, rank in ((0.99e-3, 1), (1.01e-3, 2)):
+            matrix = torch.diag(torch.tensor([1.0, smallest], dtype=dtype))
+            assert conditioning_of(matrix, cutoff=1e-3).rank == rank
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-30, 1e30, 1e200, 1e300])
+def test_condition_number_does_not_depend_on_scale(scale):
+    dtype = torch.float32 if 1e-38 < scale < 1e38 else torch.float64
+    base = with_spectrum([1.0, 0.5, 0.1], 30)
+    found = conditioning_of((base * scale).to(dtype))
+    assert found.condition_number == pytest.approx(10, rel=1e-5)
+    assert found.singular_values[0].item() == pytest.approx(scale, rel=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.integers(1, 9), columns=st.integers(1, 9), seed=st.integers(0, 1000))
+def test_invariant_under_transpose_and_permutation(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(rows, columns, dtype=torch.float64, generator=generator)
+    shuffled = matrix[torch.randperm(rows, generator=generator)]
+    numbers = [conditioning_of(m).condition_number for m in (matrix, matrix.T, shuffled)]
+    assert numbers[1:] == pytest.approx([numbers[0]] * 2, rel=1e-6)
+    assert 1 <= conditioning_of(matrix).stable_rank <= min(rows, columns) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_not_finite_entries_give_no_number(bad):
+    matrix = torch.ones(4, 5)
+    matrix[2, 3] = bad
+    found = conditioning_of(matrix)
+    assert found.rank is None
+    assert found.how == "not finite"
+    assert math.isnan(found.condition_number)
+    assert math.isnan(found.stable_rank)
+
+
+def test_zero_and_empty_matrices():
+    zero = conditioning_of(torch.zeros(3, 7))
+    assert (zero.rank, zero.condition_number, zero.stable_rank) == (0, math.inf, 0.0)
+    empty = conditioning_of(torch.zeros(0, 7))
+    assert empty.rank == 0
+    assert math.isnan(empty.condition_number)
+
+
+def test_bad_input_is_told_in_one_sentence():
+    with pytest.raises(UsageError, match="single number"):
+        conditioning_of(torch.tensor(1.0))
+    with pytest.raises(UsageError, match=r"cut-off is 1\.5"):
+        conditioning_of(torch.ones(2, 2), cutoff=1.5)
+
+
+def test_given_values_in_any_order():
+    found = Conditioning.of_singular_values(torch.tensor([1.0, 8.0, 2.0]), cutoff=0.0)
+    assert (found.condition_number, found.how) == (8.0, "given")

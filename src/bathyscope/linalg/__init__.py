@@ -13,6 +13,7 @@ from bathyscope.linalg.random_matrix import (
     fuss_catalan_quantiles,
     lyapunov_exponents,
 )
+from bathyscope.linalg.scaling import rescaled
 
 __all__ = [
     "Conditioning",
@@ -28,5 +29,6 @@ __all__ = [
     "gram_matrix",
     "hosvd_of",
     "lyapunov_exponents",
+    "rescaled",
     "rounding_cutoff",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.gram import gram_matrix
+from bathyscope.linalg.scaling import rescaled
 
 How = Literal["gram", "gram in float64", "svd", "given", "not finite"]
 
@@ -146,17 +147,10 @@ def conditioning_of(
         )
     if tolerance is None:
         tolerance = 1e-8 if tensor.dtype == torch.float64 else 1e-2
-    tensor = tensor.detach()
-    if tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.float()
-    scale = _power_of_two(tensor)
-    if not 0 < scale < math.inf:
-        values = torch.full((min(rows, columns),), 0.0 if scale == 0 else math.nan)
+    tensor, unit = rescaled(tensor)
+    if not 0 < unit < math.inf:
+        values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan)
         return Conditioning.of_singular_values(values, cutoff=cutoff)
-    if _squares_leave_range(scale, tensor.dtype):
-        tensor, unit = tensor / scale, scale
-    else:
-        unit = 1.0
     return _spectrum(tensor, mode=mode, unit=unit, cutoff=cutoff, tolerance=tolerance)
 
 
@@ -183,20 +177,3 @@ def _spectrum(
         torch.finfo(torch.float64).eps * math.sqrt(len(values)) * (values[0] / kept[-1]).item()
     )
     return Conditioning.of_singular_values(values * unit, cutoff=cutoff, error=relative, how="svd")
-
-
-def _power_of_two(tensor: Float[Tensor, "..."]) -> float:
-    """The power of two just above the largest magnitude: 0 for zeros, nan or inf where met."""
-    if tensor.numel() == 0:
-        return 0.0
-    low, high = tensor.aminmax()
-    largest = max(-low.item(), high.item())
-    if largest == 0 or not math.isfinite(largest):
-        return largest
-    return math.ldexp(1.0, math.frexp(largest)[1])
-
-
-def _squares_leave_range(scale: float, dtype: torch.dtype) -> bool:
-    """Whether sums of squares at this scale may overflow, or lose small terms to underflow."""
-    bound = math.sqrt(torch.finfo(dtype).max) * torch.finfo(dtype).eps
-    return not 1 / bound < scale < bound

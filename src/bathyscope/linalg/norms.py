@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bathyscope.linalg.scaling import rescaled
+
 # Longer runs of float32 squares lose digits: one run of 2²⁴ is wrong by 6e-4, runs of 2¹² by 1e-7.
 _RUN = 2**12
 
@@ -30,11 +32,8 @@ def frobenius_norm(tensor: Float[Tensor, "..."]) -> float:
     limits = torch.finfo(flat.dtype)
     if math.sqrt(limits.tiny) / limits.eps < norm < math.sqrt(limits.max) or flat.numel() == 0:
         return norm
-    largest = flat.abs().max().item()
-    if largest == 0 or not math.isfinite(largest):
-        return largest
-    unit = math.ldexp(1.0, math.frexp(largest)[1] - 1)
-    return unit * _in_runs(flat / unit)
+    flat, unit = rescaled(flat)
+    return unit * _in_runs(flat) if 0 < unit < math.inf else unit
 
 
 def _in_runs(flat: Float[Tensor, " n"]) -> float:

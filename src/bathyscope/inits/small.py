@@ -24,7 +24,7 @@ def small_(
 
     Example:
         >>> layer = small_(nn.Linear(4, 4), scale=0.0)
-        >>> float(layer.weight.abs().sum())
+        >>> float(layer.weight.detach().abs().sum())
         0.0
     """
     return xavier_(model, gain=scale, generator=generator)

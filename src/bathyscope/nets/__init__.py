@@ -6,6 +6,7 @@ from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.family import Family
 from bathyscope.nets.gates import Gates
 from bathyscope.nets.network import Network
+from bathyscope.nets.nshortcut import general_shortcut
 
 __all__ = [
     "DiracConv2d",
@@ -17,5 +18,6 @@ __all__ = [
     "build_for",
     "families",
     "family_of",
+    "general_shortcut",
     "names",
 ]

@@ -82,7 +82,7 @@ def build_for(
         UsageError: a convolutional network is asked to take vectors.
 
     Example:
-        >>> build_for("resnet-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
+        >>> build_for("linear-residual-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
     accepted = family_of(name).options()
@@ -152,7 +152,7 @@ def _parse(name: str) -> _Parsed:
             f"{name} does not fit the pattern {family.pattern}; an example is {family.example}."
         )
     if match["erased"] and not family.erasable:
-        raise UsageError(f"{family.pattern} has no ReLU to erase; leave out {_ERASED!r}.")
+        raise UsageError(f"There is no EraseReLU form of {family.pattern}; leave out {_ERASED!r}.")
     if min(numbers) < 1:
         raise UsageError(f"The numbers in {name} must be at least 1.")
     return _Parsed(family, _arguments(name, family, numbers), bool(match["erased"]))

@@ -1,7 +1,7 @@
 """Every family of networks, by name."""
 
-from bathyscope.nets import preresnet, resnet
-from bathyscope.nets.depth import Arithmetic
+from bathyscope.nets import densenet, imagenet, linear, nshortcut, preresnet, resnet, resnext
+from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family
 
 CATALOG: dict[str, Family] = {
@@ -21,6 +21,14 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="resnet-20",
     ),
+    "resnext": Family(
+        pattern="resnext-N",
+        builder=resnext.resnext,
+        depths=Arithmetic(9, 2),
+        summary="bottlenecks in groups, cardinality 4 × 8d",
+        theme="singularity",
+        example="resnext-20",
+    ),
     "highway": Family(
         pattern="highway-N",
         builder=resnet.highway,
@@ -36,6 +44,65 @@ CATALOG: dict[str, Family] = {
         summary="plain with weights diag(a) I + W",
         theme="singularity",
         example="diracnet-20",
+    ),
+    "densenet": Family(
+        pattern="densenet-N",
+        builder=densenet.densenet,
+        depths=Arithmetic(6, 4),
+        summary="DenseNet-BC, every layer's features set beside all before",
+        theme="singularity",
+        example="densenet-22",
+    ),
+    "imagenet-plain": Family(
+        pattern="imagenet-plain-D",
+        builder=imagenet.imagenet_plain,
+        depths=OneOf(imagenet.DEPTHS),
+        summary="imagenet-resnet without its skips",
+        theme="singularity",
+        example="imagenet-plain-18",
+    ),
+    "imagenet-resnet": Family(
+        pattern="imagenet-resnet-D",
+        builder=imagenet.imagenet_resnet,
+        depths=OneOf(imagenet.DEPTHS),
+        summary="residual network for large images, 1000 classes",
+        theme="singularity",
+        example="imagenet-resnet-18",
+    ),
+    "imagenet-resnext": Family(
+        pattern="imagenet-resnext-D",
+        builder=imagenet.imagenet_resnext,
+        depths=OneOf(imagenet.BOTTLENECK_DEPTHS),
+        summary="ResNeXt 32 × 4d for large images, 1000 classes",
+        theme="singularity",
+        example="imagenet-resnext-50",
+    ),
+    "linear-plain": Family(
+        pattern="linear-plain-N",
+        builder=linear.linear_plain,
+        depths=Arithmetic(2),
+        summary="linear layers on vectors, blocks of two, no skips",
+        theme="singularity",
+        example="linear-plain-20",
+        init="xavier",
+    ),
+    "linear-residual": Family(
+        pattern="linear-residual-N",
+        builder=linear.linear_residual,
+        depths=Arithmetic(2),
+        summary="linear-plain with an identity around each block",
+        theme="singularity",
+        example="linear-residual-20",
+        init="xavier",
+    ),
+    "linear-aggregated": Family(
+        pattern="linear-aggregated-N",
+        builder=linear.linear_aggregated,
+        depths=Arithmetic(2),
+        summary="linear-residual with the sum of several paths in a block",
+        theme="singularity",
+        example="linear-aggregated-20",
+        init="xavier",
     ),
     "prebasic": Family(
         pattern="prebasic-N",
@@ -77,11 +144,20 @@ CATALOG: dict[str, Family] = {
         theme="norm_preservation",
         example="procresnet-22",
     ),
+    "nshortcut": Family(
+        pattern="nshortcut-R-n",
+        builder=nshortcut.nshortcut,
+        depths=Arithmetic(1),
+        summary="R units of n layers on vectors, an identity around each unit",
+        theme="shortcut_length",
+        example="nshortcut-5-2",
+        init="xavier",
+    ),
     "convshortcut": Family(
-        pattern="convshortcut-N-K",
+        pattern="convshortcut-N-n",
         builder=preresnet.shortcut_length,
         depths=Arithmetic(3, 2),
-        summary="prebasic with shortcuts around K convolutions, equal parameters for every K",
+        summary="prebasic with shortcuts around n convolutions, equal parameters for every n",
         theme="shortcut_length",
         example="convshortcut-26-4",
         long_shortcuts=True,

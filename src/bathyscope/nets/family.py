@@ -48,7 +48,9 @@ class Family:
         letter = next(part for part in self.pattern.split("-") if len(part) == 1)
         if self.long_shortcuts:
             return f"{letter} = 3kn + 2"
-        return f"{letter} = {self.depths.formula}"
+        return (
+            f"any {letter}" if self.depths.formula == "n" else f"{letter} = {self.depths.formula}"
+        )
 
     @property
     def erasable(self) -> bool:

@@ -188,6 +188,7 @@ def wrn(
     in_channels: int = 3,
     width: int = 16,
     wide_stem: bool = True,
+    erased: bool = False,
 ) -> Network:
     """Wide residual network of depth 6n + 4, widened k times   (nests).
 
@@ -201,6 +202,7 @@ def wrn(
         width: channels of the first stage before widening.
         wide_stem: the stem has the width of the first stage, which then needs no projection;
             `False` is the usual form with a narrow stem.
+        erased: leave out the last ReLU of each branch (EraseReLU).
     """
     stem_width = width * widen if wide_stem else width
 
@@ -208,7 +210,7 @@ def wrn(
         changes = place.changes_dimension
         before = nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU()) if changes else None
         return ResidualBlock(
-            pre_activation(basic(place), activated=changes),
+            pre_activation(basic(place), erased=erased, activated=changes),
             shortcut=_around(place, "B", False),
             entry=before,
             changes_dimension=changes,

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from torch import nn
-
 from bathyscope.nets.block import ResidualBlock
-from bathyscope.nets.branch import Convolution, basic, post_activation
+from bathyscope.nets.branch import basic
 from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.gates import Gates
 from bathyscope.nets.network import Network
-from bathyscope.nets.shortcut import Place, ShortcutKind, Subsample, normalised_after, stages
+from bathyscope.nets.post import no_skip, post_block, skip
+from bathyscope.nets.shortcut import Place, ShortcutKind, stages
 from bathyscope.nets.stem import activated_stem, pooled_head
 
 
@@ -34,8 +33,10 @@ def resnet(
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
         erased: leave out the ReLU after the addition (EraseReLU).
     """
-    around = partial(post_activation_shortcut, kind=shortcut)
-    block = partial(_block, around=around, erased=erased)
+
+    def block(place: Place) -> ResidualBlock:
+        return post_block(basic(place), place, around=skip(shortcut), erased=erased)
+
     return _network(block, num_blocks, width, in_channels, num_classes)
 
 
@@ -56,7 +57,10 @@ def plain(
         width: channels of the first stage; it doubles twice.
         erased: leave out the last ReLU of each block (EraseReLU).
     """
-    block = partial(_block, around=_nothing, erased=erased)
+
+    def block(place: Place) -> ResidualBlock:
+        return post_block(basic(place), place, around=no_skip, erased=erased)
+
     return _network(block, num_blocks, width, in_channels, num_classes)
 
 
@@ -69,6 +73,7 @@ def highway(
     shortcut: ShortcutKind = "A",
     gates: Literal["coupled", "independent", "one"] = "coupled",
     gate_bias: float = -1.0,
+    erased: bool = False,
 ) -> Network:
     """Highway network: x_{l+1} = ReLU(T(x_l) F(x_l) + C(x_l) x_l)   (singularity, section VII-B).
 
@@ -81,9 +86,15 @@ def highway(
         gates: "coupled" C = 1 - T; "independent" each with weights of its own; "one" T = C = 1,
             which is the residual network.
         gate_bias: where the transform gate starts; a negative one lets the input through.
+        erased: leave out the ReLU after the addition (EraseReLU).
     """
-    around = partial(post_activation_shortcut, kind=shortcut)
-    block = partial(_block, around=around, gates=gates, gate_bias=gate_bias)
+
+    def block(place: Place) -> ResidualBlock:
+        both = None
+        if gates != "one":
+            both = Gates(place, coupled=gates == "coupled", bias=gate_bias)
+        return post_block(basic(place), place, around=skip(shortcut), join=both, erased=erased)
+
     return _network(block, num_blocks, width, in_channels, num_classes)
 
 
@@ -94,6 +105,7 @@ def diracnet(
     in_channels: int = 3,
     width: int = 16,
     normalised: bool = True,
+    erased: bool = False,
 ) -> Network:
     """Plain network whose 3×3 layers have weights diag(a) I + W   (singularity, equation 39).
 
@@ -103,39 +115,14 @@ def diracnet(
         in_channels: channels of the image.
         width: channels of the first stage; it doubles twice.
         normalised: use diag(b) W / ‖W‖, filter by filter, in place of W.
+        erased: leave out the last ReLU of each block (EraseReLU).
     """
     conv = partial(DiracConv2d, normalised=normalised)
-    block = partial(_block, around=_nothing, conv=conv)
+
+    def block(place: Place) -> ResidualBlock:
+        return post_block(basic(place, conv=conv), place, around=no_skip, erased=erased)
+
     return _network(block, num_blocks, width, in_channels, num_classes)
-
-
-def post_activation_shortcut(place: Place, *, kind: ShortcutKind) -> nn.Module:
-    """Identity where the shape stays, else option A or B (with batch normalisation)."""
-    if not place.changes_dimension:
-        return nn.Identity()
-    return Subsample(place) if kind == "A" else normalised_after(place)
-
-
-def _nothing(place: Place) -> None:
-    """No shortcut at all."""
-
-
-def _block(
-    place: Place,
-    *,
-    around: Callable[[Place], nn.Module | None],
-    conv: Convolution = nn.Conv2d,
-    gates: Literal["coupled", "independent", "one"] = "one",
-    gate_bias: float = 0.0,
-    erased: bool = False,
-) -> ResidualBlock:
-    return ResidualBlock(
-        post_activation(basic(place, conv=conv)),
-        shortcut=around(place),
-        join=None if gates == "one" else Gates(place, coupled=gates == "coupled", bias=gate_bias),
-        post=None if erased else nn.ReLU(),
-        changes_dimension=place.changes_dimension,
-    )
 
 
 def _network(

@@ -1,0 +1,125 @@
+"""The ImageNet forms: four stages after a stem that shrinks the image to a quarter."""
+
+from torch import nn
+
+from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.branch import basic, bottleneck
+from bathyscope.nets.network import Network
+from bathyscope.nets.post import Around, no_skip, post_block, skip
+from bathyscope.nets.shortcut import Place, stages
+from bathyscope.nets.stem import imagenet_stem, pooled_head
+
+BLOCKS = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
+DEPTHS = tuple(BLOCKS)
+BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 50)
+_EXPANSION = 4
+
+
+def imagenet_resnet(
+    depth: int,
+    *,
+    num_classes: int = 1000,
+    in_channels: int = 3,
+    width: int = 64,
+    erased: bool = False,
+) -> Network:
+    """Residual network for large images, basic blocks up to depth 34, bottlenecks from 50.
+
+    The stride of a bottleneck is at its 3×3 convolution   (singularity, section VI, table IV).
+
+    Args:
+        depth: one of `DEPTHS`.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the stem.
+        erased: leave out the ReLU after the addition (EraseReLU).
+    """
+    return _network(depth, num_classes, in_channels, width, around=skip("B"), erased=erased)
+
+
+def imagenet_plain(
+    depth: int,
+    *,
+    num_classes: int = 1000,
+    in_channels: int = 3,
+    width: int = 64,
+    erased: bool = False,
+) -> Network:
+    """The residual network for large images without its skips   (singularity, table IV).
+
+    Args:
+        depth: one of `DEPTHS`.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the stem.
+        erased: leave out the last ReLU of each block (EraseReLU).
+    """
+    return _network(depth, num_classes, in_channels, width, around=no_skip, erased=erased)
+
+
+def imagenet_resnext(
+    depth: int,
+    *,
+    num_classes: int = 1000,
+    in_channels: int = 3,
+    width: int = 64,
+    cardinality: int = 32,
+    group_width: int = 4,
+    erased: bool = False,
+) -> Network:
+    """ResNeXt for large images, 32 × 4d unless said   (singularity, table IV).
+
+    Args:
+        depth: one of `BOTTLENECK_DEPTHS`.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the stem.
+        cardinality: number of paths.
+        group_width: channels of a path's 3×3 convolution in the first stage.
+        erased: leave out the ReLU after the addition (EraseReLU).
+    """
+    return _network(
+        depth,
+        num_classes,
+        in_channels,
+        width,
+        around=skip("B"),
+        erased=erased,
+        paths=(cardinality, group_width),
+    )
+
+
+def _network(
+    depth: int,
+    num_classes: int,
+    in_channels: int,
+    width: int,
+    *,
+    around: Around,
+    erased: bool,
+    paths: tuple[int, int] | None = None,
+) -> Network:
+    expansion = _EXPANSION if depth in BOTTLENECK_DEPTHS else 1
+    groups, group_width = paths or (1, width)
+
+    def convolutions(place: Place) -> list[nn.Conv2d]:
+        if expansion == 1:
+            return basic(place)
+        doublings = place.out_channels // (expansion * width)
+        return bottleneck(place, groups * group_width * doublings, groups=groups)
+
+    def block(place: Place) -> ResidualBlock:
+        return post_block(convolutions(place), place, around=around, erased=erased)
+
+    widths = tuple(expansion * width * 2**stage for stage in range(4))
+    return Network(
+        [block(place) for place in stages(BLOCKS[depth], widths, width)],
+        stem=imagenet_stem(in_channels, width),
+        head=pooled_head(widths[-1], num_classes),
+    )

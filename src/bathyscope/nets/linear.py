@@ -1,0 +1,106 @@
+"""The linear networks of the singularity paper: plain, residual, and with aggregated paths."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.network import Network
+from bathyscope.nets.nshortcut import between_layers, nshortcut
+
+_LAYERS = 2  # a block lumps two weight matrices into one (equations 2, 5 and 8)
+
+
+def linear_plain(
+    num_blocks: int,
+    *,
+    width: int = 16,
+    in_features: int | None = None,
+    num_classes: int | None = None,
+) -> Network:
+    """Plain linear network: h^l = W^l W^{l-1} h^{l-2}   (singularity, equations 1 and 2).
+
+    Args:
+        num_blocks: pairs of layers.
+        width: n, inputs and outputs of every layer.
+        in_features: put a linear layer from so many inputs in front; an image is flattened.
+        num_classes: put a linear layer to so many outputs at the end.
+    """
+    return nshortcut(
+        num_blocks,
+        _LAYERS,
+        width=width,
+        shortcut="none",
+        in_features=in_features,
+        num_classes=num_classes,
+    )
+
+
+def linear_residual(
+    num_blocks: int,
+    *,
+    width: int = 16,
+    in_features: int | None = None,
+    num_classes: int | None = None,
+) -> Network:
+    """Residual linear network: h^l = (W^l W^{l-1} + I) h^{l-2}   (singularity, equations 3 to 5).
+
+    Args:
+        num_blocks: pairs of layers.
+        width: n, inputs and outputs of every layer.
+        in_features: put a linear layer from so many inputs in front; an image is flattened.
+        num_classes: put a linear layer to so many outputs at the end.
+    """
+    return nshortcut(
+        num_blocks, _LAYERS, width=width, in_features=in_features, num_classes=num_classes
+    )
+
+
+def linear_aggregated(
+    num_blocks: int,
+    *,
+    paths: int = 4,
+    width: int = 16,
+    in_features: int | None = None,
+    num_classes: int | None = None,
+) -> Network:
+    """h^l = (Σ_k W^{l,k} W^{l-1,k} + I) h^{l-2}   (singularity, equations 6 to 8).
+
+    Args:
+        num_blocks: pairs of layers.
+        paths: s, matrices summed in each block.
+        width: q, inputs and outputs of every layer.
+        in_features: put a linear layer from so many inputs in front; an image is flattened.
+        num_classes: put a linear layer to so many outputs at the end.
+    """
+    blocks = [
+        ResidualBlock(Aggregated([_path(width) for _ in range(paths)]), shortcut=nn.Identity())
+        for _ in range(num_blocks)
+    ]
+    return between_layers(blocks, width, in_features=in_features, num_classes=num_classes)
+
+
+class Aggregated(nn.Module):
+    """The sum of several branches.
+
+    Example:
+        >>> import torch
+        >>> x = torch.ones(1, 2)
+        >>> torch.equal(Aggregated([nn.Identity(), nn.Identity()])(x), 2 * x)
+        True
+    """
+
+    def __init__(self, paths: list[nn.Module]) -> None:
+        super().__init__()
+        self.paths = nn.ModuleList(paths)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """Σ_k path_k(x)."""
+        first, *others = self.paths
+        total = first(x)
+        for path in others:
+            total = total + path(x)
+        return total
+
+
+def _path(width: int) -> nn.Module:
+    return nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(_LAYERS)))

@@ -52,13 +52,6 @@ def nshortcut(
     units = [[width] * (length + 1)] * num_units
     around: list[Shortcut] = [None if shortcut == "none" else shortcut] * num_units
     blocks = _units(units, around, pre=pre, mid=mid, post=post, bias=bias)
-        units,
-        [None if shortcut == "none" else shortcut] * num_units,
-        pre=pre,
-        mid=mid,
-        post=post,
-        bias=bias,
-    )
     return between_layers(blocks, width, in_features=in_features, num_classes=num_classes)
 
 

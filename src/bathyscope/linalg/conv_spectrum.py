@@ -1,0 +1,284 @@
+"""All singular values of the linear map that a convolution is, with the padding they hold for."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from bathyscope.core.errors import UsageError
+from bathyscope.linalg.conditioning import rounding_cutoff
+from bathyscope.linalg.convolution import (
+    Convolution,
+    PaddingMode,
+    Sizes,
+    convolution_of,
+    per_axis,
+    working_dtype,
+)
+from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
+from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase
+
+Method = Literal["fourier", "bound", "matrix-free"]
+
+# Relative error asked of every value. A Gram matrix squares the condition number: an eigenvalue
+# below ε / tolerance of the largest is found again in a better way.
+_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+_CHUNK = 2**23  # complex numbers held at a time: 64 MB in single precision
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConvSpectrum:
+    """Singular values of a convolution on images of one size, and what they hold for.
+
+    `values` fall from the largest and repeat with their multiplicity. `method` says what they are:
+    "fourier" all of them, exactly; "bound" an upper bound on each, with `lower` a lower bound;
+    "matrix-free" those of the padded map itself, all if `complete`, else some at each end.
+    `target` is the value at which every nonzero σ would preserve the norm of isotropic gradients,
+    and `cutoff`, relative to the largest, the size at and below which a value counts as zero.
+    """
+
+    values: Float[Tensor, " r"]
+    padding: PaddingMode
+    method: Method
+    size: tuple[int, ...]
+    shape: tuple[int, int]
+    cutoff: float
+    target: float
+    lower: Float[Tensor, " r"] | None = None
+    complete: bool = True
+
+    @property
+    def largest(self) -> float:
+        """Spectral norm, or an upper bound on it where `method` is "bound"."""
+        return self.values[0].item()
+
+    @property
+    def smallest(self) -> float:
+        """Smallest value, zeros included, or a lower bound on it where `method` is "bound"."""
+        return (self.values if self.lower is None else self.lower)[-1].item()
+
+    @property
+    def nonzero(self) -> Float[Tensor, " k"]:
+        """The values above the cut-off."""
+        return self.values[self.values > self.cutoff * self.largest]
+
+    @property
+    def rank(self) -> int:
+        """Number of values above the cut-off."""
+        return len(self.nonzero)
+
+    @property
+    def condition_number(self) -> float:
+        """Largest over smallest; infinite where a value, or its lower bound, counts as zero."""
+        cut = self.smallest <= self.cutoff * self.largest
+        return math.inf if cut else self.largest / self.smallest
+
+    @property
+    def effective_condition_number(self) -> float:
+        """Largest over smallest value above the cut-off: that of the map off its null space."""
+        return self.largest / self.nonzero[-1].item() if self.rank else math.inf
+
+    @property
+    def spread(self) -> float:
+        """How far from norm-preserving: rms of σ/target − 1 over the values above the cut-off.
+
+        NaN where only the ends of the spectrum are known.
+        """
+        return spread_about(self.nonzero, self.target) if self.complete else math.nan
+
+    @property
+    def gradient_gain(self) -> float:
+        """√(E‖Δx‖²/E‖Δy‖²) for isotropic gradients: √(Σσ²/rows).
+
+        NaN where only the ends of the spectrum are known.
+        """
+        if not self.complete:
+            return math.nan
+        return math.sqrt(self.values.double().square().sum().item() / self.shape[0])
+
+    def histogram(self, bins: int = 50) -> tuple[Float[Tensor, " bins"], Float[Tensor, " edges"]]:
+        """Counts of the values in equal bins from 0 to the largest, and the edges of the bins."""
+        counts, edges = torch.histogram(
+            self.values.double().cpu(), bins, range=(0.0, self.largest or 1.0)
+        )
+        return counts, edges
+
+    def __repr__(self) -> str:
+        kind = {"fourier": "", "bound": "≤ ", "matrix-free": ""}[self.method]
+        return (
+            f"ConvSpectrum({self.shape[0]}×{self.shape[1]}, {self.padding} padding, {self.method}, "
+            f"σ {kind}{self.largest:.4g} to {self.smallest:.4g}, spread {self.spread:.3g})"
+        )
+
+
+def conv_singular_values(
+    layer: nn.Module | Float[Tensor, "d c *kernel"],
+    size: Sizes | None = None,
+    *,
+    padding: PaddingMode | Sizes | Literal["valid"] | None = None,
+    stride: Sizes | None = None,
+    dilation: Sizes | None = None,
+    groups: int | None = None,
+    method: Literal["auto", "matrix-free"] = "auto",
+    num: int = 6,
+) -> ConvSpectrum:
+    """Singular values of a convolution as a linear map on images of a given size.
+
+    On a torus (circular padding) they are the union over frequencies of those of
+    P(ω) = Σ_t K[t] e^{iω·t} (norm_preservation, theorem 3), with stride as polyphase components
+    and one of each pair ω, −ω. Any other padding has no such form: by default every value is then
+    bounded from both sides, and on request found from products with the map alone.
+
+    Args:
+        layer: Conv1d to 3d, ConvTranspose1d to 3d, Linear, or a bare weight.
+        size: of the layer's input image, one number or one an axis; not needed for Linear.
+        padding: None for the layer's own; "circular" for the torus, the model of most papers;
+            for a bare weight also the other modes, "valid" or widths of zero padding.
+        stride, dilation, groups: of a bare weight.
+        method: "auto" is exact where Fourier analysis is, and else a bound; "matrix-free" finds
+            the true values of the padded map: all of a small map, `num` at each end of a large one.
+        num: how many values at each end.
+
+    Returns:
+        The values with the padding model and method that made them.
+
+    Raises:
+        UsageError: no linear map, a size that does not fit, a kernel wider than its image, or a
+            kernel that is not finite.
+
+    Example:
+        >>> spectrum = conv_singular_values(torch.eye(4)[:, :2, None, None], size=8)
+        >>> spectrum.largest, spectrum.smallest, round(spectrum.target, 3)
+        (1.0, 1.0, 1.414)
+    """
+    conv = convolution_of(layer, stride=stride, dilation=dilation, groups=groups, padding=padding)
+    if not conv.weight.isfinite().all():
+        raise UsageError("The kernel holds NaN or infinite entries; it has no singular values.")
+    axes = len(conv.kernel)
+    if axes and size is None:
+        raise UsageError("A convolution's spectrum depends on the image's size; give size=(h, w).")
+    given = per_axis(size if axes else (), axes, "size")
+    image = conv.input_size(given)
+    _check_fits(conv, image)
+    if method == "matrix-free":
+        values, complete = padded_singular_values(conv, image, num=num)
+        return _record(conv, given, image, method="matrix-free", values=values, complete=complete)
+    divisible = all(n % s == 0 for n, s in zip(image, conv.stride, strict=True))
+    if conv.is_pointwise or (conv.is_periodic and divisible):
+        values = torus_singular_values(conv, conv.output_size(image))
+        values = torch.cat([values, values.new_zeros(min(conv.shape(image)) - len(values))])
+        return _record(conv, given, image, method="fourier", values=values)
+    upper, lower = padding_bounds(conv, image, torus_singular_values)
+    return _record(conv, given, image, method="bound", values=upper, lower=lower)
+
+
+def spread_about(values: Float[Tensor, " r"], target: float) -> float:
+    """Root mean square of σ/target − 1.
+
+    Example:
+        >>> spread_about(torch.tensor([1.0, 3.0]), 2.0)
+        0.5
+    """
+    return (values.double() / target - 1).square().mean().sqrt().item() if len(values) else math.inf
+
+
+def isotropic_target(conv: Convolution) -> float:
+    """The σ at which isotropic gradients keep their norm: √(d/min(d, c)) (norm_preservation, eq. 8).
+
+    Here d and c are the rows and columns of P(ω). A stride lets a kernel of several taps see c
+    channels in each of several polyphase components, which makes c that many times larger: a 3×3
+    kernel 64→128 of stride 2 has target 1, and only a 1×1 kernel keeps √2.
+
+    Example:
+        >>> isotropic_target(convolution_of(nn.Conv2d(64, 128, 1, stride=2)))
+        1.4142135623730951
+        >>> isotropic_target(convolution_of(nn.Conv2d(64, 128, 3, stride=2)))
+        1.0
+    """
+    d, c = polyphase(conv).weight.shape[1:3]
+    outputs = conv.weight.shape[2] * math.prod(conv.stride) if conv.transposed else d
+    return math.sqrt(outputs / min(d, c))
+
+
+def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Tensor, " r"]:
+    """Singular values of a convolution on a torus with `grid` output points, largest first.
+
+    Pixels that a stride skips add the value zero, which is left out here.
+    """
+    taps = polyphase(conv)
+    plane = half_plane(taps.offsets, grid, device=conv.weight.device)
+    double_only = conv.weight.dtype == torch.float64
+    start = torch.float64 if double_only else torch.float32
+    parts = []
+    rows = torch.arange(len(plane), device=conv.weight.device)
+    chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
+    for piece in rows.split(chunk):
+        values = _values_at(taps, plane.analysis, piece, start)
+        parts.append(values.repeat_interleave(plane.multiplicity[piece].long(), dim=0))
+    ordered = torch.cat(parts).flatten().sort(descending=True).values
+    return ordered.to(working_dtype(conv.weight.dtype))
+
+
+def _values_at(
+    taps: Taps, analysis: Float[Tensor, "parts t"], rows: Tensor, dtype: torch.dtype
+) -> Float[Tensor, "f r"]:
+    """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
+    half = len(analysis) // 2
+    chosen = analysis[torch.cat([rows, rows + half])].to(dtype)
+    matrices = frequency_matrices(taps.weight.to(dtype), chosen)
+    squares = torch.linalg.eigvalsh(_gram(matrices))
+    lost = (squares[..., 0] < 2 * torch.finfo(dtype).eps / _TOLERANCE[dtype] * squares[..., -1]) | (
+        squares[..., -1] == 0
+    )
+    values = squares.clamp_min(0).sqrt().double()
+    again = lost.any(-1).nonzero().flatten()
+    if len(again) and dtype != torch.float64:
+        values[again] = _values_at(taps, analysis, rows[again], torch.float64).view_as(
+            values[again]
+        )
+    elif len(again):
+        values[again] = torch.linalg.svdvals(matrices[again]).flip(-1)
+    return values.flatten(1)
+
+
+def _gram(matrices: Complex[Tensor, "*b d c"]) -> Complex[Tensor, "*b m m"]:
+    tall = matrices.shape[-2] >= matrices.shape[-1]
+    return matrices.mH @ matrices if tall else matrices @ matrices.mH
+
+
+def _check_fits(conv: Convolution, image: tuple[int, ...]) -> None:
+    for n, extent, pad in zip(image, conv.extent, conv.padding, strict=True):
+        room = n if conv.is_periodic else n + sum(pad)
+        if n < 1 or extent > room:
+            raise UsageError(
+                f"The kernel covers {'×'.join(map(str, conv.extent))} pixels, the image with its "
+                f"padding only {room} along an axis; give a larger size."
+            )
+
+
+def _record(
+    conv: Convolution,
+    given: tuple[int, ...],
+    image: tuple[int, ...],
+    *,
+    method: Method,
+    values: Float[Tensor, " r"],
+    lower: Float[Tensor, " r"] | None = None,
+    complete: bool = True,
+) -> ConvSpectrum:
+    d, c = conv.channels
+    rows, columns = conv.shape(image)
+    return ConvSpectrum(
+        values=values,
+        lower=lower,
+        padding=conv.padding_mode,
+        method=method,
+        size=given,
+        shape=(columns, rows) if conv.transposed else (rows, columns),
+        cutoff=rounding_cutoff(d, c, working_dtype(conv.weight.dtype)),
+        target=isotropic_target(conv),
+        complete=complete,
+    )

@@ -1,0 +1,193 @@
+"""A kernel as taps: matrices at offsets, of which the Fourier transform is a small product.
+
+P(ω) = Σ_t W_t e^{iω·q_t}. Stride becomes more input channels (polyphase components), dilation and
+the number of axes become offsets, groups a batch: what follows needs to know none of them.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+from bathyscope.linalg.convolution import Convolution
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Taps:
+    """The matrices W_t of a kernel, their offsets q_t, and the way back to the kernel.
+
+    `slots` names for each tap of the kernel the polyphase component and the offset it became;
+    None stands for stride 1, where the taps are those of the kernel.
+    """
+
+    weight: Float[Tensor, "g d c t"]
+    offsets: tuple[tuple[int, ...], ...]
+    kernel: tuple[int, ...]
+    components: int = 1
+    slots: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def span(self) -> tuple[int, ...]:
+        """Offsets from first to last along each axis, inclusive."""
+        return tuple(max(axis) + 1 for axis in zip(*self.offsets, strict=True))
+
+    @property
+    def alias_free_grid(self) -> tuple[int, ...]:
+        """The smallest grid on which P, PᴴP, and P·PᴴP at the kernel's taps, are all exact.
+
+        P·PᴴP reaches span − 1 beyond the kernel on either side: on a torus of 2·span − 1 points
+        what reaches over lands beside the taps, not on them.
+        """
+        return tuple(2 * span - 1 for span in self.span)
+
+    def with_weight(self, weight: Float[Tensor, "g d c t"]) -> "Taps":
+        """The same taps holding other matrices; entries that are no tap of the kernel are cut."""
+        if self.slots is None:
+            return replace(self, weight=weight)
+        return _scatter(self, _gather(self, weight))
+
+    def to_kernel(self) -> Float[Tensor, "g d c *kernel"]:
+        """The kernel, shaped as in `Convolution.weight`."""
+        weight = self.weight if self.slots is None else _gather(self, self.weight)
+        return weight.reshape(*weight.shape[:3], *self.kernel)
+
+
+def polyphase(conv: Convolution) -> Taps:
+    """The taps of a convolution, with stride s turned into s polyphase components an axis.
+
+    With δ·t = s·q + r, y[o] = Σ_r Σ_q K[r, q] x_r[o + q], where x_r[j] = x[s·j + r]: a convolution
+    of stride 1 over the images x_r. Components that no tap meets are left out.
+
+    Example:
+        >>> from bathyscope.linalg.convolution import convolution_of
+        >>> taps = polyphase(convolution_of(torch.ones(8, 3, 3, 3), stride=2))
+        >>> taps.components, taps.span, tuple(taps.weight.shape)
+        (4, (2, 2), (1, 8, 12, 4))
+    """
+    weight = conv.weight.flatten(3) if conv.kernel else conv.weight[..., None]
+    places = itertools.product(*(range(k) for k in conv.kernel))
+    pixels = [tuple(t * dil for t, dil in zip(p, conv.dilation, strict=True)) for p in places]
+    if all(s == 1 for s in conv.stride):
+        return Taps(weight=weight, offsets=tuple(pixels), kernel=conv.kernel)
+    split = [
+        tuple(zip(*(divmod(x, s) for x, s in zip(p, conv.stride, strict=True)), strict=True))
+        for p in pixels
+    ]
+    offsets = sorted({q for q, _ in split})
+    remainders = sorted({r for _, r in split})
+    slots = tuple((remainders.index(r), offsets.index(q)) for q, r in split)
+    empty = Taps(
+        weight=weight,
+        offsets=tuple(offsets),
+        kernel=conv.kernel,
+        components=len(remainders),
+        slots=slots,
+    )
+    return _scatter(empty, weight)
+
+
+def _scatter(taps: Taps, weight: Float[Tensor, "g d c k"]) -> Taps:
+    assert taps.slots is not None
+    g, d, c, _ = weight.shape
+    spread = weight.new_zeros(g, d, taps.components, len(taps.offsets), c)
+    component, offset = zip(*taps.slots, strict=True)
+    spread[:, :, component, offset] = weight.transpose(2, 3)
+    return replace(taps, weight=spread.transpose(3, 4).flatten(2, 3))
+
+
+def _gather(taps: Taps, weight: Float[Tensor, "g d rc t"]) -> Float[Tensor, "g d c k"]:
+    assert taps.slots is not None
+    component, offset = zip(*taps.slots, strict=True)
+    split = weight.unflatten(2, (taps.components, -1)).transpose(3, 4)
+    return split[:, :, component, offset].transpose(2, 3)
+
+
+def compressed(taps: Taps) -> Taps:
+    """The taps with common factors of their offsets taken out, as after dilation.
+
+    On an endless lattice this only relabels frequencies: the set of singular values is the same.
+    """
+    factors = [math.gcd(*axis) or 1 for axis in zip(*taps.offsets, strict=True)]
+    if all(factor == 1 for factor in factors):
+        return taps
+    offsets = tuple(
+        tuple(q // factor for q, factor in zip(place, factors, strict=True))
+        for place in taps.offsets
+    )
+    return replace(taps, offsets=offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class HalfPlane:
+    """One of each pair ω, −ω of a grid's frequencies: for a real kernel P(−ω) is the conjugate.
+
+    `analysis` holds cos and sin of ω·q_t, stacked; `synthesis` takes real and imaginary parts,
+    stacked, back to the taps; `multiplicity` is 2 for a pair and 1 for ω = −ω.
+    """
+
+    multiplicity: Float[Tensor, " f"]
+    analysis: Float[Tensor, "parts t"]
+    synthesis: Float[Tensor, "t parts"]
+
+    def __len__(self) -> int:
+        return len(self.multiplicity)
+
+
+@lru_cache(maxsize=64)
+def half_plane(
+    offsets: tuple[tuple[int, ...], ...],
+    grid: tuple[int, ...],
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | None = None,
+) -> HalfPlane:
+    """Half of a grid's frequencies with the Fourier transform of taps at the offsets.
+
+    Example:
+        >>> plane = half_plane(((0,), (1,), (2,)), (4,))
+        >>> plane.multiplicity.tolist()
+        [1.0, 2.0, 1.0]
+    """
+    points = torch.zeros(1, 0, dtype=torch.long)
+    if grid:
+        points = torch.stack(torch.unravel_index(torch.arange(math.prod(grid)), grid), 1)
+    sizes = torch.tensor(grid, dtype=torch.long)
+    rank = torch.arange(len(points))
+    mirror = _flat_index(-points % sizes, sizes)
+    points, multiplicity = points[rank <= mirror], 1.0 + (rank < mirror)[rank <= mirror].double()
+    # Whole turns are taken off in integers, so that the phase keeps its digits at any size.
+    turns = (points[:, None] * torch.tensor(offsets, dtype=torch.long)) % sizes
+    phase = 2 * math.pi * (turns.double() / sizes).sum(-1)
+    analysis = torch.cat([phase.cos(), phase.sin()])
+    weights = torch.cat([multiplicity, multiplicity]) / math.prod(grid)
+    return HalfPlane(
+        multiplicity.to(device, dtype),
+        analysis.to(device, dtype),
+        (analysis * weights[:, None]).T.contiguous().to(device, dtype),
+    )
+
+
+def _flat_index(points: Tensor, sizes: Tensor) -> Tensor:
+    index = torch.zeros(len(points), dtype=torch.long)
+    for axis, size in enumerate(sizes.tolist()):
+        index = index * size + points[:, axis]
+    return index
+
+
+def transform(
+    weight: Float[Tensor, "g d c t"], analysis: Float[Tensor, "parts t"]
+) -> Float[Tensor, "2 f g d c"]:
+    """Real and imaginary parts of P(ω) at every frequency, as one matrix product."""
+    g, d, c, t = weight.shape
+    return (analysis @ weight.reshape(-1, t).T).view(2, -1, g, d, c)
+
+
+def frequency_matrices(
+    weight: Float[Tensor, "g d c t"], analysis: Float[Tensor, "parts t"]
+) -> Complex[Tensor, "f g d c"]:
+    """P(ω) at every frequency (theorem 3 of norm_preservation)."""
+    return torch.complex(*transform(weight, analysis))

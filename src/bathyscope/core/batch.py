@@ -1,6 +1,7 @@
 """What a user hands in as a batch, a loss and a model, checked once at the edge."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,6 +39,28 @@ def main_tensor(value: Any) -> Tensor | None:
         torch.Size([2, 3])
     """
     return next((t for t in tensors_in(value) if t.is_floating_point()), None)
+
+
+def with_main_tensor(value: Any, tensor: Tensor) -> Any:
+    """The value with its main tensor replaced, in the form in which the module gave it.
+
+    Example:
+        >>> with_main_tensor((None, torch.zeros(1), torch.ones(1)), torch.full((1,), 7.0))
+        (None, tensor([7.]), tensor([1.]))
+    """
+    if isinstance(value, Tensor):
+        return tensor
+    if isinstance(value, Mapping):
+        key = next(k for k, item in value.items() if main_tensor(item) is not None)
+        return type(value)({**value, key: with_main_tensor(value[key], tensor)})  # type: ignore[call-arg]
+    if isinstance(value, (tuple, list)):
+        index = next(i for i, item in enumerate(value) if main_tensor(item) is not None)
+        items = list(value)
+        items[index] = with_main_tensor(items[index], tensor)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    names = value.__dataclass_fields__
+    name = next(n for n in names if main_tensor(getattr(value, n)) is not None)
+    return replace(value, **{name: with_main_tensor(getattr(value, name), tensor)})
 
 
 def copied(value: Any) -> Any:

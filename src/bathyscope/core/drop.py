@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from bathyscope.core.batch import main_tensor
+from bathyscope.core.batch import main_tensor, with_main_tensor
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.protocol import Droppable
@@ -55,7 +55,7 @@ def _passing_its_input(model: nn.Module, block: Block) -> Iterator[None]:
         seen["out"] += 1
         if not mine or not inputs:
             return None
-        return _with_main_tensor(output, inputs.pop())
+        return with_main_tensor(output, inputs.pop())
 
     handles = [
         first.register_forward_pre_hook(keep, with_kwargs=True),
@@ -66,14 +66,3 @@ def _passing_its_input(model: nn.Module, block: Block) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _with_main_tensor(output: Any, tensor: Any) -> Any:
-    """The output with its main tensor replaced, in the form in which the block gave it."""
-    if isinstance(output, tuple):
-        rest = [item if i else tensor for i, item in enumerate(output)]
-        return type(output)(*rest) if hasattr(output, "_fields") else tuple(rest)
-    if hasattr(output, "keys"):
-        first = next(iter(output.keys()))
-        return type(output)({**dict(output), first: tensor})
-    return tensor

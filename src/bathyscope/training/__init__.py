@@ -1,1 +1,23 @@
-"""."""
+"""Training: one loop that is cheap, exact to resume, and takes a divergence for a result."""
+
+from bathyscope.training.batches import Examples
+from bathyscope.training.callbacks import Callback, LoopView, Record
+from bathyscope.training.config import TrainingConfig
+from bathyscope.training.divergence import Divergence
+from bathyscope.training.evaluation import evaluate
+from bathyscope.training.progress import ProgressBar
+from bathyscope.training.runner import Outcome, fit, train
+
+__all__ = [
+    "Callback",
+    "Divergence",
+    "Examples",
+    "LoopView",
+    "Outcome",
+    "ProgressBar",
+    "Record",
+    "TrainingConfig",
+    "evaluate",
+    "fit",
+    "train",
+]

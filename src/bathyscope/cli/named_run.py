@@ -1,0 +1,64 @@
+"""A training run whose network and data are given by name: what `train` and `sweep` run."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from bathyscope import data
+from bathyscope.cli.resolve import model_of
+from bathyscope.training import Callback, Outcome, TrainingConfig, train
+
+
+class NamedRun(TrainingConfig):
+    """A training configuration with the names of its network and data set.
+
+    Attributes:
+        model: a catalog name or `package.module:factory`.
+        model_options: keyword arguments of the network. A catalog network learns the number of
+            classes and input channels from the data.
+        data: the name of a data set.
+        num_train: training samples to keep; all for None.
+        num_test: test samples to keep; all for None.
+        normalise: give each channel zero mean and unit deviation.
+    """
+
+    model: str
+    model_options: dict[str, Any] = Field(default_factory=dict)
+    data: str = "digits"
+    num_train: int | None = Field(default=None, ge=1)
+    num_test: int | None = Field(default=None, ge=1)
+    normalise: bool = True
+
+    def prefix(self) -> str:
+        """`resnet-20-digits-lr0.1-seed0`."""
+        return f"{self.model}-{self.data}-lr{self.lr:g}-seed{self.seed}"
+
+
+def run(config: NamedRun, folder: Path, *, callbacks: tuple[Callback, ...] = ()) -> Outcome:
+    """Train the run in its folder."""
+    examples = _data(config.data, config.num_train, config.num_test, config.normalise)
+    return train(
+        functools.partial(_model, config, examples),
+        (examples.train_inputs, examples.train_labels),
+        config=config,
+        folder=folder,
+        test=(examples.test_inputs, examples.test_labels),
+        callbacks=callbacks,
+    )
+
+
+def _model(config: NamedRun, examples: data.DataSet) -> Any:
+    return model_of(
+        config.model,
+        options=config.model_options,
+        sample_shape=examples.train_inputs.shape[1:],
+        num_classes=examples.num_classes,
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _data(name: str, num_train: int | None, num_test: int | None, normalise: bool) -> data.DataSet:
+    """Loaded once a process: a sweep of many small runs asks for the same set again and again."""
+    return data.load(name, num_train=num_train, num_test=num_test, normalise=normalise)

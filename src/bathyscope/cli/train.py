@@ -1,0 +1,89 @@
+"""`bathyscope train`: train a network in a run folder."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bathyscope.core.errors import UsageError
+
+
+def train(
+    model: Annotated[
+        str | None, typer.Argument(help="A network's name, or package.module:factory.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder that the run's own folder is made in.")] = Path(
+        "runs"
+    ),
+    data: Annotated[str | None, typer.Option(help="A data set's name (digits).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training set (10).")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples in a step (64).")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw (sgd).")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate (0.1).")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, step or cosine (cosine).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, data order, augmentation.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other key of the configuration: KEY=VALUE."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with these keys; options go before it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Train a network and keep everything about it in a run folder.
+
+    Example: bathyscope train resnet-20 --data digits --out runs --epochs 5 --set weight_decay=5e-4
+    """
+    from bathyscope.cli import named_run
+    from bathyscope.runs import read_toml
+    from bathyscope.training import ProgressBar
+
+    values = read_toml(config) if config else {}
+    given = {
+        "model": model,
+        "data": data,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "optimizer": optimizer,
+        "lr": lr,
+        "schedule": schedule,
+        "seed": seed,
+    }
+    values |= {key: value for key, value in given.items() if value is not None}
+    values |= assignments(set_ or [])
+    settings = named_run.NamedRun.parse(values)
+    folder = out / settings.folder_name()
+    outcome = named_run.run(settings, folder, callbacks=(ProgressBar(settings.model),))
+    if as_json:
+        summary = {"folder": str(folder), "status": outcome.status, "ending": outcome.ending}
+        typer.echo(json.dumps(summary | {"result": outcome.result}))
+        return
+    typer.echo(f"{settings.model}: {outcome.ending}")
+    for name, value in outcome.result.items():
+        typer.echo(f"  {name}: {value:.4g}" if isinstance(value, float) else f"  {name}: {value}")
+    typer.echo(f"  folder: {folder}")
+
+
+def assignments(words: list[str]) -> dict[str, Any]:
+    """`KEY=VALUE` words as a dict; a value is read as TOML and, where it is none, as a string.
+
+    Raises:
+        UsageError: a word holds no `=`.
+
+    Example:
+        >>> assignments(["lr=0.1", "schedule=step", "milestones=[0.5]"])
+        {'lr': 0.1, 'schedule': 'step', 'milestones': [0.5]}
+    """
+    values = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {word!r} is not KEY=VALUE; write for instance --set lr=0.1.")
+        try:
+            values[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = text
+    return values

@@ -1,0 +1,37 @@
+"""The run store: one folder a run, written so that nothing finished is ever lost."""
+
+from bathyscope.runs.atomic import DiskFull, write_atomic
+from bathyscope.runs.configuration import Configuration, read_toml
+from bathyscope.runs.folder import (
+    Run,
+    Standing,
+    has_result,
+    is_run,
+    open_run,
+    read_run,
+    record_failure,
+    standing,
+)
+from bathyscope.runs.lock import RunLocked
+from bathyscope.runs.manifest import Manifest, Status
+from bathyscope.runs.metrics import MetricsWriter, read_metrics
+
+__all__ = [
+    "Configuration",
+    "DiskFull",
+    "Manifest",
+    "MetricsWriter",
+    "Run",
+    "RunLocked",
+    "Standing",
+    "Status",
+    "has_result",
+    "is_run",
+    "open_run",
+    "read_metrics",
+    "read_run",
+    "read_toml",
+    "record_failure",
+    "standing",
+    "write_atomic",
+]

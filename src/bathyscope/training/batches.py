@@ -1,0 +1,99 @@
+"""The order and augmentation of the data, as functions of seed, epoch and step alone.
+
+Nothing is drawn from a running generator, so a run can be taken up at any step: batch `i` of epoch
+`e` is the same whether or not the batches before it were read.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.data import flip_and_shift
+from bathyscope.training.config import TrainingConfig
+
+Examples = tuple[Tensor, Tensor]
+"""Inputs and targets, one row a sample."""
+
+
+def derived_seed(seed: int, *names: str | int) -> int:
+    """A seed for one purpose, independent of those for others.
+
+    Example:
+        >>> derived_seed(0, "order", 1) == derived_seed(0, "order", 2)
+        False
+    """
+    text = "/".join(str(part) for part in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of every epoch of a run.
+
+    Args:
+        examples: the training set, in memory.
+        config: seed, batch_size, drop_last, flip, shift.
+    """
+
+    examples: Examples
+    config: TrainingConfig
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a full batch."""
+        return min(self.config.batch_size or self.num_samples, self.num_samples)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in the training set."""
+        return len(self.examples[0])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in an epoch."""
+        whole, rest = divmod(self.num_samples, self.batch_size)
+        return whole if self.config.drop_last or not rest else whole + 1
+
+    def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Examples]:
+        """The batches of an epoch, from batch `start` on."""
+        inputs, targets = self.examples
+        generator = torch.Generator().manual_seed(derived_seed(self.config.seed, "order", epoch))
+        order = torch.randperm(self.num_samples, generator=generator).to(inputs.device)
+        shuffle = self.per_epoch > 1  # the order within one full batch changes only rounding
+        for index in range(start, self.per_epoch):
+            rows = order[index * self.batch_size : (index + 1) * self.batch_size]
+            x, y = (inputs[rows], targets[rows]) if shuffle else (inputs, targets)
+            yield self._augmented(x, epoch, index), y
+
+    def _augmented(self, x: Tensor, epoch: int, index: int) -> Tensor:
+        if not (self.config.flip or self.config.shift):
+            return x
+        generator = torch.Generator().manual_seed(
+            derived_seed(self.config.seed, "augment", epoch, index)
+        )
+        return flip_and_shift(
+            x, generator=generator, shift=self.config.shift, flip=self.config.flip
+        )
+
+
+def checked_examples(examples: Examples, config: TrainingConfig, *, what: str) -> None:
+    """Refuse a set that cannot be trained on.
+
+    Raises:
+        UsageError: it is empty, inputs and targets differ in number, or augmentation meets no images.
+    """
+    inputs, targets = examples
+    if len(inputs) == 0 or len(inputs) != len(targets):
+        raise UsageError(
+            f"The {what} set has {len(inputs)} inputs and {len(targets)} targets; "
+            "give as many of one as of the other, and at least one."
+        )
+    if (config.flip or config.shift) and inputs.ndim != 4:
+        raise UsageError(
+            f"flip and shift work on images (n, c, h, w), but the {what} inputs have shape "
+            f"{tuple(inputs.shape)}; switch them off."
+        )

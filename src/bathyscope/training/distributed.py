@@ -1,0 +1,94 @@
+"""The processes that share a run: each takes its part of every batch, gradients are summed.
+
+The gradient of the mean loss over a batch of n samples, of which process r holds n_r, is
+Σ_r (n_r / n) ∇ mean_r: parts of unequal size are weighted, so that the result is that of one process
+with the whole batch. Gradients travel as one flat tensor a dtype after the backward pass.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of a run; one alone by default, where every method is free of cost."""
+
+    rank: int = 0
+    size: int = 1
+
+    def part(self, num_samples: int) -> slice:
+        """The rows of a batch that belong to this process; the parts differ by one at most.
+
+        Example:
+            >>> [Group(rank, 3).part(8) for rank in range(3)]
+            [slice(0, 2, None), slice(2, 5, None), slice(5, 8, None)]
+        """
+        bounds = [num_samples * r // self.size for r in (self.rank, self.rank + 1)]
+        return slice(*bounds)
+
+    def sum_(self, tensor: Tensor) -> None:
+        """Replace the tensor by its sum over the processes."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+
+    def sum_gradients_(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace every gradient by its sum over the processes; an absent one counts as zero."""
+        if self.size == 1:
+            return
+        trained = [p for p in parameters if p.requires_grad]
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self._exchange([p.grad for p in trained if p.grad is not None], dist.all_reduce)
+
+    def copy_from_first_(self, tensors: Iterable[Tensor]) -> None:
+        """Give every process the first one's values, as for the running statistics of BatchNorm."""
+        if self.size > 1:
+            self._exchange(list(tensors), lambda flat: dist.broadcast(flat, src=0))
+
+    def gathered(self, tensor: Tensor) -> list[Tensor]:
+        """The tensor of every process, which has the same shape everywhere."""
+        if self.size == 1:
+            return [tensor]
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor)
+        return parts
+
+    @staticmethod
+    def _exchange(tensors: list[Tensor], exchange: Callable[[Tensor], object]) -> None:
+        with torch.no_grad():
+            for dtype in sorted({t.dtype for t in tensors}, key=str):
+                alike = [t for t in tensors if t.dtype == dtype]
+                flat = torch.cat([t.reshape(-1) for t in alike])
+                exchange(flat)
+                for tensor, values in zip(
+                    alike, flat.split([t.numel() for t in alike]), strict=True
+                ):
+                    tensor.copy_(values.view_as(tensor))
+
+
+@contextmanager
+def launched_group() -> Iterator[Group]:
+    """The group that a launcher such as torchrun started this process in; alone without one.
+
+    nccl where every process has a GPU of its own, gloo otherwise.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or dist.is_initialized():
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        yield Group(rank, dist.get_world_size() if dist.is_initialized() else 1)
+        return
+    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= size
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Group(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,290 @@
+"""The loop: one optimizer step after the other, cheap, exact to resume, honest about divergence."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import LossFn
+from bathyscope.training.batches import Batches, Examples, checked_examples
+from bathyscope.training.callbacks import Callback, Record
+from bathyscope.training.config import TrainingConfig
+from bathyscope.training.distributed import Group
+from bathyscope.training.divergence import Divergence, first_not_finite
+from bathyscope.training.evaluation import evaluate
+from bathyscope.training.losses import loss_of, num_correct
+from bathyscope.training.optimizers import optimizer_of
+from bathyscope.training.schedules import learning_rate
+
+
+@dataclass
+class EpochSums:
+    """Sums over the samples of an epoch so far."""
+
+    loss: float = 0.0
+    correct: int = 0
+    seen: int = 0
+    labelled: bool = True
+
+    def averages(self) -> dict[str, float]:
+        """Mean loss, and accuracy where the targets are labels."""
+        count = max(1, self.seen)
+        accuracy = {"train_accuracy": self.correct / count} if self.labelled else {}
+        return {"train_loss": self.loss / count} | accuracy
+
+
+@dataclass
+class Patience:
+    """The best test loss until now, and how many evaluations ago it was seen."""
+
+    best: float = math.inf
+    waited: int = 0
+
+    def exhausted(self, loss: float, *, most: int | None) -> bool:
+        """Take in one evaluation; whether the run should stop."""
+        if loss < self.best:
+            self.best, self.waited = loss, 0
+        else:
+            self.waited += 1
+        return most is not None and self.waited >= most
+
+
+@dataclass
+class Loop:
+    """A run in progress; `advance` takes it to its end.
+
+    Attributes:
+        model: trained in place.
+        train: the training set.
+        config: what decides the numbers.
+        test: the test set, evaluated at the end of epochs.
+        loss: a mean over samples; the one the configuration names for None.
+        callbacks: called at every step, epoch and end.
+        write: takes each line of the metrics.
+        group: the processes that share the run.
+    """
+
+    model: nn.Module
+    train: Examples
+    config: TrainingConfig
+    test: Examples | None = None
+    loss: LossFn | None = None
+    callbacks: Sequence[Callback] = ()
+    write: Callable[[Record], None] = lambda record: None
+    group: Group = field(default_factory=Group)
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    sums: EpochSums = field(default_factory=EpochSums)
+    patience: Patience = field(default_factory=Patience)
+    result: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    divergence: Divergence | None = None
+
+    def __post_init__(self) -> None:
+        checked_examples(self.train, self.config, what="training")
+        if self.test is not None:
+            checked_examples(self.test, self.config, what="test")
+        self.loss_fn = self.loss or loss_of(self.config)
+        self.train = self._converted(self.train)
+        self.test = None if self.test is None else self._converted(self.test)
+        _convert_model(self.model, self.config)
+        self.optimizer = optimizer_of(self.config, self.model.parameters())
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.batches = Batches(self.train, self.config)
+        self.call = _caller(self.model, self.config, device=self.train[0].device.type)
+        every = self.config.epochs * self.batches.per_epoch
+        self.num_steps = min(every, self.config.max_steps or every)
+
+    def stop(self, reason: str) -> None:
+        """End the run after this step, as finished, for this reason."""
+        self.reason = reason
+
+    def log(self, record: Record) -> None:
+        """Add a line to the metrics."""
+        self.write(record)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no step is left to take."""
+        return self.reason is not None or self.divergence is not None or self.step >= self.num_steps
+
+    def advance(self, *, after_step: Callable[[], bool] = lambda: False) -> None:
+        """Take steps until the run is over, or until `after_step` says to leave.
+
+        Args:
+            after_step: called when a step is complete and may be saved; True leaves the loop.
+        """
+        self.model.train()
+        while not self.is_over:
+            for x, y in self.batches.epoch(self.epoch, start=self.index):
+                if not self._step(x, y):
+                    return
+                if self.is_over:
+                    break
+                if after_step():
+                    return
+            self._end_epoch()
+
+    def _step(self, x: Tensor, y: Tensor) -> bool:
+        """One optimizer step on one batch; False where a number is not finite and none was taken."""
+        lr = learning_rate(
+            self.config,
+            self.step,
+            steps=self.num_steps,
+            steps_per_epoch=self.batches.per_epoch,
+        )
+        for settings in self.optimizer.param_groups:
+            settings["lr"] = lr
+        self.optimizer.zero_grad()
+        loss, correct = self._backward(x, y)
+        norm = self._gradient_norm()
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self._diverge(x, y, loss=loss, norm=norm)
+            return False
+        self.optimizer.step()
+        self._complete(loss, correct, norm=norm, lr=lr, num_samples=len(x))
+        return True
+
+    def _backward(self, x: Tensor, y: Tensor) -> tuple[float, int | None]:
+        """Gradients of the mean loss over the batch; the loss and the number of right answers."""
+        total = len(x)
+        if self.group.size == 1 and self.config.accumulate == 1:
+            output = self.call(x)
+            loss = self.loss_fn(output, y)
+            loss.backward()
+            correct = num_correct(output.detach(), y)
+            return loss.item(), None if correct is None else int(correct)
+        rows = self.group.part(total)
+        x, y = x[rows], y[rows]
+        sums = torch.zeros(3, dtype=torch.float64, device=x.device)
+        for part in range(self.config.accumulate):
+            piece = Group(part, self.config.accumulate).part(len(x))
+            px, py = x[piece], y[piece]
+            if len(px) == 0:
+                continue
+            output = self.call(px)
+            loss = self.loss_fn(output, py) * (len(px) / total)
+            loss.backward()
+            correct = num_correct(output.detach(), py)
+            sums[0] += loss.item()
+            sums[1] += 0 if correct is None else correct
+            sums[2] += correct is not None
+        self.group.sum_(sums)
+        self.group.sum_gradients_(self.parameters)
+        self.group.copy_from_first_(self.model.buffers())
+        value, right, labelled = sums.tolist()
+        return value, int(right) if labelled else None
+
+    def _gradient_norm(self) -> float:
+        """Norm of the whole gradient, before clipping; it is clipped here where so configured."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients).item()
+        limit = self.config.clip_norm
+        if limit is not None and limit < norm < math.inf:
+            torch._foreach_mul_(gradients, limit / norm)
+        return norm
+
+    def _complete(
+        self, loss: float, correct: int | None, *, norm: float, lr: float, num_samples: int
+    ) -> None:
+        self.step += 1
+        self.index += 1
+        self.sums.loss += loss * num_samples
+        self.sums.seen += num_samples
+        record: dict[str, Any] = {
+            "kind": "step",
+            "step": self.step,
+            "epoch": self.epoch,
+            "loss": loss,
+            "gradient_norm": norm,
+            "lr": lr,
+        }
+        if correct is None:
+            self.sums.labelled = False
+        else:
+            self.sums.correct += correct
+            record["accuracy"] = correct / num_samples
+        if self.step % self.config.log_every == 0:
+            self.write(record)
+        for callback in self.callbacks:
+            callback.on_step(self, record)
+
+    def _end_epoch(self) -> None:
+        """Average, evaluate, record, and turn to the next epoch."""
+        record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": self.epoch}
+        record |= self.sums.averages()
+        every = self.config.evaluate_every
+        if self.test is not None and every and ((self.epoch + 1) % every == 0 or self.is_over):
+            scores = self._evaluated(self.test)
+            record |= {f"test_{name}": value for name, value in scores.items()}
+            record["generalisation_gap"] = record["test_loss"] - record["train_loss"]
+            if "accuracy" in scores:
+                record["accuracy_gap"] = record["train_accuracy"] - record["test_accuracy"]
+            if self.patience.exhausted(scores["loss"], most=self.config.patience):
+                self.stop(f"no better test loss in {self.config.patience} evaluations")
+        self.write(record)
+        self.result = {k: v for k, v in record.items() if k != "kind"}
+        for callback in self.callbacks:
+            callback.on_epoch(self, record)
+        self.epoch, self.index, self.sums = self.epoch + 1, 0, EpochSums()
+
+    def _evaluated(self, examples: Examples) -> dict[str, float]:
+        return evaluate(
+            self.model,
+            examples,
+            loss=self.loss_fn,
+            forward=self.call,
+            batch_size=max(self.batches.batch_size // self.config.accumulate, 1),
+            group=self.group,
+        )
+
+    def _diverge(self, x: Tensor, y: Tensor, *, loss: float, norm: float) -> None:
+        """Record the end of a run whose numbers left the real line."""
+        self.optimizer.zero_grad()
+        eager = _caller(
+            self.model, self.config.model_copy(update={"compile": False}), device=x.device.type
+        )
+        self.divergence = first_not_finite(
+            self.model, (x, y), loss=self.loss_fn, call=eager, step=self.step + 1
+        )
+        self.result = {
+            "step": self.step + 1,
+            "epoch": self.epoch,
+            "loss": loss,
+            "gradient_norm": norm,
+            "diverged_block": self.divergence.block,
+            "diverged_quantity": self.divergence.quantity,
+        }
+        self.write({"kind": "divergence"} | self.result)
+
+    def _converted(self, examples: Examples) -> Examples:
+        """Inputs (and real targets) in the run's dtype and memory format."""
+        dtype = torch.float64 if self.config.precision == "float64" else torch.float32
+        inputs, targets = (t.to(dtype) if t.is_floating_point() else t for t in examples)
+        if self.config.channels_last and inputs.ndim == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return inputs, targets
+
+
+def _convert_model(model: nn.Module, config: TrainingConfig) -> None:
+    model.to(torch.float64 if config.precision == "float64" else torch.float32)
+    if config.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _caller(model: nn.Module, config: TrainingConfig, *, device: str) -> Callable[[Tensor], Tensor]:
+    """How the loop calls the model: compiled, under autocast, or plainly."""
+    network = torch.compile(model) if config.compile else model
+    if config.precision != "bfloat16":
+        return network
+
+    def call(x: Tensor) -> Tensor:
+        with torch.autocast(device, dtype=torch.bfloat16):
+            return network(x).float()
+
+    return call

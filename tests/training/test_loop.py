@@ -1,0 +1,188 @@
+"""The loop against a loop written out by hand."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope import data
+from bathyscope.training import Callback, TrainingConfig, fit
+from bathyscope.training.batches import Batches, derived_seed
+
+
+@pytest.fixture(scope="module")
+def digits():
+    found = data.load("digits", normalise=True, num_train=300, num_test=100)
+    return (
+        (found.train_inputs.flatten(1), found.train_labels),
+        (found.test_inputs.flatten(1), found.test_labels),
+    )
+
+
+def mlp(width=32, *, dropout=0.0):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(64, width),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, 10),
+    )
+
+
+def same(a, b):
+    return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def by_hand(model, examples, config, *, optimizer):
+    """Three epochs with nothing but torch; the data order is taken from `Batches`."""
+    torch.manual_seed(derived_seed(config.seed, "steps"))
+    losses = []
+    for epoch in range(config.epochs):
+        for x, y in Batches(examples, config).epoch(epoch):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            if config.clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize(
+    ("settings", "make"),
+    [
+        (
+            {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.05},
+            lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
+        ),
+        (
+            {"optimizer": "adamw", "lr": 1e-3, "weight_decay": 0.1},
+            lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1),
+        ),
+    ],
+    ids=["sgd", "adamw"],
+)
+def test_the_loop_is_the_plain_loop_bit_for_bit(digits, settings, make):
+    config = TrainingConfig(epochs=3, schedule="constant", **settings)
+    ours, theirs = mlp(dropout=0.2), mlp(dropout=0.2)
+    outcome = fit(ours, digits[0], config=config)
+    losses = by_hand(theirs, digits[0], config, optimizer=make(theirs.parameters()))
+    assert outcome.curve("loss") == losses
+    assert same(ours, theirs)
+
+
+def test_clipping_is_that_of_torch(digits):
+    config = TrainingConfig(epochs=2, schedule="constant", clip_norm=0.05, weight_decay=0.0)
+    ours, theirs = mlp(), mlp()
+    outcome = fit(ours, digits[0], config=config)
+    by_hand(theirs, digits[0], config, optimizer=torch.optim.SGD(theirs.parameters(), 0.1, 0.9))
+    assert max(outcome.curve("gradient_norm")) > 0.05
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [2, 3, 7])
+def test_a_batch_in_parts_is_the_batch(digits, accumulate):
+    config = TrainingConfig(epochs=2, batch_size=50, precision="float64", lr=0.05)
+    whole, parts = mlp(), mlp()
+    a = fit(whole, digits[0], config=config)
+    b = fit(parts, digits[0], config=config.model_copy(update={"accumulate": accumulate}))
+    assert a.curve("loss") == pytest.approx(b.curve("loss"), rel=1e-12)
+    assert a.curve("accuracy") == b.curve("accuracy")
+
+
+def test_the_epoch_record_holds_averages_evaluation_and_gap(digits):
+    train, test = digits
+    model = mlp()
+    outcome = fit(model, train, config=TrainingConfig(epochs=2, batch_size=64), test=test)
+    steps = [r for r in outcome.history if r["kind"] == "step" and r["epoch"] == 1]
+    sizes = [64, 64, 64, 64, 44]
+    last = outcome.result
+    mean = sum(r["loss"] * n for r, n in zip(steps, sizes, strict=True)) / 300
+    assert last["train_loss"] == pytest.approx(mean)
+    with torch.no_grad():
+        output = model.eval()(test[0])
+    assert last["test_loss"] == pytest.approx(F.cross_entropy(output, test[1]).item(), rel=1e-5)
+    assert last["test_accuracy"] == (output.argmax(1) == test[1]).double().mean().item()
+    assert last["generalisation_gap"] == last["test_loss"] - last["train_loss"]
+    assert last["accuracy_gap"] == last["train_accuracy"] - last["test_accuracy"]
+
+
+def test_max_steps_ends_in_the_middle_of_an_epoch_with_a_record(digits):
+    outcome = fit(mlp(), digits[0], config=TrainingConfig(max_steps=3), test=digits[1])
+    assert outcome.status == "finished"
+    assert outcome.result["step"] == 3
+    assert "test_loss" in outcome.result
+
+
+def test_early_stopping_after_patience_evaluations(digits):
+    config = TrainingConfig(epochs=50, lr=0.0, patience=2, schedule="constant")
+    outcome = fit(mlp(), digits[0], config=config, test=digits[1])
+    assert outcome.status == "finished"
+    assert outcome.result["epoch"] == 2
+    assert "no better test loss" in outcome.ending
+
+
+def test_bfloat16_autocast_keeps_float32_weights_and_learns(digits):
+    model = mlp()
+    config = TrainingConfig(epochs=8, precision="bfloat16", lr=0.1)
+    # oneDNN takes AMX for granted where the processor names it, and dies where the system forbids it
+    with torch.backends.mkldnn.flags(enabled=False):
+        losses = fit(model, digits[0], config=config).curve("loss")
+    assert model[0].weight.dtype == torch.float32
+    assert losses[-1] < losses[0] / 2
+
+
+def test_channels_last_changes_no_more_than_rounding():
+    images = data.load("digits", num_train=64, num_test=10)
+    examples = (images.train_inputs, images.train_labels)
+
+    def net():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10))
+
+    runs = [fit(net(), examples, config=TrainingConfig(epochs=1, channels_last=c)) for c in (0, 1)]
+    assert runs[0].curve("loss") == pytest.approx(runs[1].curve("loss"), rel=1e-4)
+
+
+def test_regression_has_no_accuracy():
+    x = torch.randn(40, 3)
+    outcome = fit(nn.Linear(3, 2), (x, x[:, :2]), config=TrainingConfig(loss="mse", epochs=2))
+    assert "train_accuracy" not in outcome.result
+    assert outcome.result["train_loss"] > 0
+
+
+def test_callbacks_see_every_step_and_may_stop(digits):
+    class Counting(Callback):
+        steps = epochs = 0
+        ending = ""
+
+        def on_step(self, loop, record):
+            self.steps += 1
+            assert loop.step == record["step"] == self.steps
+            if loop.step == 7:
+                loop.stop("seven is enough")
+
+        def on_epoch(self, loop, record):
+            self.epochs += 1
+
+        def on_end(self, loop, ending):
+            self.ending = ending
+
+    counting = Counting()
+    outcome = fit(mlp(), digits[0], config=TrainingConfig(epochs=9), callbacks=[counting])
+    assert (counting.steps, counting.epochs) == (7, 2)
+    assert counting.ending == outcome.ending == "finished: seven is enough"
+
+
+def test_frozen_parameters_stay(digits):
+    model = mlp()
+    model[0].requires_grad_(False)
+    before = copy.deepcopy(model[0])
+    fit(model, digits[0], config=TrainingConfig(epochs=1))
+    assert same(model[0], before)

@@ -1,0 +1,33 @@
+import math
+
+import pytest
+
+from bathyscope.training import TrainingConfig
+from bathyscope.training.schedules import learning_rate
+
+
+def rates(config, steps, per_epoch):
+    return [learning_rate(config, t, steps=steps, steps_per_epoch=per_epoch) for t in range(steps)]
+
+
+def test_cosine_starts_at_lr_and_falls_to_nearly_zero():
+    found = rates(TrainingConfig(lr=0.2, schedule="cosine"), 100, 10)
+    assert found[0] == 0.2
+    assert found[50] == pytest.approx(0.1)
+    assert found == sorted(found, reverse=True)
+    assert found[-1] == pytest.approx(0.1 * (1 + math.cos(0.99 * math.pi)))
+
+
+def test_milestones_may_be_epochs_or_fractions():
+    by_epoch = TrainingConfig(lr=1.0, schedule="step", milestones=(3, 6), gamma=0.5)
+    by_fraction = by_epoch.model_copy(update={"milestones": (0.3, 0.6)})
+    assert rates(by_epoch, 100, 10) == rates(by_fraction, 100, 10)
+    assert rates(by_epoch, 100, 10)[29:31] == [1.0, 0.5]
+    assert rates(by_epoch, 100, 10)[-1] == 0.25
+
+
+def test_warm_up_rises_linearly_before_any_schedule():
+    for schedule in ("constant", "step", "cosine"):
+        config = TrainingConfig(lr=1.0, schedule=schedule, warmup_epochs=0.5)
+        assert rates(config, 40, 8)[:4] == [0.25, 0.5, 0.75, 1.0]
+        assert rates(config, 40, 8)[4] == 1.0

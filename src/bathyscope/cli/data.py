@@ -1,17 +1,149 @@
 """`bathyscope data`: the data sets, where they lie and how to get them."""
 
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
 app = typer.Typer(no_args_is_help=True, help="List, fetch and find data sets.")
 
+Name = Annotated[str, typer.Argument(help="A name that `bathyscope data list` shows.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder of data sets [default: $BATHYSCOPE_DATA, else the user's cache].",
+        show_default=False,
+    ),
+]
+
 
 @app.command("list")
-def list_() -> None:
-    """List the data sets.
+def list_(
+    data_dir: DataDir = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+) -> None:
+    """List the data sets: shape, classes, sizes, whether they are here, source and licence.
 
-    Example: bathyscope data list
+    Example: bathyscope data list --json
+    """
+    rows = _rows(data_dir)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("name", "shape", "classes", "train+test", "here", "source"):
+        table.add_column(column, no_wrap=True, justify="right" if column == "classes" else "left")
+    table.add_column("licence")
+    for row in rows:
+        table.add_row(
+            row["name"],
+            "×".join(map(str, row["shape"])),
+            str(row["classes"]),
+            f"{_short(row['train'])}+{_short(row['test'])}",
+            "yes" if row["present"] else "no",
+            row["source"],
+            row["licence"],
+        )
+    Console().print(table)
+    typer.echo(
+        "Your own: folder:PATH (a folder of images for each class), npz:PATH (x_train, y_train, …)."
+    )
+
+
+@app.command()
+def fetch(
+    name: Name,
+    data_dir: DataDir = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="A folder or archive on this machine to take the files from."),
+    ] = None,
+) -> None:
+    """Bring a data set into the cache; every file must have its published checksum.
+
+    Example: bathyscope data fetch cifar-10
     """
     from bathyscope import data
 
+    with _progress() as (report, progress):
+        folder = data.fetch(
+            name, data_dir=data_dir, source=source, progress=progress, report=report
+        )
+    typer.echo(folder)
+
+
+@app.command()
+def path(name: Name, data_dir: DataDir = None) -> None:
+    """Print the folder of a data set that has been fetched.
+
+    Example: ls "$(bathyscope data path mnist)"
+    """
+    from bathyscope import data
+
+    typer.echo(data.path(name, data_dir=data_dir))
+
+
+def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
+    from bathyscope import data
+
+    rows = []
     for name in data.names():
-        typer.echo(name)
+        entry = data.entry(name)
+        present = data.is_present(name, data_dir=data_dir)
+        rows.append(
+            {
+                "name": name,
+                "shape": entry.shape,
+                "classes": entry.num_classes,
+                "train": entry.num_train,
+                "test": entry.num_test,
+                "present": present,
+                "path": str(data.path(name, data_dir=data_dir))
+                if present and entry.sources
+                else None,
+                "source": entry.origin,
+                "fetched_from": [source.label for source in entry.sources],
+                "licence": entry.licence,
+            }
+        )
+    return rows
+
+
+def _short(count: int) -> str:
+    return f"{count // 1000}k" if count >= 10_000 else str(count)
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int | None], None]]]:
+    """What to tell of sentences and of bytes: a bar on a terminal, sentences alone elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda text: typer.echo(text, err=True), lambda name, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(text: str) -> None:
+            console.print(text, highlight=False)
+            bar.reset(task, total=None, description="")
+
+        def progress(name: str, done: int, total: int | None) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        yield report, progress

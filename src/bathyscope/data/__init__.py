@@ -1,20 +1,32 @@
 """Data sets in memory: reading, fetching, and what is done to them before training."""
 
 from bathyscope.data.augmentation import flip_and_shift
+from bathyscope.data.cache import cache_dir
+from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.channels import channel_statistics, normalise
 from bathyscope.data.dataset import DataSet
-from bathyscope.data.loading import load, names
+from bathyscope.data.fetching import fetch
+from bathyscope.data.folder import ImageFolder, image_folders
+from bathyscope.data.loading import is_present, load, names, path
 from bathyscope.data.second_moments import moments
 from bathyscope.data.whitening import Whitening, whiten
 
 __all__ = [
     "DataSet",
+    "Entry",
+    "ImageFolder",
     "Whitening",
+    "cache_dir",
     "channel_statistics",
+    "entry",
+    "fetch",
     "flip_and_shift",
+    "image_folders",
+    "is_present",
     "load",
     "moments",
     "names",
     "normalise",
+    "path",
     "whiten",
 ]

@@ -1,31 +1,43 @@
-"""`load` a set by its name, and the names there are."""
+"""`load` a set by its name, the names there are, and where a set lies."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from bathyscope.core.errors import UnknownName
+from bathyscope.core.errors import UsageError
+from bathyscope.data.cache import cache_dir
+from bathyscope.data.catalog import CATALOG, entry
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.digits import digits
+from bathyscope.data.folder import folder
+from bathyscope.data.npz import npz
+from bathyscope.data.official import cifar_set, idx_set
 from bathyscope.data.synthetic import synthetic
 
-# Each reader takes (data_dir, seed) and ignores what it has no use for.
-_READERS: dict[str, Callable[[Path | None, int], DataSet]] = {
-    "digits": lambda data_dir, seed: digits(),
-    "synthetic:gaussian": lambda data_dir, seed: synthetic("gaussian", seed=seed),
-    "synthetic:spirals": lambda data_dir, seed: synthetic("spirals", seed=seed),
-    "synthetic:teacher": lambda data_dir, seed: synthetic("teacher", seed=seed),
-    "synthetic:gratings": lambda data_dir, seed: synthetic("gratings", seed=seed),
+# Each reader takes (data folder, seed) and ignores what it has no use for.
+_READERS: dict[str, Callable[[Path, int], DataSet]] = {
+    "digits": lambda root, seed: digits(),
+    "mnist": lambda root, seed: idx_set("mnist", root),
+    "fashion-mnist": lambda root, seed: idx_set("fashion-mnist", root),
+    "cifar-10": lambda root, seed: cifar_set("cifar-10", root),
+    "cifar-100": lambda root, seed: cifar_set("cifar-100", root),
+    "synthetic:gaussian": lambda root, seed: synthetic("gaussian", seed=seed),
+    "synthetic:spirals": lambda root, seed: synthetic("spirals", seed=seed),
+    "synthetic:teacher": lambda root, seed: synthetic("teacher", seed=seed),
+    "synthetic:gratings": lambda root, seed: synthetic("gratings", seed=seed),
 }
+# These are read file by file, so only the images that are kept are read.
+_IMAGE_TREES = {"tiny-imagenet": ("tiny-imagenet/tiny-imagenet-200", "tiny-imagenet-200")}
 
 
 def names() -> list[str]:
-    """The names `load` knows, the default first.
+    """The names `load` knows, the default first; beside them, `folder:PATH` and `npz:PATH`.
 
     Example:
-        >>> names()[0]
-        'digits'
+        >>> names()[:3]
+        ['digits', 'mnist', 'fashion-mnist']
     """
-    return list(_READERS)
+    return list(CATALOG)
 
 
 def load(
@@ -35,16 +47,19 @@ def load(
     normalise: bool = False,
     num_train: int | None = None,
     num_test: int | None = None,
+    size: int | None = None,
     seed: int = 0,
 ) -> DataSet:
     """The set of that name, in memory.
 
     Args:
-        name: one of `names()`.
-        data_dir: the folder to read a downloaded set from; the cache folder for None.
+        name: one of `names()`; `folder:PATH` for a folder of images; `npz:PATH` for arrays.
+        data_dir: the folder to read a downloaded set from, in any of its official formats; the
+            cache folder for None.
         normalise: give each channel zero mean and unit deviation over the training images.
         num_train: keep this many training samples, drawn at random; all for None.
         num_test: keep this many test samples, drawn at random; all for None.
+        size: side to which the pictures of an image folder are brought; 64 for None.
         seed: of a synthetic set and of the draw.
 
     Returns:
@@ -59,10 +74,69 @@ def load(
         >>> digits.train_inputs.shape, digits.num_classes
         (torch.Size([256, 1, 8, 8]), 10)
     """
-    if name not in _READERS:
-        raise UnknownName("data set", name, _READERS)
-    folder = Path(data_dir) if data_dir is not None else None
-    dataset = _READERS[name](folder, seed)
-    if normalise:
-        dataset = dataset.normalised()
-    return dataset.subset(num_train, num_test, seed=seed)
+    root = Path(data_dir).expanduser() if data_dir is not None else cache_dir()
+    tree = _image_tree(name, root)
+    if tree is not None:
+        drawn = folder(tree, size=size or 64, num_train=num_train, num_test=num_test, seed=seed)
+        dataset = replace(drawn, name=name)
+    elif size is not None:
+        raise UsageError(f"The size of {name} is fixed; only image folders can be resized.")
+    else:
+        whole = _whole(name, root, seed, is_cached=data_dir is None)
+        dataset = whole.subset(num_train, num_test, seed=seed)
+    return dataset.normalised() if normalise else dataset
+
+
+def path(name: str, *, data_dir: Path | str | None = None) -> Path:
+    """The folder of a fetched set.
+
+    Raises:
+        UsageError: there is no such set, it needs no download, or it has not been fetched.
+    """
+    wanted = entry(name)
+    if not wanted.sources:
+        raise UsageError(f"{name} needs no download: it has no folder.")
+    place = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
+    if not is_present(name, data_dir=data_dir):
+        raise UsageError(f"{name} is not in {place}; run `bathyscope data fetch {name}`.")
+    return place
+
+
+def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
+    """Whether a set can be used at once: it needs no download, or has been fetched.
+
+    Example:
+        >>> is_present("digits")
+        True
+    """
+    wanted = entry(name)
+    place = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
+    if not wanted.sources:
+        return True
+    return place.is_dir() and all((place / file.name).is_file() for file in wanted.files)
+
+
+def _image_tree(name: str, root: Path) -> Path | None:
+    if name.startswith("folder:"):
+        return Path(name.removeprefix("folder:")).expanduser()
+    if name not in _IMAGE_TREES:
+        return None
+    for place in _IMAGE_TREES[name]:
+        if (root / place).is_dir():
+            return root / place
+    raise UsageError(
+        f"{name} is not in {root}; run `bathyscope data fetch {name}` or name the folder of your "
+        f"own copy with --data-dir."
+    )
+
+
+def _whole(name: str, root: Path, seed: int, *, is_cached: bool) -> DataSet:
+    if name.startswith("npz:"):
+        return npz(Path(name.removeprefix("npz:")).expanduser())
+    wanted = entry(name)
+    if is_cached:
+        # Formats without a length of their own would hide a file cut at the end of a record.
+        for file in wanted.files:
+            if (root / name / file.name).is_file():
+                file.check_length(root / name)
+    return _READERS[name](root, seed)

@@ -1,0 +1,100 @@
+"""A set in one `.npz` file: `x_train`, `y_train`, `x_test`, `y_test`."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bathyscope.core.errors import UsageError
+from bathyscope.data.channels import channel_statistics
+from bathyscope.data.dataset import DataSet
+
+_KEYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+def npz(path: Path) -> DataSet:
+    """The set in an `.npz` file, without running any pickle in it.
+
+    Images are n×h×w (one channel) or n×c×h×w; bytes are divided by 255, floats are taken as they
+    are. Labels are integers from 0; there are as many classes as the greatest label says.
+
+    Raises:
+        UsageError: the file is missing, damaged, or does not hold these arrays.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
+        >>> x, y = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 2, 0])
+        >>> np.savez(path, x_train=x, y_train=y, x_test=x, y_test=y)
+        >>> npz(path).shape
+        (1, 8, 8)
+    """
+    arrays = _arrays(path)
+    train_inputs, test_inputs = (_images(arrays[key], key, path) for key in ("x_train", "x_test"))
+    train_labels, test_labels = (_labels(arrays[key], key, path) for key in ("y_train", "y_test"))
+    if train_inputs.shape[1:] != test_inputs.shape[1:] or not len(train_inputs):
+        raise UsageError(
+            f"{path} has training images of shape {tuple(train_inputs.shape)} and test images of "
+            f"shape {tuple(test_inputs.shape)}; make them alike, with at least one to train on."
+        )
+    for inputs, labels, part in (
+        (train_inputs, train_labels, "train"),
+        (test_inputs, test_labels, "test"),
+    ):
+        if len(inputs) != len(labels):
+            raise UsageError(
+                f"{path} has {len(inputs)} images but {len(labels)} labels to {part}; "
+                f"give one label for each image."
+            )
+    mean, std = channel_statistics(train_inputs)
+    return DataSet(
+        name=f"npz:{path}",
+        train_inputs=train_inputs,
+        train_labels=train_labels,
+        test_inputs=test_inputs,
+        test_labels=test_labels,
+        num_classes=int(torch.cat([train_labels, test_labels]).max()) + 1,
+        mean=mean,
+        std=std,
+    )
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = [key for key in _KEYS if key not in archive]
+            if missing:
+                raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
+            return {key: archive[key] for key in _KEYS}
+    except UsageError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, AttributeError, TypeError) as err:
+        # TypeError and AttributeError: a single .npy array, which np.load opens as no archive.
+        raise UsageError(f"{path} is truncated, damaged or no .npz file ({err}).") from err
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _images(array: np.ndarray[Any, Any], key: str, path: Path) -> torch.Tensor:
+    if array.ndim == 3:
+        array = array[:, None]
+    if array.ndim != 4 or array.dtype.kind not in "uif":
+        raise UsageError(
+            f"{key} in {path} has shape {array.shape} and type {array.dtype}; give numbers of "
+            f"shape n×h×w or n×c×h×w."
+        )
+    images = torch.from_numpy(array.astype(np.float32))
+    return images.div_(255) if array.dtype == np.uint8 else images
+
+
+def _labels(array: np.ndarray[Any, Any], key: str, path: Path) -> torch.Tensor:
+    array = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+    if array.ndim != 1 or array.dtype.kind not in "ui" or (len(array) and array.min() < 0):
+        raise UsageError(
+            f"{key} in {path} has shape {array.shape} and type {array.dtype}; give n integers "
+            f"from 0."
+        )
+    return torch.from_numpy(array.astype(np.int64))

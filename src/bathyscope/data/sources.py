@@ -1,0 +1,150 @@
+"""The ways to get the files of a set: its official address, or a copy on this machine.
+
+A source puts files into an empty folder or raises `SourceFailed`. It is not trusted: the checksums
+of the set decide whether what it brought is right.
+"""
+
+import gzip
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.data.archives import unpack
+from bathyscope.data.checksums import check_digest
+
+Progress = Callable[[str, int, int | None], None]
+"""Told the name of a download, the bytes so far, and the bytes in all where that is known."""
+
+_TIMEOUT = 10.0  # seconds without a byte
+# Not OSError as such: a full disk is one too, and no other source would help.
+_NETWORK_FAILURES = (
+    urllib.error.URLError,
+    HTTPException,
+    ssl.SSLError,
+    TimeoutError,
+    ConnectionError,
+)
+
+
+class SourceFailed(BathyscopeError):
+    """A source could not bring its files; the next one may."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A way to get the files of a set.
+
+    Attributes:
+        label: what it is called in messages.
+        obtain: puts the files into a folder.
+    """
+
+    label: str
+    obtain: Callable[[Path, Progress], None]
+
+
+def gzipped_files(address: str, names: Sequence[str]) -> Source:
+    """Files `NAME.gz` below an address, unpacked to `NAME`."""
+
+    def obtain(folder: Path, progress: Progress) -> None:
+        for name in names:
+            packed = folder / f"{name}.gz"
+            download(address + packed.name, packed, progress=progress)
+            gunzip(packed, folder / name)
+            packed.unlink()
+
+    return Source(address, obtain)
+
+
+def archive(address: str, *, md5: str, names: Sequence[str] = ()) -> Source:
+    """An archive at an address, of which the named files are kept, or all of them for none named."""
+
+    def obtain(folder: Path, progress: Progress) -> None:
+        packed = folder / address.rpartition("/")[2]
+        download(address, packed, progress=progress)
+        check_digest(packed, "md5", md5)
+        unpack_named(packed, folder, names=names)
+        packed.unlink()
+
+    return Source(address, obtain)
+
+
+def local_copy(path: Path, *, names: Sequence[str], md5: str = "") -> Source:
+    """A folder or an archive on this machine, with the named files, plain or gzipped, anywhere in it.
+
+    Args:
+        path: the folder or archive; it is left as it is.
+        names: the files to keep, all of them for none named.
+        md5: of the archive, where the files have no checksums of their own.
+    """
+
+    def obtain(folder: Path, progress: Progress) -> None:
+        if path.is_dir():
+            _pick(path, folder, names)
+            return
+        if not path.is_file():
+            raise UsageError(f"There is no file or folder {path}.")
+        unpack_named(path, folder, names=names)
+        if md5:
+            check_digest(path, "md5", md5)
+
+    return Source(str(path), obtain)
+
+
+def unpack_named(packed: Path, folder: Path, *, names: Sequence[str]) -> None:
+    """Unpack an archive and keep the named files, wherever in it they lie, or all for none named."""
+    inside = folder / "unpacked"
+    unpack(packed, inside)
+    _pick(inside, folder, names)
+    shutil.rmtree(inside)
+
+
+def _pick(origin: Path, folder: Path, names: Sequence[str]) -> None:
+    if not names:
+        shutil.copytree(origin, folder, dirs_exist_ok=True, symlinks=True)
+        return
+    for name in names:
+        for found in sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")]):
+            unpacked = gunzip if found.suffix == ".gz" else shutil.copyfile
+            unpacked(found, folder / name)
+            break
+        else:
+            raise UsageError(f"{origin} holds no {name}, plain or gzipped.")
+
+
+def gunzip(packed: Path, target: Path) -> None:
+    """Unpack one gzipped file."""
+    try:
+        with gzip.open(packed) as source, target.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SourceFailed(f"{packed.name} is truncated or damaged") from error
+
+
+def download(address: str, target: Path, *, progress: Progress) -> None:
+    """Write what is at an address into a file.
+
+    Raises:
+        SourceFailed: it cannot be reached, or the connection ended early.
+    """
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as response:
+            length = response.headers.get("Content-Length")
+            total = int(length) if length else None
+            with target.open("wb") as sink:
+                done = 0
+                while chunk := response.read(1 << 18):
+                    sink.write(chunk)
+                    done += len(chunk)
+                    progress(target.name, done, total)
+    except _NETWORK_FAILURES as error:
+        raise SourceFailed(str(getattr(error, "reason", error))) from error
+    if total is not None and done != total:
+        raise SourceFailed(f"the connection ended after {done} of {total} bytes")

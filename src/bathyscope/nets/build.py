@@ -49,19 +49,31 @@ def build(
         >>> net(torch.zeros(2, 3, 8, 8)).shape
         torch.Size([2, 10])
     """
-    parsed = _parse(name)
-    parsed.family.check(name, options)
     if seed is not None:
         if generator is not None:
             raise UsageError("Both a seed and a generator were given; give one of them.")
         generator = torch.Generator().manual_seed(seed)
+    family = family_of(name)
     # The layers' own start is overwritten at once, so it must not advance the caller's generator.
     with torch.random.fork_rng(devices=[]):
-        if parsed.erased:
-            options["erased"] = True
-        network = parsed.family.builder(*parsed.arguments, **options)
-    inits.apply_(init or parsed.family.init, network, generator=generator)
+        network = _unfilled(name, options)
+    inits.apply_(init or family.init, network, generator=generator)
     return network
+
+
+def skeleton(name: str, **options: Any) -> Network:
+    """The network of that name without weights, on the `meta` device: to count and to look at.
+
+    Args:
+        name: as for `build`.
+        options: those of the family.
+
+    Example:
+        >>> sum(p.numel() for p in skeleton("imagenet-resnet-101").parameters())
+        44549160
+    """
+    with torch.device("meta"):
+        return _unfilled(name, options)
 
 
 def build_for(
@@ -76,7 +88,7 @@ def build_for(
         name: as for `build`.
         sample_shape: (channels, height, width), or (features,).
         num_classes: outputs of the network.
-        options: as for `build`.
+        options: as for `build`; they go before what the shape says.
 
     Raises:
         UsageError: a convolutional network is asked to take vectors.
@@ -85,16 +97,15 @@ def build_for(
         >>> build_for("linear-residual-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
-    accepted = family_of(name).options()
-    if "in_channels" not in accepted:
-        num_features = int(torch.Size(sample_shape).numel())
-        return build(name, in_features=num_features, num_classes=num_classes, **options)
+    if "in_channels" not in family_of(name).options():
+        num_features = torch.Size(sample_shape).numel()
+        return build(name, **{"in_features": num_features, "num_classes": num_classes} | options)
     if len(sample_shape) != 3:
         raise UsageError(
             f"{name} takes images (channels, height, width), but the samples have the shape "
             f"{tuple(sample_shape)}; use a network on vectors, such as nshortcut-5-2."
         )
-    return build(name, in_channels=sample_shape[0], num_classes=num_classes, **options)
+    return build(name, **{"in_channels": sample_shape[0], "num_classes": num_classes} | options)
 
 
 def names() -> list[str]:
@@ -139,6 +150,14 @@ class _Parsed:
     family: Family
     arguments: tuple[int, ...]
     erased: bool
+
+
+def _unfilled(name: str, options: dict[str, Any]) -> Network:
+    """The network with whatever weights its layers are made with."""
+    parsed = _parse(name)
+    parsed.family.check(name, options)
+    erased = {"erased": True} if parsed.erased else {}
+    return parsed.family.builder(*parsed.arguments, **options, **erased)
 
 
 def _parse(name: str) -> _Parsed:

@@ -1,0 +1,164 @@
+"""`bathyscope nets`: the families of networks, or one network block by block."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bathyscope.core import Blocks
+    from bathyscope.nets import Network
+
+
+def nets(
+    name: Annotated[str | None, typer.Argument(help="A network to look at, as resnet-56.")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=8, help="Side of the images (32; 224 for the ImageNet forms)."),
+    ] = None,
+    channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
+    classes: Annotated[
+        int | None, typer.Option(min=1, help="Number of classes (the network's own default).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the networks, or show one: its blocks, their shapes and parameters.
+
+    Example: bathyscope nets
+
+    Example: bathyscope nets procresnet-166 --classes 100
+    """
+    if name is None:
+        rows = _families()
+        typer.echo(json.dumps(rows, indent=2)) if as_json else _print_families(rows)
+        return
+    summary = _summary(name, size=size, channels=channels, classes=classes)
+    typer.echo(json.dumps(summary, indent=2)) if as_json else _print_summary(summary)
+
+
+def _families() -> list[dict[str, Any]]:
+    from bathyscope import nets as catalog
+
+    rows = []
+    for key, family in catalog.families().items():
+        example = catalog.skeleton(family.example)
+        row = {
+            "family": key,
+            "pattern": family.pattern,
+            "depths": family.formula,
+            "erased_form": family.erasable,
+            "summary": family.summary,
+            "theme": family.theme,
+            "example": family.example,
+            "parameters": _num_parameters(example),
+            "options": list(family.options()),
+        }
+        rows.append(row)
+    return rows
+
+
+def _summary(name: str, *, size: int | None, channels: int, classes: int | None) -> dict[str, Any]:
+    import torch
+
+    from bathyscope import nets as catalog
+    from bathyscope.core import blocks_of
+
+    family = catalog.family_of(name)
+    options: dict[str, Any] = {} if classes is None else {"num_classes": classes}
+    if "in_channels" in family.options():
+        options["in_channels"] = channels
+        side = size or (224 if name.startswith("imagenet") else 32)
+        shape: tuple[int, ...] = (channels, side, side)
+    else:
+        shape = (family.options()["width"].default,)
+    network = catalog.build(name, seed=0, **options)
+    blocks = blocks_of(network, torch.zeros(1, *shape))
+    return {
+        "name": name,
+        "summary": family.summary,
+        "theme": family.theme,
+        "input": list(shape),
+        "parameters": _num_parameters(network),
+        "blocks": _block_rows(blocks),
+        "transition_layers": list(network.transition_layers()),
+    }
+
+
+def _block_rows(blocks: "Blocks") -> list[dict[str, Any]]:
+    return [
+        {
+            "name": block.name,
+            "in": list(block.in_shape[1:]),
+            "out": list(block.out_shape[1:]),
+            "parameters": block.num_parameters,
+            "changes_dimension": block.changes_dimension,
+            "droppable": block.droppable,
+        }
+        for block in blocks
+    ]
+
+
+def _num_parameters(network: "Network") -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _print_families(rows: list[dict[str, Any]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, caption=_CAPTION, caption_justify="left")
+    for heading in ("name", "depth", "what it is"):
+        limit = 10 if heading == "depth" else None
+        table.add_column(heading, no_wrap=heading == "name", max_width=limit)
+    for heading in ("parameters", "of"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for theme in dict.fromkeys(row["theme"] for row in rows):
+        table.add_section()
+        table.add_row(f"[bold]{theme}[/bold]")
+        for row in (row for row in rows if row["theme"] == theme):
+            table.add_row(
+                row["pattern"] + (" *" if row["erased_form"] else ""),
+                row["depths"].split(" = ")[-1],
+                row["summary"],
+                f"{row['parameters']:,}",
+                row["example"].removeprefix(row["family"] + "-"),
+            )
+    Console().print(table)
+
+
+_CAPTION = (
+    "Bold: the paper. *: also with -erased at the end, the last ReLU of each block left out.\n"
+    "Parameters are those of the depth beside them; any depth of the formula can be built.\n"
+    "bathyscope nets resnet-164 shows one network, block by block."
+)
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"{summary['name']}: {summary['summary']} ({summary['theme']})"
+    caption = f"{len(summary['blocks'])} blocks, {summary['parameters']:,} parameters"
+    if summary["transition_layers"]:
+        caption += f"\ntransition layers: {', '.join(summary['transition_layers'])}"
+    table = Table(title=title, caption=caption, caption_justify="left")
+    for heading in ("block", "input", "output"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("parameters", justify="right")
+    for heading in ("changes dimension", "droppable"):
+        table.add_column(heading)
+    for block in summary["blocks"]:
+        table.add_row(
+            block["name"],
+            _by(block["in"]),
+            _by(block["out"]),
+            f"{block['parameters']:,}",
+            "yes" if block["changes_dimension"] else "",
+            "yes" if block["droppable"] else "no",
+        )
+    Console().print(table)
+
+
+def _by(shape: list[int]) -> str:
+    return " × ".join(map(str, shape))

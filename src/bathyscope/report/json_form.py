@@ -1,0 +1,188 @@
+"""A report as JSON and back, exactly. The form is versioned and described by `schema.json`.
+
+JSON knows neither infinity nor NaN: they are written as the strings "inf", "-inf" and "nan". A real
+string that reads so is written with a backslash in front, so that nothing is lost on the way back.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.resources import files
+from math import isfinite, isnan
+from typing import Any
+
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Block, Finding, Measurement, Severity
+from bathyscope.report.record import Judgement, Report
+
+SCHEMA = "bathyscope.report/1"
+_SPECIAL = re.compile(r"\\*(inf|-inf|nan)")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every written report satisfies."""
+    text = files("bathyscope.report").joinpath("schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as plain dicts, lists, strings and finite numbers.
+
+    Sequences inside `Measurement.settings` come back as tuples, and objects that JSON has no form
+    for (a dtype) as their text.
+
+    Example:
+        >>> from bathyscope.report import Judgement
+        >>> clean = Judgement(level="clean", sentence="Nothing found.")
+        >>> written = to_json(Report(title="mlp", verdict=clean, blocks=()))
+        >>> written["schema"], written["title"]
+        ('bathyscope.report/1', 'mlp')
+        >>> from_json(written).verdict.level
+        'clean'
+    """
+    return {"schema": SCHEMA, **_report(report)}
+
+
+def from_json(written: Mapping[str, Any]) -> Report:
+    """The report that `to_json` wrote.
+
+    Raises:
+        UsageError: the schema is not the one this version reads, or a field is missing or wrong.
+    """
+    given = written.get("schema") if isinstance(written, Mapping) else None
+    if given != SCHEMA:
+        raise UsageError(
+            f"This is no report that this version can read: its schema is {given!r}, "
+            f"{SCHEMA!r} is wanted; write it again with this version of bathyscope."
+        )
+    try:
+        return _read_report({k: v for k, v in written.items() if k != "schema"})
+    except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        raise UsageError(
+            f"The report is damaged: {type(error).__name__}: {error}; "
+            f"it says {SCHEMA!r} but does not follow docs/report-schema.md."
+        ) from error
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "title": report.title,
+        "verdict": {"level": report.verdict.level, "sentence": report.verdict.sentence},
+        "blocks": [_fields(block) for block in report.blocks],
+        "measurements": [_measurement(m, report.blocks) for m in report.measurements],
+        "findings": [_fields(finding) for finding in report.findings],
+        "provenance": encoded(report.provenance),
+        "before": _report(report.before) if report.before is not None else None,
+        "stages": [{"label": label, "report": _report(stage)} for label, stage in report.stages],
+        "curves": encoded(report.curves),
+        "notes": list(report.notes),
+    }
+
+
+def _fields(record: Block | Finding) -> dict[str, Any]:
+    # names and sentences stay as they are; only values can be taken for infinities
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {
+        name: str(value) if isinstance(value, str) else encoded(value)
+        for name, value in values.items()
+    } | ({"blocks": list(record.blocks)} if isinstance(record, Finding) else {})
+
+
+def _measurement(measurement: Measurement, blocks: tuple[Block, ...]) -> dict[str, Any]:
+    same = measurement.blocks == blocks  # nearly always; repeating them would triple the file
+    return {
+        "name": measurement.name,
+        "blocks": None if same else [_fields(block) for block in measurement.blocks],
+        "columns": encoded(measurement.columns),
+        "settings": encoded(measurement.settings),
+        "notes": list(measurement.notes),
+    }
+
+
+def encoded(value: Any) -> Any:
+    """A value in JSON's own types, infinities and NaN as strings.
+
+    Example:
+        >>> encoded({"ratio": (1.5, float("inf"), None), "what": "inf"})
+        {'ratio': [1.5, 'inf', None], 'what': '\\\\inf'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): encoded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [encoded(item) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return f"\\{value}" if _SPECIAL.fullmatch(value) else str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if isfinite(value):
+            return float(value)
+        return "nan" if isnan(value) else "inf" if value > 0 else "-inf"
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return encoded(value.item())
+    return encoded(str(value))
+
+
+def decoded(value: Any) -> Any:
+    """What `encoded` was given, sequences as tuples.
+
+    Example:
+        >>> decoded({"ratio": [1.5, "inf", None], "what": "\\\\inf"})
+        {'ratio': (1.5, inf, None), 'what': 'inf'}
+    """
+    if isinstance(value, Mapping):
+        return {key: decoded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(decoded(item) for item in value)
+    if isinstance(value, str) and _SPECIAL.fullmatch(value):
+        return value[1:] if value.startswith("\\") else float(value)
+    return value
+
+
+def _read_report(written: Mapping[str, Any]) -> Report:
+    before = written["before"]
+    blocks = tuple(_read_block(block) for block in written["blocks"])
+    return Report(
+        title=written["title"],
+        verdict=Judgement(**written["verdict"]),
+        blocks=blocks,
+        measurements=tuple(_read_measurement(m, blocks) for m in written["measurements"]),
+        findings=tuple(_read_finding(finding) for finding in written["findings"]),
+        provenance=decoded(written["provenance"]),
+        before=None if before is None else _read_report(before),
+        stages=tuple((s["label"], _read_report(s["report"])) for s in written["stages"]),
+        curves=decoded(written["curves"]),
+        notes=tuple(written["notes"]),
+    )
+
+
+def _read_block(written: Mapping[str, Any]) -> Block:
+    shapes = {key: tuple(written[key]) for key in ("in_shape", "out_shape")}
+    return Block(**{**written, **shapes})
+
+
+def _read_measurement(written: Mapping[str, Any], blocks: tuple[Block, ...]) -> Measurement:
+    own = written["blocks"]
+    return Measurement(
+        name=written["name"],
+        blocks=blocks if own is None else tuple(_read_block(block) for block in own),
+        columns=decoded(written["columns"]),
+        settings=decoded(written["settings"]),
+        notes=tuple(written["notes"]),
+    )
+
+
+def _read_finding(written: Mapping[str, Any]) -> Finding:
+    return Finding(
+        **{
+            **written,
+            "severity": Severity(written["severity"]),
+            "blocks": tuple(written["blocks"]),
+            "evidence": decoded(written["evidence"]),
+            "score": decoded(written["score"]),
+        }
+    )

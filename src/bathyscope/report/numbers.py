@@ -1,0 +1,62 @@
+"""Numbers as a reader sees them: three digits, no false precision, infinity as such."""
+
+import math
+
+from bathyscope.core.records import Number
+
+
+def number(value: Number, *, digits: int = 3) -> str:
+    """A value in a few characters.
+
+    Example:
+        >>> [number(v) for v in (0.5, 12.345, 270_000_000_000.0, 1e-9, 64, 0.0)]
+        ['0.5', '12.3', '2.7e11', '1e-9', '64', '0']
+        >>> [number(v) for v in (None, float("nan"), float("-inf"), True, "float32", 1234567)]
+        ['–', 'NaN', '-∞', 'yes', 'float32', '1,234,567']
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**9 else number(float(value), digits=digits)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 10**4:
+        shown = f"{value:.{digits}g}"
+        return f"{value:.0f}" if "e" in shown else shown
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
+
+
+def counted(count: int, thing: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> counted(1, "block"), counted(333, "block")
+        ('1 block', '333 blocks')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def shortened(names: tuple[str, ...], *, most: int = 4) -> str:
+    """A list of names, the middle left out when it is long.
+
+    Example:
+        >>> shortened(("a", "b"))
+        'a, b'
+        >>> shortened(tuple("abcdefgh"))
+        'a, b … g, h (8 blocks)'
+    """
+    if len(names) <= most:
+        return ", ".join(names)
+    half = most // 2
+    first, last = ", ".join(names[:half]), ", ".join(names[-half:])
+    return f"{first} … {last} ({counted(len(names), 'block')})"

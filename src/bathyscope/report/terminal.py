@@ -1,0 +1,85 @@
+"""A report in a terminal: the verdict, the ranked findings, and where, in 80 columns or more.
+
+Colour repeats what the characters say already, so that nothing is lost without it.
+"""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bathyscope.core.records import Finding
+from bathyscope.report.depth_strip import ASCII, UNICODE, Glyphs
+from bathyscope.report.depth_view import STYLES, show_depth
+from bathyscope.report.numbers import counted, number, shortened
+from bathyscope.report.record import Judgement, Report
+
+
+def show(report: Report, console: Console | None = None, *, most_findings: int = 10) -> None:
+    """Print a report.
+
+    Args:
+        report: what to print.
+        console: where to; the standard output if None. `NO_COLOR` and pipes are respected by rich.
+        most_findings: how many findings are told in full; the others are counted.
+
+    Example:
+        >>> from bathyscope.report import Judgement
+        >>> clean = Judgement(level="clean", sentence="Nothing found.")
+        >>> show(Report(title="mlp", verdict=clean, blocks=()), Console(no_color=True))
+        mlp ✓ clean: Nothing found.
+    """
+    console = console or Console()
+    glyphs = ASCII if console.options.ascii_only else UNICODE
+    console.print(_headline(report, glyphs))
+    if report.before is not None:
+        console.print(_before(report.before, glyphs))
+    for finding in report.findings[:most_findings]:
+        console.print()
+        _show_finding(finding, console, glyphs)
+    if len(report.findings) > most_findings:
+        console.print(f"\nand {counted(len(report.findings) - most_findings, 'more finding')}")
+    if report.blocks:
+        console.print()
+        show_depth(report, console, glyphs=glyphs)
+    for note in report.notes:
+        console.print(Text(f"\nNote: {note}", style="dim"))
+
+
+def _headline(report: Report, glyphs: Glyphs) -> Text:
+    return Text(report.title, style="bold") + " " + _judgement(report.verdict, glyphs)
+
+
+def _before(before: Report, glyphs: Glyphs) -> Text:
+    return Text("before: ", style="dim") + _judgement(before.verdict, glyphs)
+
+
+def _judgement(verdict: Judgement, glyphs: Glyphs) -> Text:
+    text = Text(f"{glyphs.severities[verdict.level]} {verdict.level}", style=STYLES[verdict.level])
+    return text + Text(f": {verdict.sentence}", style="default not bold")
+
+
+def _show_finding(finding: Finding, console: Console, glyphs: Glyphs) -> None:
+    severity = str(finding.severity)
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(no_wrap=True, style=STYLES[severity])
+    head.add_column(overflow="fold")
+    title = Text.assemble((finding.title, "bold"), (f"  {finding.code}", "dim"))
+    head.add_row(f"{glyphs.severities[severity]} {severity}", title)
+    console.print(head)
+    evidence = "  ".join(
+        f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.evidence.items()
+    )
+    rows = [
+        ("blocks", shortened(finding.blocks) or "the network as a whole"),
+        ("evidence", evidence),
+        ("why", f"{finding.why} ({finding.source})" if finding.source else finding.why),
+        ("remedy", finding.remedy or "none known"),
+    ]
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, told in rows:
+        if told:
+            grid.add_row(name, Text(told))  # Text: names from a model are no markup
+    console.print(Padding(grid, (0, 0, 0, 2)))

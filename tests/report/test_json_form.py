@@ -1,0 +1,98 @@
+import json
+import math
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Block, Measurement
+from bathyscope.report import Judgement, Report, from_json, schema, to_json
+from bathyscope.report.json_form import decoded, encoded
+from tests.report.specimens import blocks, clean, exploding, staged, treated
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+def same(a: object, b: object) -> bool:
+    """Equal, types included, NaN equal to NaN."""
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
+        return math.isnan(b)
+    return type(a) is type(b) and a == b
+
+
+def test_the_schema_is_a_schema():
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+@pytest.mark.parametrize("report", [clean(20), exploding(20), staged(9), treated(9)])
+def test_round_trip_through_text_is_exact(report):
+    text = json.dumps(to_json(report), allow_nan=False)
+    VALIDATOR.validate(json.loads(text))
+    back = from_json(json.loads(text))
+    assert to_json(back) == to_json(report)
+    assert back.blocks == report.blocks
+    assert back.findings == report.findings
+    assert back.provenance == report.provenance
+    assert back.curves == report.curves
+    for old, new in zip(report.measurements, back.measurements, strict=True):
+        assert old.settings == new.settings
+        for column in old.columns:
+            assert all(map(same, old[column], new[column]))
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.text(),
+    st.sampled_from(["inf", "-inf", "nan", "\\inf", "\\\\nan"]),
+)
+
+
+@given(st.lists(VALUES))
+@settings(max_examples=200)
+def test_any_value_survives(values):
+    text = json.dumps(encoded(tuple(values)), allow_nan=False)
+    assert all(map(same, decoded(json.loads(text)), values))
+
+
+def test_a_measurement_of_some_blocks_keeps_its_own():
+    trunk = blocks(6)
+    part = Measurement(name="weights", blocks=trunk[::2], columns={"range": (1.0, math.inf, None)})
+    verdict = Judgement(level="clean", sentence="Nothing found.")
+    report = Report(title="m", verdict=verdict, blocks=trunk, measurements=(part,))
+    VALIDATOR.validate(to_json(report))
+    assert from_json(to_json(report)) == report
+
+
+def test_a_block_named_like_an_infinity_keeps_its_name():
+    odd = Block(index=0, name="nan", end="inf", kind="-inf")
+    verdict = Judgement(level="clean", sentence="nan")
+    report = Report(title="inf", verdict=verdict, blocks=(odd,), provenance={"device": "nan"})
+    assert from_json(to_json(report)) == report
+
+
+@pytest.mark.parametrize("given_schema", [None, "bathyscope.report/2", 1])
+def test_unknown_versions_are_refused(given_schema):
+    with pytest.raises(UsageError, match=r"bathyscope\.report/1"):
+        from_json(to_json(clean(3)) | {"schema": given_schema})
+
+
+@pytest.mark.parametrize("missing", ["title", "blocks", "measurements", "stages"])
+def test_a_damaged_report_is_refused_and_invalid(missing):
+    damaged = to_json(clean(3))
+    del damaged[missing]
+    with pytest.raises(UsageError, match="damaged"):
+        from_json(damaged)
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(damaged)
+
+
+def test_what_the_schema_does_not_know_is_invalid():
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(to_json(clean(3)) | {"surprise": 1})
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(to_json(treated(3)) | {"before": {"title": "x"}})

@@ -1,0 +1,104 @@
+import dataclasses
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from bathyscope.core.records import Block, Finding, Severity
+from bathyscope.report import show
+from bathyscope.report.depth_strip import cells, marks, strip
+from bathyscope.report.shading import Shading
+from tests.report.specimens import blocks, clean, exploding, staged, treated
+
+
+def printed(report, *, width=80, color=None, encoding="utf-8", **options) -> str:
+    class File(io.StringIO):
+        pass
+
+    file = File()
+    File.encoding = encoding
+    console = Console(file=file, width=width, color_system=color, force_terminal=bool(color))
+    show(report, console, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("make", [clean, exploding, staged, treated])
+@pytest.mark.parametrize("count", [1, 20, 110, 333])
+def test_fits_80_columns_without_colour(make, count):
+    text = printed(make(count))
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in "".join(line for line in text.splitlines() if "▁" in line)
+
+
+def test_the_verdict_is_first_and_findings_are_in_order():
+    report = exploding(54)
+    text = printed(report)
+    assert text.startswith("preplain-164 ✗ problem: The gradient grows")
+    places = [text.index(finding.code) for finding in report.findings]
+    assert places == sorted(places)
+    assert "condition number ∞" in text
+    assert "none known" in text
+    assert "Add identity shortcuts" in text
+
+
+def test_colour_adds_nothing_but_colour():
+    import re
+
+    report = exploding(54)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", printed(report, color="truecolor")) == printed(report)
+
+
+def test_ascii_terminals_get_ascii_strips():
+    text = printed(exploding(54), encoding="ascii")
+    assert not set("▁▂▃▄▅▆▇█∞├┬✗▲") & set(text.replace("condition number ∞", ""))
+
+
+def test_names_from_the_model_are_no_markup():
+    odd = Block(index=0, name="[red]x[/red]", end="x", kind="Linear")
+    finding = Finding(
+        code="odd",
+        severity=Severity.NOTE,
+        title="[bold]t[/bold]",
+        blocks=("[red]x[/red]",),
+        evidence={"[i]": "[/i]"},
+        why="w",
+        source="s",
+    )
+    report = dataclasses.replace(clean(1), title="[b]m", blocks=(odd,), findings=(finding,))
+    text = printed(report)
+    for said in ("[b]m", "[red]x[/red]", "[bold]t[/bold]", "[i] [/i]"):
+        assert said in text
+
+
+def test_long_lists_of_findings_are_counted():
+    text = printed(exploding(54), most_findings=1)
+    assert "and 3 more findings" in text
+    assert "singular-representation" not in text
+
+
+@pytest.mark.parametrize("count", [7, 54, 333])
+def test_every_block_is_in_a_cell_and_the_worst_wins(count):
+    covered = [i for members in cells(count, 40) for i in members]
+    assert sorted(set(covered)) == list(range(count))
+    shading = Shading(family="warm", log=True, start=1e2, end=1e6)
+    for place in (0, count // 2, count - 1):
+        values = [1.0] * count
+        values[place] = 1e9
+        assert "█" in "".join(c.character for c in strip(values, shading=shading, width=40))
+        values[place] = math.nan
+        assert "∞" in "".join(c.character for c in strip(values, shading=shading, width=40))
+
+
+def test_the_gravest_finding_marks_the_cell():
+    trunk = blocks(100)
+    note, problem = (
+        Finding(
+            code=s, severity=s, title=s, blocks=(trunk[at].label,), evidence={}, why="", source=""
+        )
+        for s, at in ((Severity.NOTE, 50), (Severity.PROBLEM, 51))
+    )
+    line = marks(trunk, [note, problem], width=20)
+    assert line[10] == Severity.PROBLEM
+    assert [s for s in line if s] == [Severity.PROBLEM]

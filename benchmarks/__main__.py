@@ -1,0 +1,24 @@
+"""Run the benchmarks named on the command line, or all: one JSON object a line."""
+
+import importlib
+import json
+import sys
+
+# Modules of this package with a function `lines()`; each is imported when its turn comes.
+BENCHMARKS = ("training_step", "hosvd")
+
+
+def main(names: list[str]) -> int:
+    """Print the lines of each; 2 for a name that is not there."""
+    if unknown := [name for name in names if name not in BENCHMARKS]:
+        there_are = ", ".join(BENCHMARKS)
+        print(f"There is no benchmark named {unknown[0]}; there are {there_are}.", file=sys.stderr)
+        return 2
+    for name in names or BENCHMARKS:
+        for line in importlib.import_module(f"benchmarks.{name}").lines():
+            print(json.dumps(line), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
@@ -29,7 +30,7 @@ _DAMAGE = (
     EOFError,
     RuntimeError,
 )
-Member = tuple[str, bool, Callable[[], IO[bytes]]]
+Member = tuple[str, bool, Callable[[], IO[bytes] | BufferedIOBase]]
 """A member's name, whether it is a regular file or folder, and how to open it."""
 
 
@@ -93,9 +94,9 @@ def _members(archive: Path) -> Iterator[Member]:
                 yield entry.name, entry.isreg(), partial(_opened, tar, entry)
 
 
-def _opened(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+def _opened(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> BufferedIOBase:
     source = tar.extractfile(entry)
-    assert source is not None, "only regular files are opened"
+    assert isinstance(source, BufferedIOBase), "only regular files are opened"
     return source
 
 
@@ -120,5 +121,5 @@ def _damage_reported(archive: Path) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise UsageError(
-            f"{archive} is truncated, damaged or no archive ({error}); fetch it again."
+            f"{archive} is truncated, damaged or no archive; fetch it again."
         ) from error

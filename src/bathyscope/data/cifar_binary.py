@@ -1,8 +1,7 @@
 """CIFAR's binary format: records of one label byte (CIFAR-10) or two (CIFAR-100) and 3072 pixels."""
 
-from typing import Any
-
 import numpy as np
+from jaxtyping import Int64, Integer, UInt8
 
 from bathyscope.core.errors import UsageError
 
@@ -11,7 +10,7 @@ NUM_PIXELS = 3 * 32 * 32
 
 def decode_records(
     content: bytes, num_classes: int, *, origin: str
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+) -> tuple[UInt8[np.ndarray, "n 3 32 32"], Int64[np.ndarray, " n"]]:
     """Images n×3×32×32 (uint8) and labels n (int64) of a binary batch.
 
     Args:
@@ -45,7 +44,9 @@ def decode_records(
     return records[:, num_labels:].reshape(-1, 3, 32, 32), labels
 
 
-def encode_records(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> bytes:
+def encode_records(
+    images: UInt8[np.ndarray, "n 3 32 32"], labels: Integer[np.ndarray, " n"]
+) -> bytes:
     """The CIFAR-10 binary batch of images n×3×32×32 and labels n: `decode_records` undone.
 
     Example:

@@ -9,6 +9,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64, UInt8
 
 from bathyscope.core.errors import UsageError
 from bathyscope.data.cifar_binary import NUM_PIXELS
@@ -37,7 +38,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 def decode_pickle(
     content: bytes, num_classes: int, *, origin: str
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+) -> tuple[UInt8[np.ndarray, "n 3 32 32"], Int64[np.ndarray, " n"]]:
     """Images n×3×32×32 (uint8) and labels n (int64) of a python batch.
 
     Args:
@@ -50,7 +51,7 @@ def decode_pickle(
 
     Example:
         >>> batch = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [7]}
-        >>> images, labels = decode_pickle(pickle.dumps(batch, 2), 10, origin="data_batch_1")
+        >>> images, labels = decode_pickle(pickle.dumps(batch, 4), 10, origin="data_batch_1")
         >>> images.shape, labels.tolist()
         ((1, 3, 32, 32), [7])
     """

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
@@ -127,7 +126,7 @@ def folder(
     )
 
 
-def _pixels(file: Path, size: int) -> np.ndarray[Any, Any]:
+def _pixels(file: Path, size: int) -> UInt8[np.ndarray, "3 size size"]:
     from PIL import Image  # only image folders need it
 
     try:

@@ -8,9 +8,9 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from bathyscope.core.errors import UsageError
 
@@ -18,7 +18,7 @@ _ELEMENTS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_idx(path: Path) -> np.ndarray[Any, Any]:
+def read_idx(path: Path) -> Shaped[np.ndarray, "..."]:
     """The array in an idx file; gzip is recognised by its magic, not by the file's name.
 
     Raises:

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jaxtyping import UInt8
 
 from bathyscope.data.archives import unpack
 from bathyscope.data.cifar_binary import encode_records
@@ -111,7 +111,7 @@ def _run(command: list[str], folder: Path) -> None:
         raise SourceFailed(f"{command[0]} failed: {said[-1] if said else error}") from error
 
 
-def _image_rows(path: Path) -> np.ndarray[Any, Any]:
+def _image_rows(path: Path) -> UInt8[np.ndarray, "n 3 32 32"]:
     """Images n×3×32×32 of a picture whose every row holds the 1024 pixels of one image."""
     from PIL import Image  # only this mirror needs it
 

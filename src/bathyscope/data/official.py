@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64, UInt8
 
 from bathyscope.core.errors import UsageError
 from bathyscope.data.archives import is_archive, read_members
@@ -16,7 +16,7 @@ from bathyscope.data.cifar_pickle import decode_pickle
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.idx import read_idx
 
-Batch = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+Batch = tuple[UInt8[np.ndarray, "n c h w"], Int64[np.ndarray, " n"]]
 Decode = Callable[..., Batch]
 
 # Where other tools keep the same files below a data folder.

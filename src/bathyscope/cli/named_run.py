@@ -2,13 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from bathyscope import data
 from bathyscope.cli.resolve import model_of
-from bathyscope.training import Callback, Outcome, TrainingConfig, train
+from bathyscope.training import Callback, Outcome, Saving, TrainingConfig, train
 
 
 class NamedRun(TrainingConfig):
@@ -36,8 +36,15 @@ class NamedRun(TrainingConfig):
         return f"{self.model}-{self.data}-lr{self.lr:g}-seed{self.seed}"
 
 
-def run(config: NamedRun, folder: Path, *, callbacks: tuple[Callback, ...] = ()) -> Outcome:
-    """Train the run in its folder."""
+def run(
+    config: NamedRun,
+    folder: Path,
+    *,
+    callbacks: tuple[Callback, ...] = (),
+    begun: Literal["resume", "restart", "refuse"] = "resume",
+    saving: Saving = Saving(),  # noqa: B008  frozen
+) -> Outcome:
+    """Train the run in its folder; the options are those of `training.train`."""
     examples = _data(config.data, config.num_train, config.num_test, config.normalise)
     return train(
         functools.partial(_model, config, examples),
@@ -46,6 +53,8 @@ def run(config: NamedRun, folder: Path, *, callbacks: tuple[Callback, ...] = ())
         folder=folder,
         test=(examples.test_inputs, examples.test_labels),
         callbacks=callbacks,
+        begun=begun,
+        saving=saving,
     )
 
 

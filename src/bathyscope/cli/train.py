@@ -1,6 +1,7 @@
 """`bathyscope train`: train a network in a run folder."""
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,16 +32,31 @@ def train(
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with these keys; options go before it.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was begun, exactly.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw away what the run has, and begin anew.")
+    ] = False,
+    save_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
+    save_steps: Annotated[
+        int | None, typer.Option(help="Steps between checkpoints, beside the seconds.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Train a network and keep everything about it in a run folder.
+
+    The folder is named by the network, the data and a hash of the whole configuration; a run that
+    has a result is not run again. Ctrl-C saves and stops; --resume goes on.
 
     Example: bathyscope train resnet-20 --data digits --out runs --epochs 5 --set weight_decay=5e-4
     """
     from bathyscope.cli import named_run
     from bathyscope.runs import read_toml
-    from bathyscope.training import ProgressBar
+    from bathyscope.training import ProgressBar, Saving
 
+    if resume and restart:
+        raise UsageError("--resume and --restart were both given; give one of them.")
     values = read_toml(config) if config else {}
     given = {
         "model": model,
@@ -56,7 +72,15 @@ def train(
     values |= assignments(set_ or [])
     settings = named_run.NamedRun.parse(values)
     folder = out / settings.folder_name()
-    outcome = named_run.run(settings, folder, callbacks=(ProgressBar(settings.model),))
+    outcome = named_run.run(
+        settings,
+        folder,
+        callbacks=(ProgressBar(settings.model),),
+        begun="resume" if resume else "restart" if restart else "refuse",
+        saving=Saving(every_seconds=save_seconds, every_steps=save_steps),
+    )
+    if os.environ.get("RANK", "0") != "0":
+        return  # the first process speaks for all
     if as_json:
         summary = {"folder": str(folder), "status": outcome.status, "ending": outcome.ending}
         typer.echo(json.dumps(summary | {"result": outcome.result}))

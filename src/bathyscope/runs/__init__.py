@@ -1,6 +1,12 @@
 """The run store: one folder a run, written so that nothing finished is ever lost."""
 
 from bathyscope.runs.atomic import DiskFull, write_atomic
+from bathyscope.runs.checkpoints import (
+    Checkpoint,
+    keep_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from bathyscope.runs.configuration import Configuration, read_toml
 from bathyscope.runs.folder import (
     Run,
@@ -17,6 +23,7 @@ from bathyscope.runs.manifest import Manifest, Status
 from bathyscope.runs.metrics import MetricsWriter, read_metrics
 
 __all__ = [
+    "Checkpoint",
     "Configuration",
     "DiskFull",
     "Manifest",
@@ -27,11 +34,14 @@ __all__ = [
     "Status",
     "has_result",
     "is_run",
+    "keep_weights",
+    "load_checkpoint",
     "open_run",
     "read_metrics",
     "read_run",
     "read_toml",
     "record_failure",
+    "save_checkpoint",
     "standing",
     "write_atomic",
 ]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bathyscope.core.errors import UsageError
 from bathyscope.runs.atomic import disk_full_named, write_atomic
+from bathyscope.runs.checkpoints import CHECKPOINTS, WEIGHTS
 from bathyscope.runs.configuration import Configuration
 from bathyscope.runs.lock import is_locked, locked
 from bathyscope.runs.manifest import ENDED, Manifest, Status, new_manifest, now
@@ -80,6 +81,11 @@ class Run:
         """Append one record to the metrics; it reaches the disk at the next flush or at the end."""
         self.metrics.append(values)
 
+    def cut_metrics(self, position: int) -> None:
+        """Drop the metrics behind this position: they belong to steps that will be taken again."""
+        self.metrics.abandon()
+        self.metrics = MetricsWriter(self.metrics.path, position=position)
+
     def note(self, text: str) -> None:
         """Add a sentence that a reader of the result must know."""
         if text not in self.manifest.notes:
@@ -114,7 +120,7 @@ def open_run(
 ) -> Iterator[Run]:
     """Open a run for writing, new or begun before, and hold its lock.
 
-    Metrics of an earlier start stay; cut them back with `run.metrics` to where a checkpoint stands.
+    Metrics of an earlier start stay; `run.cut_metrics` cuts them back to where a checkpoint stands.
 
     Args:
         folder: the run's folder; it is made.
@@ -142,7 +148,7 @@ def open_run(
         try:
             run.save()
             yield run
-            run.metrics.close()
+            run.metrics.flush()
         finally:
             run.metrics.abandon()
 
@@ -202,8 +208,8 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
 
 def _emptied(folder: Path) -> None:
     """Remove what a run wrote, the configuration last, so that a crash leaves a run behind."""
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    for name in (MANIFEST, METRICS, FAILURE, "weights.safetensors", CONFIGURATION):
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    for name in (MANIFEST, METRICS, FAILURE, WEIGHTS, CONFIGURATION):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from pydantic import BaseModel, Field, ValidationError
 
 from bathyscope.core.errors import BathyscopeError
@@ -103,8 +104,6 @@ def _versions() -> dict[str, str]:
 
 
 def _hardware() -> dict[str, Any]:
-    import torch  # `bathyscope show` reads manifests and must not wait for torch
-
     hardware: dict[str, Any] = {
         "host": socket.gethostname(),
         "machine": platform.machine(),

@@ -40,6 +40,8 @@ class MetricsWriter:
         Raises:
             DiskFull: there is no room; the file is cut back to its last whole record.
         """
+        if self._file.closed:
+            return self._end
         if self._pending:
             lines = b"".join(_line(record) for record in self._pending)
             try:
@@ -54,13 +56,6 @@ class MetricsWriter:
             with disk_full_named(self.path):
                 os.fsync(self._file.fileno())
         return self._end
-
-    def close(self) -> None:
-        """Flush and close."""
-        try:
-            self.flush()
-        finally:
-            self.abandon()
 
     def abandon(self) -> None:
         """Close without writing what is pending."""

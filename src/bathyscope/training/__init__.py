@@ -6,7 +6,8 @@ from bathyscope.training.config import TrainingConfig
 from bathyscope.training.divergence import Divergence
 from bathyscope.training.evaluation import evaluate
 from bathyscope.training.progress import ProgressBar
-from bathyscope.training.runner import Outcome, fit, train
+from bathyscope.training.runner import Outcome, fit, recorded, train
+from bathyscope.training.saving import Saving
 
 __all__ = [
     "Callback",
@@ -16,8 +17,10 @@ __all__ = [
     "Outcome",
     "ProgressBar",
     "Record",
+    "Saving",
     "TrainingConfig",
     "evaluate",
     "fit",
+    "recorded",
     "train",
 ]

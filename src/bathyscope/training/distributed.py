@@ -37,6 +37,14 @@ class Group:
         if self.size > 1:
             dist.all_reduce(tensor)
 
+    def greatest(self, value: int) -> int:
+        """The greatest of the processes' values: what one wants, all do."""
+        if self.size == 1:
+            return value
+        tensor = torch.tensor(value, device=_device())
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return int(tensor)
+
     def sum_gradients_(self, parameters: Iterable[nn.Parameter]) -> None:
         """Replace every gradient by its sum over the processes; an absent one counts as zero."""
         if self.size == 1:
@@ -56,9 +64,15 @@ class Group:
         """The tensor of every process, which has the same shape everywhere."""
         if self.size == 1:
             return [tensor]
-        parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(parts, tensor)
-        return parts
+        mine = tensor.to(_device())
+        parts = [torch.empty_like(mine) for _ in range(self.size)]
+        dist.all_gather(parts, mine)
+        return [part.to(tensor.device) for part in parts]
+
+    def wait(self) -> None:
+        """Until every process has come here."""
+        if self.size > 1:
+            dist.barrier()
 
     @staticmethod
     def _exchange(tensors: list[Tensor], exchange: Callable[[Tensor], object]) -> None:
@@ -71,6 +85,11 @@ class Group:
                     alike, flat.split([t.numel() for t in alike]), strict=True
                 ):
                     tensor.copy_(values.view_as(tensor))
+
+
+def _device() -> str:
+    """Where the backend can exchange: nccl knows GPUs only."""
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
 @contextmanager

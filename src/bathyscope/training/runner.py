@@ -3,17 +3,21 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from bathyscope.core.batch import LossFn
-from bathyscope.runs import Status, open_run, read_metrics
+from bathyscope.core.errors import UsageError
+from bathyscope.runs import DiskFull, Status, has_result, open_run, read_run, standing
 from bathyscope.training.batches import Examples, derived_seed
 from bathyscope.training.callbacks import Callback
 from bathyscope.training.config import TrainingConfig
+from bathyscope.training.distributed import Group, launched_group
 from bathyscope.training.loop import Loop
+from bathyscope.training.saving import Saver, Saving
+from bathyscope.training.signals import StopRequest, stop_on_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +84,9 @@ def fit(
         write=lambda record: history.append(dict(record)),
     )
     _seed(config)
-    for callback in loop.callbacks:
-        callback.on_start(loop)
+    _start(loop)
     loop.advance()
-    return _ended(loop, history)
+    return _ended(loop, history=history)
 
 
 def train(
@@ -95,56 +98,116 @@ def train(
     test: Examples | None = None,
     loss: LossFn | None = None,
     callbacks: Sequence[Callback] = (),
+    begun: Literal["resume", "restart", "refuse"] = "resume",
+    saving: Saving = Saving(),  # noqa: B008  frozen
 ) -> Outcome:
-    """Train a run in its folder.
+    """Train a run in its folder, from where it stands to its end.
+
+    A run that has a result already is not run again: its outcome is returned. One that was begun goes
+    on from its last checkpoint, in the middle of an epoch too, and ends bit for bit where it would
+    have ended uninterrupted (on a CPU, with the same number of threads). Ctrl-C and SIGTERM end it
+    as `stopped`, saved. Under torchrun, every process calls this; the first one writes, and the
+    folder must be visible to all.
 
     Args:
         build: makes the model; called under the run's seed.
-        data: the training set.
+        data: the training set. The model is moved to its device.
         config: what decides the numbers; written to the folder.
         folder: the run's folder.
         test: evaluated at the end of each epoch.
         loss: a mean over samples, in place of the one the configuration names.
-        callbacks: called at each step and epoch.
+        callbacks: called at each step and epoch, in the first process only.
+        begun: what to do with a run that was begun before.
+        saving: how often to save.
 
     Raises:
         RunLocked: another process is writing this run.
-        UsageError: the folder holds a run of another configuration.
+        DiskFull: the run stopped; its last checkpoint is intact.
+        UsageError: the folder holds a run of another configuration, the checkpoint another
+            architecture, or the run was begun and `begun` is `refuse`.
     """
-    with open_run(folder, config, seeds=(config.seed,)) as run:
+    if begun != "restart" and has_result(folder):
+        return recorded(folder)
+    if begun == "refuse" and standing(folder) not in ("absent", "running"):
+        raise UsageError(
+            f"The run {folder} was begun before and has not reached its end; resume it "
+            "(--resume) or start it anew (--restart)."
+        )
+    with launched_group() as group, stop_on_signals() as request:
         torch.manual_seed(derived_seed(config.seed, "weights"))
         model = build().to(data[0].device)
+        first = group.rank == 0
         loop = Loop(
             model,
             data,
             config,
             test=test,
             loss=loss,
-            callbacks=tuple(callbacks),
-            write=run.metrics.append,
+            callbacks=tuple(callbacks) if first else (),
+            group=group,
         )
-        _seed(config)
-        for callback in loop.callbacks:
-            callback.on_start(loop)
-        loop.advance()
-        outcome = _ended(loop, [])
-        run.end(outcome.status, outcome.ending, result=outcome.result)
-    outcome.history.extend(read_metrics(run.metrics.path))
-    return outcome
+        _seed(config, group)
+        if first:
+            with open_run(folder, config, seeds=(config.seed,), restart=begun == "restart") as run:
+                _advance(loop, Saver(loop, folder, saving, run=run), request)
+        else:
+            _advance(loop, Saver(loop, folder, saving), request)
+        group.wait()
+    return recorded(folder)
 
 
-def _seed(config: TrainingConfig) -> None:
-    """Dropout and the like draw from torch's own generator."""
-    torch.manual_seed(derived_seed(config.seed, "steps"))
+def recorded(folder: Path) -> Outcome:
+    """The outcome of a run, as its folder tells it.
+
+    Raises:
+        UsageError: the folder is not a run.
+    """
+    _, manifest, history = read_run(folder)
+    return Outcome(
+        status=manifest.status, ending=manifest.ending, result=manifest.result, history=history
+    )
 
 
-def _ended(loop: Loop, history: list[dict[str, Any]]) -> Outcome:
+def _advance(loop: Loop, saver: Saver, request: StopRequest) -> None:
+    """Take the loop from its last checkpoint to its end, and record how it ended."""
+    saver.restore()
+    _start(loop)
+
+    def after_step() -> bool:
+        wanted = loop.group.greatest(2 if request.name else int(saver.due()))
+        if wanted:
+            saver.save()
+        return wanted == 2
+
+    try:
+        loop.advance(after_step=after_step)
+    except DiskFull:
+        saver.give_up("stopped: the disk is full")
+        raise
+    outcome = _ended(loop, stopped=request.name)
+    saver.finish(outcome.status, outcome.ending)
+
+
+def _seed(config: TrainingConfig, group: Group | None = None) -> None:
+    """Dropout and the like draw from torch's own generator, otherwise in every process."""
+    rank = group.rank if group else 0
+    torch.manual_seed(derived_seed(config.seed, "steps", *([rank] if rank else [])))
+
+
+def _start(loop: Loop) -> None:
+    for callback in loop.callbacks:
+        callback.on_start(loop)
+
+
+def _ended(
+    loop: Loop, *, history: list[dict[str, Any]] | None = None, stopped: str | None = None
+) -> Outcome:
+    status: Status = "finished"
+    ending = f"finished: {loop.reason}" if loop.reason else "finished"
     if loop.divergence is not None:
-        status: Status = "diverged"
-        ending = str(loop.divergence)
-    else:
-        status = "finished"
-        ending = f"finished: {loop.reason}" if loop.reason else "finished"
+        status, ending = "diverged", str(loop.divergence)
+    elif not loop.is_over:
+        status, ending = "stopped", f"stopped at step {loop.step} by {stopped}"
     for callback in loop.callbacks:
         callback.on_end(loop, ending)
-    return Outcome(status=status, ending=ending, result=loop.result, history=history)
+    return Outcome(status=status, ending=ending, result=loop.result, history=history or [])

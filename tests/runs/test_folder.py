@@ -1,0 +1,126 @@
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from bathyscope.core.errors import UsageError
+from bathyscope.runs import (
+    Configuration,
+    RunLocked,
+    has_result,
+    open_run,
+    read_run,
+    record_failure,
+    standing,
+)
+
+
+class Walk(Configuration):
+    steps: int = 10
+
+
+def hold(folder, ready):
+    with open_run(folder, Walk()) as run:
+        run.log(step=1)
+        run.metrics.flush()
+        ready.set()
+        time.sleep(60)
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds a run."""
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=hold, args=(tmp_path / "run", ready))
+    process.start()
+    assert ready.wait(30)
+    yield process
+    process.kill()
+    process.join()
+
+
+def test_a_run_tells_its_story(tmp_path):
+    with open_run(tmp_path / "run", Walk(), seeds=(3,)) as run:
+        run.log(step=1, loss=0.5)
+        assert standing(run.folder) == "running"
+        run.end("finished", result={"loss": float("inf")})
+    configuration, manifest, metrics = read_run(tmp_path / "run")
+    assert configuration == {"steps": 10}
+    assert manifest.status == manifest.ending == "finished"
+    assert manifest.result == {"loss": "inf"}
+    assert manifest.seeds == [3]
+    assert manifest.versions["torch"]
+    assert manifest.hardware["threads"] >= 1
+    assert manifest.started <= manifest.ended
+    assert metrics == [{"step": 1, "loss": 0.5}]
+    assert has_result(tmp_path / "run")
+
+
+def test_two_processes_never_write_one_run(tmp_path, holder):
+    with (
+        pytest.raises(RunLocked, match=f"written by process {holder.pid}"),
+        open_run(tmp_path / "run", Walk()),
+    ):
+        pass
+    assert standing(tmp_path / "run") == "running"
+
+
+def test_a_killed_holder_leaves_an_interrupted_run_that_can_be_opened(tmp_path, holder):
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    assert standing(tmp_path / "run") == "interrupted"
+    with open_run(tmp_path / "run", Walk()) as run:
+        assert run.manifest.starts == 2
+        run.end("finished")
+    assert read_run(tmp_path / "run")[2] == [{"step": 1}]
+
+
+def test_another_configuration_is_refused(tmp_path):
+    with open_run(tmp_path / "run", Walk()):
+        pass
+    with (
+        pytest.raises(UsageError, match="differs in steps"),
+        open_run(tmp_path / "run", Walk(steps=3)),
+    ):
+        pass
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with (
+        pytest.raises(UsageError, match=r"not empty \(it holds thesis.tex\)"),
+        open_run(tmp_path, Walk()),
+    ):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_reading_what_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match="is not a run"):
+        read_run(tmp_path)
+    with pytest.raises(UsageError, match="no such folder"):
+        read_run(tmp_path / "absent")
+    assert standing(tmp_path) == "absent"
+
+
+def test_restart_throws_away_what_was_there(tmp_path):
+    with open_run(tmp_path / "run", Walk()) as run:
+        run.log(step=1)
+        run.end("finished")
+    with open_run(tmp_path / "run", Walk(), restart=True) as run:
+        assert run.manifest.starts == 1
+    assert read_run(tmp_path / "run")[2] == []
+
+
+def test_a_failure_keeps_its_traceback_and_is_no_result(tmp_path):
+    record_failure(tmp_path / "run", Walk(), "Traceback…\nValueError: boom\n")
+    assert standing(tmp_path / "run") == "failed"
+    assert not has_result(tmp_path / "run")
+    assert read_run(tmp_path / "run")[1].ending == "failed: ValueError: boom"
+    assert "Traceback" in (tmp_path / "run" / "failure.txt").read_text()
+    with open_run(tmp_path / "run", Walk()) as run:
+        run.end("finished")
+    assert not (tmp_path / "run" / "failure.txt").exists()

@@ -1,0 +1,153 @@
+"""Orthonormal coordinates for features that come block by block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Matrix = Float[Tensor, "n _"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What one feature adds: its centred columns = former · onto + columns · …, columns = new ones.
+
+    `columns` have unit weighted norm and are orthogonal to every former column. `unpredicted` is the
+    share of the feature's variance that the former columns do not explain.
+    """
+
+    columns: Matrix
+    mean: Float[Tensor, " k"]
+    onto: Float[Tensor, "former k"]
+    transform: Float[Tensor, "k r"]
+    unpredicted: float
+
+    @property
+    def rank(self) -> int:
+        """How many directions the feature adds."""
+        return self.columns.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class NestedBasis:
+    """An orthonormal basis of the predictors that are linear in v_0, …, v_i, for every i.
+
+    Orthonormal in the weighted inner product Σ_n w_n a_n b_n, Σ w = 1. With an intercept the
+    constant is the first column.
+    """
+
+    weights: Float[Tensor, " n"]
+    intercept: bool
+    stages: tuple[Stage, ...]
+
+    def size(self, num_features: int | None = None) -> int:
+        """Columns of the basis of the first features (all, if None)."""
+        stages = self.stages if num_features is None else self.stages[:num_features]
+        return int(self.intercept) + sum(stage.rank for stage in stages)
+
+    def design(self, num_features: int | None = None) -> Matrix:
+        """The basis of the predictors linear in the first features, one row a sample."""
+        stages = self.stages if num_features is None else self.stages[:num_features]
+        constant = torch.ones(len(self.weights), int(self.intercept), dtype=torch.float64)
+        return torch.cat([constant, *(stage.columns for stage in stages)], dim=1)
+
+    def prediction_weights(
+        self, coefficients: Float[Tensor, "r c"]
+    ) -> tuple[list[Float[Tensor, "k c"]], Float[Tensor, " c"]]:
+        """H_0, …, H_i and the intercept of the predictor with these coordinates in the basis."""
+        rest = coefficients.clone()
+        found: list[Tensor] = []
+        constant = torch.zeros(coefficients.shape[1], dtype=coefficients.dtype)
+        for stage in reversed(self.stages[: self._num_features(len(coefficients))]):
+            own = len(rest) - stage.rank
+            H = stage.transform @ rest[own:]
+            rest = rest[:own] - stage.onto @ H
+            constant = constant - stage.mean @ H
+            found.insert(0, H)
+        if self.intercept:
+            constant = constant + rest[0]
+        return found, constant
+
+    def _num_features(self, size: int) -> int:
+        sizes = [self.size(i) for i in range(len(self.stages) + 1)]
+        assert size in sizes, "coordinates belong to whole features"
+        return len(sizes) - 1 - sizes[::-1].index(size)
+
+
+def nested_basis(
+    features: Sequence[Matrix],
+    *,
+    weights: Float[Tensor, " n"] | None = None,
+    intercept: bool = True,
+    cutoff: float | None = None,
+) -> NestedBasis:
+    """Orthonormalise features in their order, dropping directions that are linear in former ones.
+
+    Columns are centred (with an intercept) and scaled to unit norm first, so neither their units
+    nor their offsets matter.
+
+    Args:
+        features: v_0, …, v_L, float64, without the constant.
+        weights: of the samples, positive; equal if None.
+        intercept: whether a constant belongs to every predictor.
+        cutoff: a direction counts as new if its singular value, of columns of norm one, exceeds
+            this; numpy's convention ε·max(n, k) if None.
+    """
+    n = len(features[0])
+    w = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else weights / weights.sum()
+    root = w.sqrt()[:, None]
+    former = torch.zeros(n, 0, dtype=torch.float64)  # without the constant, in the scaled rows
+    stages = []
+    for v in features:
+        mean = w @ v if intercept else torch.zeros(v.shape[1], dtype=torch.float64)
+        centred = root * (v - mean)
+        if intercept:  # a second pass: the first mean of a column far from zero is rounded
+            correction = root.T @ centred
+            centred, mean = centred - root * correction, mean + correction[0]
+        onto, rest, factors = _scaled_remainder(centred, root * v, former)
+        limit = torch.finfo(torch.float64).eps * max(v.shape) if cutoff is None else cutoff
+        columns, map_back = _directions(rest, cutoff=limit)
+        norms = centred.square().sum()
+        left = (rest / factors).square().sum() if rest.numel() else torch.zeros(())
+        stages.append(
+            Stage(
+                columns=columns / root,
+                mean=mean,
+                onto=torch.cat(
+                    [torch.zeros(int(intercept), v.shape[1], dtype=torch.float64), onto / factors]
+                ),
+                transform=factors[:, None] * map_back,
+                unpredicted=float(left / norms) if norms > 0 else 0.0,
+            )
+        )
+        former = torch.cat([former, columns], dim=1)
+    return NestedBasis(w, intercept, tuple(stages))
+
+
+def _scaled_remainder(
+    centred: Matrix, whole: Matrix, former: Matrix
+) -> tuple[Tensor, Matrix, Float[Tensor, " k"]]:
+    """Columns of norm one less their projection on the former ones (twice, against rounding).
+
+    Returns the projection, the remainder, and the factors that gave the columns norm one. A column
+    that is constant but for rounding is zero.
+    """
+    norms = centred.norm(dim=0)
+    constant = norms <= 8 * torch.finfo(torch.float64).eps * whole.norm(dim=0)
+    factors = torch.where(constant, 1.0, 1 / torch.where(constant, 1.0, norms))
+    scaled = torch.where(constant, 0.0, centred * factors)
+    onto = former.T @ scaled
+    rest = scaled - former @ onto
+    again = former.T @ rest
+    return onto + again, rest - former @ again, factors
+
+
+def _directions(rest: Matrix, *, cutoff: float) -> tuple[Matrix, Float[Tensor, "k r"]]:
+    """Orthonormal columns that span the remainder, and the map from its columns to them."""
+    if rest.shape[1] == 0:
+        return rest, torch.zeros(0, 0, dtype=torch.float64)
+    U, S, Vh = torch.linalg.svd(rest, full_matrices=False)
+    kept = torch.gt(S, cutoff)
+    return U[:, kept], Vh[kept].T / S[kept]

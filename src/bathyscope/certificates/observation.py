@@ -1,0 +1,145 @@
+"""What a network does on data, in float64: its outputs, features and representations."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, checked_batch, checked_forward
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UsageError
+from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
+
+_ROWS = 512  # samples evaluated at once
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """A network's answers on data.
+
+    `features` are v_0, …, v_L without the constant, which `intercept` stands for; outside the
+    family v_0 alone, the input. `last` holds x_{L−1} of a ResNEst on vectors. `sizes` are the
+    values a sample of each feature before pooling, and `room` those of x_{L−1}.
+    """
+
+    network: nn.Module
+    outputs: Float[Tensor, "n c"]
+    targets: Tensor
+    features: tuple[Float[Tensor, "n _"], ...]
+    intercept: bool
+    last: Float[Tensor, "n m"] | None = None
+    sizes: tuple[int, ...] = ()
+    room: int = 0
+    on_images: bool = False
+
+    @property
+    def in_family(self) -> bool:
+        """Whether the network is a ResNEst, an augmented ResNEst or a DenseNEst."""
+        return isinstance(self.network, NEst)
+
+
+def observe(model: nn.Module, data: Batch | Iterable[Batch]) -> Observation:
+    """Run a float64 copy of the model, in eval mode, over the data.
+
+    Args:
+        model: any module from one tensor to one output `(n, c)`; it is not touched.
+        data: a pair (inputs, targets), or an iterable of such pairs such as a loader.
+
+    Raises:
+        UsageError: the data are no pairs, or the model cannot take them.
+    """
+    network = deepcopy(unwrapped(model)).to("cpu", torch.float64).eval()
+    inputs, targets = _joined(network, data)
+    rows = [_row(network, part) for part in inputs.double().split(_ROWS)]
+    outputs = torch.cat([row.outputs for row in rows])
+    if outputs.ndim != 2:
+        raise UsageError(
+            f"A certificate speaks of one output vector a sample, but the outputs have shape "
+            f"{tuple(outputs.shape)}."
+        )
+    features = tuple(torch.cat(parts) for parts in zip(*(r.features for r in rows), strict=True))
+    intercept = network.has_intercept if isinstance(network, NEst) else True
+    if isinstance(network, NEst) and intercept:
+        features = (features[0][:, :-1], *features[1:])
+    lasts = [row.last for row in rows if row.last is not None]
+    return Observation(
+        network,
+        outputs,
+        targets,
+        features,
+        intercept,
+        last=torch.cat(lasts) if lasts else None,
+        sizes=rows[0].sizes,
+        room=rows[0].room,
+        on_images=inputs.ndim > 2,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    outputs: Tensor
+    features: tuple[Tensor, ...]
+    last: Tensor | None = None
+    sizes: tuple[int, ...] = ()
+    room: int = 0
+
+
+@torch.no_grad()
+def _row(network: nn.Module, x: Tensor) -> _Row:
+    outputs = checked_forward(network, x)
+    if not isinstance(outputs, Tensor):
+        raise UsageError(
+            f"A certificate needs a network whose output is one tensor, not a "
+            f"{type(outputs).__name__}."
+        )
+    if not isinstance(network, NEst):
+        return _Row(outputs, (x if x.ndim == 2 else x.flatten(2).mean(dim=2),))
+    if isinstance(network, DenseNEst):
+        return _Row(outputs, network.features(x))
+    return _residual_row(network, x, outputs)
+
+
+def _residual_row(network: ResNEst | AugmentedResNEst, x: Tensor, outputs: Tensor) -> _Row:
+    """Features of a residual form, with what decides assumption 4."""
+    features = network.features(x)
+    if isinstance(network, AugmentedResNEst):
+        return _Row(outputs, features)
+    maps = [x]
+    representation = last = network.expansion(x)
+    for block in network.blocks:
+        last, representation = representation, block(representation, maps)
+    sizes = [v[0].numel() for v in maps]
+    if getattr(network.expansion, "bias", None) is not None:
+        sizes[0] += 1
+    return _Row(
+        outputs,
+        features,
+        last=last if x.ndim == 2 else None,
+        sizes=tuple(sizes),
+        room=last[0].numel(),
+    )
+
+
+def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
+    """All inputs and all targets, each one tensor on the CPU."""
+    is_pair = isinstance(data, (tuple, list)) and len(data) == 2
+    pairs = [data] if is_pair and not isinstance(data[0], (tuple, list)) else list(data)
+    if not pairs:
+        raise UsageError("There are no data to certify on; pass a pair (inputs, targets).")
+    checked = []
+    for pair in pairs:
+        if isinstance(pair, (tuple, list)) and len(pair) == 2:
+            pair = tuple(torch.as_tensor(part).cpu() for part in pair)
+        inputs, targets = checked_batch(network, pair)
+        if not isinstance(targets, Tensor) or not isinstance(inputs, Tensor):
+            raise UsageError("A certificate needs a tensor of inputs and a tensor of targets.")
+        if len(inputs) != len(targets):
+            raise UsageError(
+                f"There are {len(inputs)} inputs but {len(targets)} targets; give one for each."
+            )
+        checked.append((inputs, targets))
+    return torch.cat([x for x, _ in checked]), torch.cat([y for _, y in checked])

@@ -1,0 +1,116 @@
+"""The best predictor that is linear in given features: a convex problem, solved to a stated gap."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bathyscope.certificates.basis import NestedBasis
+from bathyscope.certificates.losses import ConvexLoss, Squared
+from bathyscope.certificates.newton import newton
+
+EXISTENCE_RIDGE = 1e-8
+"""Of ½λ · mean ‖ŷ‖², added where the loss alone has no minimiser (separable classes)."""
+
+# The last Newton step, relative to the coefficients, at a minimiser; along a direction in which the
+# loss only tends to its infimum, steps keep a length of the order of one.
+_SETTLED = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The minimiser over H of the mean loss of Σ_i H_i v_i, and how exactly it was found.
+
+    `objective` is the risk plus ½ · `ridge` · mean ‖ŷ‖². `gap` estimates how far the objective lies
+    above its minimum: 0 for least squares, half the Newton decrement otherwise.
+    """
+
+    coefficients: Float[Tensor, "r c"]
+    risk: float
+    objective: float
+    ridge: float
+    gap: float
+    gradient_norm: float
+
+
+def best_predictor(
+    basis: NestedBasis,
+    loss: ConvexLoss,
+    *,
+    num_features: int | None = None,
+    num_outputs: int,
+    ridge: float = 0.0,
+    start: Float[Tensor, "s c"] | None = None,
+) -> Predictor:
+    """Minimise Σ_n w_n ℓ(Σ_i H_i v_i(x_n), y_n) + ½ρ Σ_n w_n ‖ŷ_n‖²   (nests, equation 5).
+
+    Squared loss is solved exactly in the orthonormal basis, other losses by Newton's method.
+
+    Args:
+        basis: coordinates of the features.
+        loss: ℓ with its targets.
+        num_features: how many features may be used, from the first; all if None.
+        num_outputs: c.
+        ridge: ρ.
+        start: coordinates in the basis of fewer features, to begin from; the result is no worse.
+    """
+    design = basis.design(num_features)
+    if isinstance(loss, Squared):
+        return _least_squares(design, loss, weights=basis.weights, ridge=ridge)
+    first = torch.zeros(design.shape[1], num_outputs, dtype=torch.float64)
+    if start is not None:
+        first[: len(start)] = start
+    if design.shape[1] == 0:  # without an intercept, no features predict zero
+        risk = loss.mean(design @ first, basis.weights)
+        return Predictor(first, risk, risk, ridge, 0.0, 0.0)
+    everywhere = torch.full((design.shape[1],), ridge, dtype=torch.float64)
+    found = newton(design, loss, weights=basis.weights, ridge=everywhere, start=first)
+    risk = loss.mean(design @ found.coefficients, basis.weights)
+    return Predictor(
+        found.coefficients, risk, found.objective, ridge, found.decrement / 2, found.gradient_norm
+    )
+
+
+def needed_ridge(
+    basis: NestedBasis, loss: ConvexLoss, *, num_outputs: int
+) -> tuple[float, Float[Tensor, "r c"] | None]:
+    """0 where the loss has a minimiser over the features, else `EXISTENCE_RIDGE`; and a start.
+
+    The problem is solved with the ridge, then without it from there: at a minimiser Newton's steps
+    shrink, along a direction in which the loss falls for ever they do not.
+    """
+    if isinstance(loss, Squared):
+        return 0.0, None
+    design = basis.design()
+    zeros = torch.zeros(design.shape[1], dtype=torch.float64)
+    start = torch.zeros(design.shape[1], num_outputs, dtype=torch.float64)
+    safe = newton(
+        design, loss, weights=basis.weights, ridge=zeros + EXISTENCE_RIDGE, start=start
+    ).coefficients
+    bare = newton(design, loss, weights=basis.weights, ridge=zeros, start=safe, max_iterations=20)
+    if bare.step_norm <= _SETTLED * (1 + float(bare.coefficients.norm())):
+        return 0.0, bare.coefficients
+    return EXISTENCE_RIDGE, safe
+
+
+def penalty(outputs: Float[Tensor, "n c"], weights: Float[Tensor, " n"], *, ridge: float) -> float:
+    """½ρ Σ_n w_n ‖ŷ_n‖²: what the existence ridge adds to the risk of any predictor."""
+    return 0.5 * ridge * float(weights @ outputs.square().sum(dim=1))
+
+
+def _least_squares(
+    design: Float[Tensor, "n r"], loss: Squared, *, weights: Float[Tensor, " n"], ridge: float
+) -> Predictor:
+    """Projection on an orthonormal basis; a second one takes up the rounding of the first."""
+    c = loss.targets.shape[1]
+    shrink = (2 / c) / (2 / c + ridge)
+    C = design.T @ (weights[:, None] * loss.targets)
+    C = C + design.T @ (weights[:, None] * (loss.targets - design @ C))
+    C = shrink * C
+    outputs = design @ C
+    risk = loss.mean(outputs, weights)
+    gradient = design.T @ (weights[:, None] * loss.gradients(outputs)) + ridge * C
+    return Predictor(
+        C, risk, risk + penalty(outputs, weights, ridge=ridge), ridge, 0.0, float(gradient.norm())
+    )

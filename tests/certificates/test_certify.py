@@ -1,0 +1,262 @@
+"""Certificates of networks: the paper's bounds, edges and exceptions."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import nn
+
+from bathyscope.certificates import certify
+from bathyscope.core import UsageError
+from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
+
+
+def data(seed, *, n=400, num_inputs=6, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, num_inputs, generator=g, dtype=dtype)
+    y = torch.stack([torch.sin(3 * x[:, 0]) * x[:, 1], (x[:, 2] * x[:, 3]).abs()], dim=1)
+    return x, y + 0.1 * torch.randn(n, 2, generator=g, dtype=dtype)
+
+
+def network(width, *, seed=0, sizes=(4, 4, 4, 4), outputs=2, intercept=False):
+    torch.manual_seed(seed)
+    return resnest(6, outputs, width=width, feature_sizes=list(sizes), intercept=intercept).double()
+
+
+@pytest.mark.parametrize(("width", "holds"), [(30, True), (18, True), (17, False), (12, False)])
+def test_the_sharp_edge_of_theorem_1(width, holds):
+    found = certify(network(width), data(0))
+    assert found.width.needed == 18
+    assert found.width.rank == min(width, 18)
+    assert found.guaranteed is holds
+    assert found.assumption(4).holds is holds
+    if holds:
+        assert found.attainable_epsilon < 1e-10
+    else:
+        assert found.attainable_epsilon > 1e-5
+        assert "18 needed" in found.decided_by
+
+
+@pytest.mark.parametrize("width", [18, 17])
+def test_minimising_over_the_prediction_weights_attains_what_is_said(width):
+    """Problem P_φ itself, by L-BFGS from the network's own weights."""
+    net, (x, y) = network(width), data(0)
+    found = certify(net, (x, y))
+    parameters = [net.blocks[-1].mix.weight, net.output.weight]
+    sizes = [p.numel() for p in parameters]
+
+    def objective(w):
+        parts = torch.from_numpy(w).split(sizes)
+        with torch.no_grad():
+            for p, part in zip(parameters, parts, strict=True):
+                p.copy_(part.view_as(p))
+        risk = nn.functional.mse_loss(net(x), y)
+        slopes = torch.autograd.grad(risk, parameters)
+        return risk.item(), torch.cat([s.ravel() for s in slopes]).numpy()
+
+    start = torch.cat([p.detach().ravel() for p in parameters]).numpy()
+    reached = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 20000, "maxfun": 20000, "ftol": 0, "gtol": 1e-9, "maxcor": 50},
+    ).fun
+    assert reached >= found.attainable_risk - 1e-12
+    assert reached == pytest.approx(found.attainable_risk, abs=2e-5)
+    assert certify(net, (x, y)).epsilon == pytest.approx(reached - found.bound, abs=1e-10)
+
+
+@pytest.mark.parametrize("kind", [aresnest, densenest])
+def test_the_convex_forms_are_always_guaranteed(kind):
+    torch.manual_seed(0)
+    sizes = {"width": 3} if kind is aresnest else {}
+    found = certify(kind(6, 2, feature_sizes=[4, 4], **sizes), data(0, dtype=torch.float32))
+    assert found.guaranteed
+    assert found.bound_applies
+    assert found.epsilon >= 0
+    assert found.critical_point is None
+    assert found.bound <= found.linear_risk
+
+
+def test_a_resnest_and_its_augmented_form_share_the_bound():
+    net = network(12, intercept=True)
+    ours, theirs = certify(net, data(0)), certify(augmented(net), data(0))
+    assert ours.bound == pytest.approx(theirs.bound, abs=1e-13)
+    assert ours.risk == pytest.approx(theirs.risk, abs=1e-13)
+
+
+def test_proposition_4_makes_a_guaranteed_resnest():
+    torch.manual_seed(0)
+    dense = densenest(6, 2, feature_sizes=[4, 4, 4])
+    found = certify(dense_to_residual(dense), data(0))
+    assert found.guaranteed
+    assert found.width.smallest_singular_value == pytest.approx(1)
+    assert found.attainable_epsilon == pytest.approx(0, abs=1e-12)
+    assert found.bound == pytest.approx(certify(dense, data(0)).bound, abs=1e-12)
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
+def test_risk_over_blocks_is_monotone(seeds):
+    for seed in seeds:
+        g = np.random.default_rng(seed)
+        sizes = g.integers(1, 6, g.integers(1, 6)).tolist()
+        found = certify(network(int(g.integers(2, 25)), seed=seed, sizes=sizes), data(seed, n=80))
+        steps = np.diff([found.constant_risk, *found.block_risks])
+        assert steps.max() <= 1e-15, seed
+        assert found.monotone
+        assert len(found.block_risks) == len(sizes) + 1
+
+
+def test_literal_truncation_may_rise():
+    rises = 0
+    for seed in range(10):
+        found = certify(network(18, seed=seed), data(seed, n=80))
+        assert found.truncated_risks[-1] == pytest.approx(found.bound, abs=1e-12)
+        rises += bool((np.diff(found.truncated_risks) > 1e-6).any())
+    assert rises > 0
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_cross_entropy_certificates(num_classes):
+    x, y = data(0)
+    labels = torch.bucketize(
+        y[:, 0].contiguous(), torch.tensor([0.0, 0.8][: num_classes - 1]).double()
+    )
+    found = certify(network(20, outputs=num_classes), (x, labels))
+    assert found.loss == "cross_entropy"
+    assert found.ridge == 0
+    assert found.gap < 1e-12
+    assert found.attainable_epsilon == pytest.approx(0, abs=1e-9)
+    assert found.monotone
+    assert found.bound <= found.linear_risk <= found.constant_risk
+
+
+def test_separable_classes_say_so():
+    x, _ = data(0)
+    found = certify(network(20), (x, (x[:, 0] > 0).long()))
+    assert found.ridge > 0
+    assert any("no minimiser" in note for note in found.notes)
+    assert found.epsilon >= 0
+
+
+def test_a_constructed_saddle_has_negative_curvature():
+    """Theorem 2: W_{L+1} = 0 and W_L such that Σ y x_Lᵀ = 0 is critical, and no minimum."""
+    net, (x, y) = network(18, outputs=1), data(0)
+    y = y[:, :1]
+    before = net.representations(x)[-2]
+    feature = net.features(x)[-1]
+    b, c = before.T @ y, feature.T @ y
+    with torch.no_grad():
+        net.output.weight.zero_()
+        net.blocks[-1].mix.weight.copy_(-b @ c.T / c.square().sum())
+    found = certify(net, (x, y)).critical_point
+    assert found.kind == "saddle"
+    assert found.gradient_norm < 1e-12
+    assert found.smallest_curvature < 0
+    assert found.drop > 0
+    assert found.output_rank == 0  # rank deficient, as theorem 2 (i) says
+    A, B = found.direction
+    t = 1e-3
+    with torch.no_grad():
+        risk = nn.functional.mse_loss(net(x), y)
+        net.blocks[-1].mix.weight.add_(t * A)
+        net.output.weight.add_(t * B)
+        moved = nn.functional.mse_loss(net(x), y)
+    assert float(moved - risk) == pytest.approx(found.smallest_curvature * t * t / 2, rel=0.05)
+
+
+def test_the_hessian_product_is_autograds():
+    net, (x, y) = network(7, sizes=(3, 2)), data(0, n=50)
+    found = certify(net, (x, y)).critical_point
+    before, feature = net.representations(x)[-2].detach(), net.features(x)[-1].detach()
+    W_L, W_out = net.blocks[-1].mix.weight.detach(), net.output.weight.detach()
+
+    def risk(w):
+        A, B = w[: W_L.numel()].view_as(W_L), w[W_L.numel() :].view_as(W_out)
+        return nn.functional.mse_loss((before + feature @ A.T) @ B.T, y)
+
+    point = torch.cat([W_L.ravel(), W_out.ravel()])
+    values = torch.linalg.eigvalsh(torch.func.hessian(risk)(point))
+    assert found.smallest_curvature == pytest.approx(float(values[0]), abs=1e-10)
+    assert found.largest_curvature == pytest.approx(float(values[-1]), abs=1e-10)
+    assert found.gradient_norm == pytest.approx(float(torch.func.grad(risk)(point).norm()))
+    assert found.kind == "not critical"
+
+
+def test_many_variables_use_the_same_curvatures():
+    import bathyscope.certificates.saddle as saddle
+
+    net, batch = network(18), data(0)
+    dense = certify(net, batch).critical_point
+    limit = saddle._DENSE_UP_TO
+    saddle._DENSE_UP_TO = 0
+    try:
+        sparse = certify(net, batch).critical_point
+    finally:
+        saddle._DENSE_UP_TO = limit
+    assert sparse.smallest_curvature == pytest.approx(dense.smallest_curvature, rel=1e-6)
+
+
+def test_predictability_sees_a_redundant_feature():
+    torch.manual_seed(0)
+    functions = [nn.Linear(20, 4), nn.Sequential(nn.Linear(20, 4), nn.ReLU())]
+    net = resnest(6, 2, width=20, feature_sizes=[4, 4], functions=functions)
+    _, linear, nonlinear = certify(net, data(0)).predictability
+    assert linear.new_directions == 0
+    assert linear.unpredicted < 1e-12
+    assert nonlinear.new_directions == 4
+    assert nonlinear.unpredicted > 0.01
+
+
+def test_outside_the_family_only_what_applies():
+    x, y = data(0, dtype=torch.float32)
+    found = certify(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), (x, y))
+    assert found.bound is None
+    assert found.epsilon is None
+    assert not found.guaranteed
+    assert "no theorem" in found.decided_by
+    assert found.linear_risk < found.constant_risk
+    assert "Sequential" in str(found)
+
+
+def test_a_loss_that_is_not_convex_is_noticed():
+    def bounded(outputs, targets):
+        return torch.tanh((outputs - targets).square()).mean()
+
+    found = certify(network(20), data(0, n=60), loss=bounded, blocks=False)
+    assert not found.assumption(2).holds
+    assert found.assumption(2).value > 0
+    assert not found.guaranteed
+
+
+def test_loaders_and_pairs_agree_and_the_model_is_untouched():
+    net, (x, y) = network(20).float().train(), data(0, dtype=torch.float32)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    one = certify(net, (x, y))
+    many = certify(net, [(x[:100], y[:100]), (x[100:], y[100:])])
+    assert one.bound == pytest.approx(many.bound, abs=1e-14)
+    assert net.training
+    assert net.output.weight.dtype == torch.float32
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+
+
+def test_it_can_be_written_as_json():
+    found = certify(network(20), data(0))
+    back = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert back["width"]["needed"] == 18
+    assert math.isclose(back["epsilon"], found.epsilon)
+
+
+def test_bad_data_are_said():
+    x, y = data(0)
+    with pytest.raises(UsageError, match="400 inputs but 399 targets"):
+        certify(network(20), (x, y[1:]))
+    with pytest.raises(UsageError, match="no data"):
+        certify(network(20), [])
+    with pytest.raises(UsageError, match="cannot take"):
+        certify(network(20), (x[:, :5], y))

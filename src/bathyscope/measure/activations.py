@@ -1,0 +1,141 @@
+"""What each block puts out: its moments and range, its dead units, and how much it changes."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.one_pass import probe
+from bathyscope.core.records import Block, Measurement
+from bathyscope.linalg import frobenius_norm, rescaled
+from bathyscope.measure.axes import axes_of
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
+from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.taps import Silent
+
+# Below this share of the mean square, E x² - (E x)² has lost too many digits: centre first.
+_CANCELLATION = 1e-2
+
+
+def activations(
+    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Iterable[str] | Blocks | None = None
+) -> Measurement:
+    """Mean, deviation and range of every block's output, dead units, and change of the signal.
+
+    Columns, one value a block:
+        mean, std, min, max: over all finite entries of the block's output x_{l+1}.
+        dead_units: share of the units of the block's activation functions that give one value
+            for the whole batch; None where it calls no activation function.
+        change: ‖x_{l+1} − x_l‖ / ‖x_l‖, the strength of a residual branch; None where the shape
+            changes or the input was overwritten.
+        not_finite: share of entries that are NaN or infinite.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+
+    Returns:
+        The measurement `activations`.
+
+    Raises:
+        UsageError: the batch, the loss or the model does not fit the others.
+
+    Example:
+        >>> import torch.nn.functional as F
+        >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+        >>> _ = nn.init.constant_(model[0].bias, -100.0)
+        >>> batch = torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+        >>> activations(model, batch, loss=F.cross_entropy)["dead_units"]
+        (1.0, None)
+    """
+    found = found_blocks(model, batch, blocks)
+    tap = ActivationTap(model, found)
+    with tap.watching:
+        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    return tap.measurement()
+
+
+class ActivationTap(Silent):
+    """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
+
+    def __init__(self, model: nn.Module, blocks: Blocks) -> None:
+        self.model = model
+        self.rows = Rows(
+            blocks, ("mean", "std", "min", "max", "dead_units", "change", "not_finite")
+        )
+        self.watching = Nonlinearities(self._nonlinear)
+        self.inside: tuple[Block, Tensor, int] | None = None
+        self.units: dict[int, tuple[int, int]] = {}
+
+    def entered(self, block: Block, x: Tensor) -> None:
+        """Remember the input, and at which version of its storage it was read."""
+        self.inside = (block, x, x._version)
+
+    def left(self, block: Block, x: Tensor) -> None:
+        """Reduce the output, and compare it with the input where that is still there."""
+        moments = moments_of(x)
+        self.rows.put(block, **moments._asdict())
+        if dead_and_all := self.units.get(block.index):
+            self.rows.put(block, dead_units=dead_and_all[0] / dead_and_all[1])
+        if self.inside is not None and self.inside[0] is block:
+            _, before, version = self.inside
+            if before.shape == x.shape and before._version == version and not moments.not_finite:
+                size = frobenius_norm(before)
+                change = frobenius_norm(x - before)
+                self.rows.put(block, change=change / size if size else math.nan)
+        self.inside = None
+
+    def _nonlinear(self, output: Tensor) -> None:
+        if self.inside is None or output.ndim == 0:
+            return
+        block = self.inside[0]
+        axes = axes_of(self.model, block, ndim=output.ndim)
+        dead = dead_units(output, units=axes.units)
+        if dead is not None:
+            so_far = self.units.get(block.index, (0, 0))
+            self.units[block.index] = (so_far[0] + dead, so_far[1] + output.shape[axes.units])
+
+    def measurement(self) -> Measurement:
+        """The record, once the pass is over."""
+        return self.rows.measurement("activations")
+
+
+class Moments(NamedTuple):
+    """Moments and range over the finite entries of a tensor, and the share of the others."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    not_finite: float
+
+
+def moments_of(x: Tensor) -> Moments:
+    """Mean, standard deviation (divided by n) and range of the finite entries.
+
+    Example:
+        >>> moments_of(torch.tensor([-2.0, 2.0, float("inf")], dtype=torch.float64))[2:]
+        (-2.0, 2.0, 0.33333333333333337)
+    """
+    lost = 0.0
+    tensor, unit = rescaled(x)
+    if not math.isfinite(unit):
+        lost = share_not_finite(x)
+        tensor, unit = rescaled(x[torch.isfinite(x)])
+    if tensor.numel() == 0:
+        return Moments(math.nan, math.nan, math.nan, math.nan, lost)
+    unit = unit or 1.0  # all zeros
+    low, high = (bound.item() for bound in tensor.aminmax())
+    mean = tensor.sum().item() / tensor.numel()
+    mean_square = frobenius_norm(tensor) ** 2 / tensor.numel()
+    variance = mean_square - mean**2
+    if variance < _CANCELLATION * mean_square:
+        variance = frobenius_norm(tensor - mean) ** 2 / tensor.numel()
+    return Moments(unit * mean, unit * math.sqrt(variance), unit * low, unit * high, lost)

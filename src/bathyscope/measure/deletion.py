@@ -1,0 +1,76 @@
+"""What a block is worth: the change of the loss when its residual branch is dropped."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    checked_batch,
+    checked_forward,
+    checked_loss,
+    copied,
+)
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.drop import dropped
+from bathyscope.core.preserve import preserved
+from bathyscope.core.records import Measurement
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.rows import Rows
+
+
+def deletion(
+    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Iterable[str] | Blocks | None = None
+) -> Measurement:
+    """The loss with each block's residual branch dropped, one block at a time.
+
+    A dropped block passes on its shortcut alone, or its input where it names no branch
+    (singularity, section VII: layer deletion). Every pass draws the same random numbers, so that
+    dropout does not blur the difference; the model runs in the mode it stands in.
+
+    Columns, one value a block:
+        loss: with the block dropped; None where it cannot be dropped.
+        loss_change: that loss less the loss of the whole model, which stands in `settings`.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+
+    Returns:
+        The measurement `deletion`.
+
+    Raises:
+        UsageError: the batch, the loss or the model does not fit the others.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
+        >>> with torch.no_grad():
+        ...     _ = model[0].weight.copy_(3 * torch.eye(2)), model[1].weight.fill_(1.0)
+        >>> deletion(model, (torch.ones(1, 2), None), loss=lambda y, _: y.sum())["loss_change"]
+        (-4.0, None)
+    """
+    found = found_blocks(model, batch, blocks)
+    inner = unwrapped(model)
+    inputs, targets = checked_batch(inner, batch)
+    rows = Rows(found, ("loss", "loss_change"))
+
+    def loss_now() -> float:
+        with preserved(inner, copy_parameters=False), torch.enable_grad():
+            return float(
+                checked_loss(loss, checked_forward(inner, copied(inputs)), targets).detach()
+            )
+
+    whole = loss_now()
+    for block in found:
+        if not block.droppable:
+            rows.note("Blocks that change the shape and name no branch cannot be dropped.")
+            continue
+        with dropped(inner, block):
+            value = loss_now()
+        rows.put(block, loss=value, loss_change=value - whole)
+    return rows.measurement("deletion", loss=whole)

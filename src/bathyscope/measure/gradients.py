@@ -1,0 +1,164 @@
+"""How the gradient of the loss fares on its way back through the blocks."""
+
+import math
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.one_pass import Probe, probe
+from bathyscope.core.records import Block, Measurement
+from bathyscope.linalg import conditioning_of, frobenius_norm
+from bathyscope.measure.axes import axes_of
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.representations import LARGEST_SIDE
+from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.taps import Silent
+
+
+def gradients(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Iterable[str] | Blocks | None = None,
+    cutoff: float | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """Gradient norms at every block's input and output, their ratio, and the conditioning.
+
+    Columns, one value a block:
+        norm_in, norm_out: ‖∂E/∂x_l‖₂ and ‖∂E/∂x_{l+1}‖₂ over the whole batch.
+        ratio: ‖∂E/∂x_{l+1}‖₂ / ‖∂E/∂x_l‖₂, 1 for a block that preserves the norm
+            (norm_preservation, section 4.1); below 1 the gradient grows on its way back.
+        ratio_from_loss: the product of the ratios of this block and of all after it.
+        condition, effective_condition, rank, full_rank, stable_rank, cutoff: of the gradient at
+            the output as a matrix of samples × everything else (singularity, definition 3).
+        not_finite: share of entries, at input or output, that are NaN or infinite.
+    The loss itself stands in `settings`.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+        cutoff: relative to σ_max; by default what rounding in the gradient's dtype can make.
+        largest_side: wider Gram matrices are left out, and a note says so.
+
+    Returns:
+        The measurement `gradients`.
+
+    Raises:
+        UsageError: the batch, the loss or the model does not fit the others.
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+        >>> with torch.no_grad():
+        ...     _ = [layer.weight.copy_(4 * torch.eye(2)) for layer in model]
+        >>> found = gradients(model, (torch.ones(1, 2), None), loss=lambda y, _: y.sum())
+        >>> found["ratio"], found["ratio_from_loss"]
+        ((0.25, 0.25), (0.0625, 0.25))
+    """
+    found = found_blocks(model, batch, blocks)
+    tap = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
+    return tap.measurement(probe(model, batch, loss=loss, blocks=found, taps=(tap,)))
+
+
+class GradientTap(Silent):
+    """Reduces gradients as they arrive."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        blocks: Blocks,
+        *,
+        cutoff: float | None = None,
+        largest_side: int = LARGEST_SIDE,
+    ) -> None:
+        self.model = model
+        self.cutoff = cutoff
+        self.largest_side = largest_side
+        self.norms_in: dict[int, float] = {}
+        self.norms_out: dict[int, float] = {}
+        self.not_finite: dict[int, float] = {}
+        self.rows = Rows(
+            blocks,
+            (
+                *("norm_in", "norm_out", "ratio", "ratio_from_loss", "condition"),
+                *("effective_condition", "rank", "full_rank", "stable_rank", "cutoff"),
+                "not_finite",
+            ),
+        )
+
+    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+        """The norm at the input."""
+        self.norms_in[block.index] = self._norm(block, gradient)
+
+    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+        """The norm and the conditioning at the output."""
+        self.norms_out[block.index] = self._norm(block, gradient)
+        if gradient.ndim == 0 or gradient.numel() == 0:
+            return
+        axis = axes_of(self.model, block, ndim=gradient.ndim).samples
+        side = min(gradient.shape[axis], gradient.numel() // gradient.shape[axis])
+        if side > self.largest_side:
+            self.rows.note(
+                f"Gradients of more than {self.largest_side} samples and features were not "
+                f"decomposed ({block.label}: {side}); raise largest_side to have them."
+            )
+            return
+        found = conditioning_of(gradient, mode=axis, cutoff=self.cutoff)
+        self.rows.put(
+            block,
+            condition=found.condition_number,
+            effective_condition=found.effective_condition_number,
+            rank=found.rank,
+            full_rank=side,
+            stable_rank=found.stable_rank,
+            cutoff=found.cutoff,
+        )
+
+    def _norm(self, block: Block, gradient: Tensor) -> float:
+        norm = frobenius_norm(gradient)
+        lost = 0.0 if math.isfinite(norm) else share_not_finite(gradient)
+        self.not_finite[block.index] = max(lost, self.not_finite.get(block.index, 0.0))
+        return norm
+
+    def measurement(self, result: Probe) -> Measurement:
+        """The record, once the pass is over."""
+        product = 1.0
+        for block in reversed(self.rows.blocks):
+            norm_in = self.norms_in.get(block.index, math.nan)
+            norm_out = self.norms_out.get(block.index, math.nan)
+            ratio = quotient(norm_out, norm_in)
+            measured = block.index in self.norms_in and block.index in self.norms_out
+            if measured:  # a block the pass went around changes no norm
+                product *= ratio
+            self.rows.put(
+                block,
+                norm_in=norm_in,
+                norm_out=norm_out,
+                ratio=ratio,
+                ratio_from_loss=product if measured else None,
+                not_finite=self.not_finite.get(block.index),
+            )
+        return self.rows.measurement(
+            "gradients",
+            loss=result.loss,
+            cutoff=self.cutoff if self.cutoff is not None else "rounding",
+            largest_side=self.largest_side,
+        )
+
+
+def quotient(a: float, b: float) -> float:
+    """a/b, infinite where only b is zero, not a number where both are.
+
+    Example:
+        >>> quotient(1.0, 0.0), quotient(0.0, 2.0)
+        (inf, 0.0)
+    """
+    if b == 0:
+        return math.inf if a > 0 else math.nan
+    return a / b

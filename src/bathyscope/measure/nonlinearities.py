@@ -1,0 +1,72 @@
+"""Activation functions as they are called, as modules or as functions, and their dead units."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+_PLAIN = {"gelu", "silu", "mish", "hardswish", "hardsigmoid", "softplus", "prelu", "relu6"}
+_ALSO_IN_PLACE = {"relu", "leaky_relu", "rrelu", "elu", "selu", "celu", "hardtanh", "threshold"} | {
+    "sigmoid",
+    "tanh",
+}
+_NAMES = _PLAIN | {name + end for name in _ALSO_IN_PLACE for end in ("", "_")}
+
+
+@functools.cache
+def activation_functions() -> frozenset[Callable[..., Any]]:
+    """Every form in which torch offers an activation function: `F.relu`, `torch.relu`, `x.relu_`."""
+    homes = (torch, F, Tensor, torch._C._nn)
+    return frozenset(
+        function for home in homes for name in _NAMES if (function := getattr(home, name, None))
+    )
+
+
+class Nonlinearities(TorchFunctionMode):
+    """Within, tells of every output of an activation function: `told(output)`.
+
+    A mode and not module hooks, because half of all networks call `F.relu`. A function that is
+    built on another (`F.relu` on `torch.relu`) is told of once.
+    """
+
+    def __init__(self, told: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.told = told
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, with the mode off inside it, and tell of what it gave."""
+        output = func(*args, **(kwargs or {}))
+        if func in activation_functions() and isinstance(output, Tensor):
+            with torch.no_grad():
+                self.told(output.detach())
+        return output
+
+
+def dead_units(output: Tensor, *, units: int) -> int | None:
+    """How many units give one and the same value for every sample and position.
+
+    A ReLU that never fires gives 0 everywhere, a saturated sigmoid 1: neither passes a gradient
+    nor tells samples apart. None where there is but one value a unit.
+
+    Args:
+        output: what an activation function gave.
+        units: the axis of the units.
+
+    Example:
+        >>> dead_units(torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]]), units=1)
+        2
+    """
+    others = [axis for axis in range(output.ndim) if axis != units]
+    if not others or output.numel() <= output.shape[units]:
+        return None
+    return int((output.amax(others) == output.amin(others)).sum())

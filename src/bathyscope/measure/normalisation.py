@@ -1,0 +1,78 @@
+"""Whether the batch norms of each block still normalise what they are given."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.members import modules_of
+from bathyscope.core.records import Measurement
+from bathyscope.measure.rows import Rows
+
+_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+
+
+class NormInputs:
+    """Median variance over channels of what each batch norm was given, in units of its ε."""
+
+    def __init__(self) -> None:
+        self.variance: dict[str, float] = {}
+
+    def measurement(self, model: nn.Module, blocks: Blocks) -> Measurement:
+        """The measurement `normalisation`.
+
+        Columns, one value a block:
+            variance_over_epsilon: the smallest of its batch norms. y = (x − mean)/√(variance + ε)
+                normalises only where this is well above 1; None without a batch norm.
+            layer: the norm it belongs to.
+        """
+        rows = Rows(blocks, ("variance_over_epsilon", "layer"))
+        for block in blocks:
+            found = [(self.variance[n], n) for n in modules_of(model, block) if n in self.variance]
+            if found:
+                value, layer = min(found)
+                rows.put(block, variance_over_epsilon=value, layer=layer)
+        return rows.measurement("normalisation")
+
+
+@contextmanager
+def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
+    """Within, every pass writes down the variance that each batch norm works with.
+
+    In train mode this is the batch's, in eval mode the running one.
+
+    Example:
+        >>> norm = nn.Sequential(nn.BatchNorm1d(2))
+        >>> with norm_inputs(norm) as seen:
+        ...     _ = norm(torch.tensor([[0.0, 0.0], [2.0, 2e-4]]))
+        >>> round(seen.variance["0"] * 1e-5, 4)
+        0.0
+    """
+    seen = NormInputs()
+    handles = []
+
+    def written(name: str) -> Any:
+        @torch.no_grad()
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+            assert isinstance(module, _BATCH_NORM)
+            if module.training or module.running_var is None:
+                x = args[0]
+                variance = x.var([d for d in range(x.ndim) if d != 1], correction=0)
+            else:
+                variance = module.running_var
+            seen.variance[name] = float(variance.median()) / module.eps
+
+        return hook
+
+    try:
+        for name, module in unwrapped(model).named_modules():
+            if isinstance(module, _BATCH_NORM):
+                handles.append(module.register_forward_pre_hook(written(name)))
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,175 @@
+"""How much of the input's variety each block's representation still holds."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.one_pass import probe
+from bathyscope.core.records import Block, Measurement
+from bathyscope.linalg import Conditioning, conditioning_of, rescaled
+from bathyscope.measure.axes import axes_of
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.rows import Rows
+from bathyscope.measure.taps import Silent
+
+LARGEST_SIDE = 1024
+"""Gram matrices wider than this are not decomposed unless asked: their cost grows as the cube."""
+
+
+def representations(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Iterable[str] | Blocks | None = None,
+    cutoff: float | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """Condition number, numerical and stable rank of every block's output, in every mode.
+
+    H^l is the output of block l for the whole batch, unfolded along each of its axes
+    (singularity, definition 2 and equation 11; HOSVD for convolutions).
+
+    Columns, one value a block, for each mode among samples, features or channels, height,
+    width, tokens:
+        condition_MODE: σ_max/σ_min, infinite where a value lies at or below the cut-off.
+        effective_condition_MODE: the same over the values above the cut-off.
+        rank_MODE and full_rank_MODE: how many lie above it, and how many could.
+        stable_rank_MODE: ‖H‖²_F/σ_max².
+        cutoff_MODE: relative to σ_max.
+    And mean_cosine: the mean cosine between two samples; 1 where all have collapsed.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+        cutoff: relative to σ_max; by default what rounding in the tensor's dtype can make.
+        largest_side: modes whose Gram matrix is wider are left out, and a note says so.
+
+    Returns:
+        The measurement `representations`.
+
+    Raises:
+        UsageError: the batch, the loss or the model does not fit the others.
+
+    Example:
+        >>> import torch.nn.functional as F
+        >>> model = nn.Sequential(nn.Linear(4, 3, bias=False))
+        >>> _ = nn.init.eye_(model[0].weight)
+        >>> batch = torch.diag(torch.tensor([4.0, 2.0, 1.0, 1.0])), torch.zeros(4).long()
+        >>> found = representations(model, batch, loss=F.cross_entropy)
+        >>> found["condition_samples"], found["rank_samples"], found["full_rank_samples"]
+        ((4.0,), (3,), (3,))
+    """
+    found = found_blocks(model, batch, blocks)
+    tap = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
+    probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    return tap.measurement()
+
+
+def representation_spectra(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Iterable[str] | Blocks | None = None,
+    cutoff: float | None = None,
+) -> Mapping[str, Mapping[str, Conditioning]]:
+    """All singular values of every block's output, by the block's label and the mode's name.
+
+    Example:
+        >>> import torch.nn.functional as F
+        >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+        >>> batch = torch.randn(8, 4), torch.zeros(8).long()
+        >>> spectra = representation_spectra(model, batch, loss=F.cross_entropy)
+        >>> spectra["0"]["features"].singular_values.shape
+        torch.Size([3])
+    """
+    found = found_blocks(model, batch, blocks)
+    tap = RepresentationTap(model, found, cutoff=cutoff, keep=True)
+    probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    return tap.spectra
+
+
+class RepresentationTap(Silent):
+    """Reduces every output to its spectra while the pass runs."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        blocks: Blocks,
+        *,
+        cutoff: float | None = None,
+        largest_side: int = LARGEST_SIDE,
+        keep: bool = False,
+    ) -> None:
+        self.model = model
+        self.cutoff = cutoff
+        self.largest_side = largest_side
+        self.keep = keep
+        self.rows = Rows(blocks, ("mean_cosine",))
+        self.spectra: dict[str, dict[str, Conditioning]] = {}
+
+    def left(self, block: Block, x: Tensor) -> None:
+        """Decompose the output in every mode."""
+        if x.ndim == 0 or x.numel() == 0:
+            return
+        axes = axes_of(self.model, block, ndim=x.ndim)
+        self.rows.put(block, mean_cosine=mean_cosine(x.movedim(axes.samples, 0).flatten(1)))
+        for axis, mode in enumerate(axes.names):
+            side = min(x.shape[axis], x.numel() // x.shape[axis])
+            if side > self.largest_side and not self.keep:
+                self.rows.note(
+                    f"Modes wider than {self.largest_side} were not decomposed ({mode} at "
+                    f"{block.label}: {side}); raise largest_side to have them."
+                )
+                continue
+            found = conditioning_of(x, mode=axis, cutoff=self.cutoff)
+            self.rows.put(block, **columns_of(found, mode), **{f"full_rank_{mode}": side})
+            if self.keep:
+                self.spectra.setdefault(block.label, {})[mode] = found
+
+    def measurement(self) -> Measurement:
+        """The record, once the pass is over."""
+        return self.rows.measurement(
+            "representations",
+            cutoff=self.cutoff if self.cutoff is not None else "rounding",
+            largest_side=self.largest_side,
+        )
+
+
+def columns_of(found: Conditioning, mode: str) -> dict[str, float | int | None]:
+    """A spectrum as the columns of one mode."""
+    return {
+        f"condition_{mode}": found.condition_number,
+        f"effective_condition_{mode}": found.effective_condition_number,
+        f"rank_{mode}": found.rank,
+        f"stable_rank_{mode}": found.stable_rank,
+        f"cutoff_{mode}": found.cutoff,
+    }
+
+
+def mean_cosine(rows: Float[Tensor, "samples features"]) -> float:
+    """Mean over pairs i ≠ j of ⟨x_i, x_j⟩ / (‖x_i‖ ‖x_j‖), without the zero rows.
+
+    With u_i = x_i/‖x_i‖ this is (‖Σ u_i‖² − N) / (N(N − 1)): one product, no Gram matrix.
+
+    Example:
+        >>> mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])) == 1 / 3
+        True
+    """
+    rows, unit = rescaled(rows)
+    if not 0 < unit < math.inf:
+        return math.nan
+    norms = torch.linalg.vector_norm(rows, dim=1)
+    number = int((norms > 0).sum())
+    if number < 2:
+        return math.nan
+    total = torch.where(norms > 0, 1 / norms, 0.0) @ rows
+    return (total.double().square().sum().item() - number) / (number * (number - 1))

@@ -1,0 +1,85 @@
+"""The cheap measurements together, from one forward and one backward pass."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import calls_of
+from bathyscope.core.one_pass import probe
+from bathyscope.core.records import Measurement
+from bathyscope.measure.activations import ActivationTap
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.gradients import GradientTap
+from bathyscope.measure.layers import input_sizes
+from bathyscope.measure.normalisation import norm_inputs
+from bathyscope.measure.parameter_gradients import parameter_gradient_measurement
+from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
+from bathyscope.measure.updates import update_measurement
+from bathyscope.measure.weights import weight_measurement
+
+
+def standard(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    optimizer: torch.optim.Optimizer | None = None,
+    blocks: Iterable[str] | Blocks | None = None,
+    cutoff: float | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> dict[str, Measurement]:
+    """Activations, representations, gradients, weights and updates of every block.
+
+    One pass serves them all. Tensors are reduced as they appear, so that no more of them is held
+    than the backward pass holds anyway.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        optimizer: the one meant for training; without it there are no `updates`.
+        blocks: names or globs, or blocks found before; by default they are found.
+        cutoff: relative to σ_max, for every condition number and rank; by default what rounding
+            in the tensor's dtype can make.
+        largest_side: Gram matrices wider than this are not decomposed, and a note says so.
+
+    Returns:
+        The measurements by name, each as its own function would give it.
+
+    Raises:
+        UsageError: the batch, the loss, the optimizer or the model does not fit the others.
+
+    Example:
+        >>> import torch.nn.functional as F
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> batch = torch.randn(16, 4), torch.randint(3, (16,))
+        >>> list(standard(model, batch, loss=F.cross_entropy))
+        ['activations', 'representations', 'gradients', 'parameter_gradients', 'normalisation', 'weights']
+    """
+    with input_sizes(model) as sizes:
+        found = found_blocks(model, batch, blocks)
+        if found is blocks:
+            calls_of(model, batch[0])
+    activation = ActivationTap(model, found)
+    representation = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
+    gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
+    with activation.watching, norm_inputs(model) as norms:
+        result = probe(
+            model, batch, loss=loss, blocks=found, taps=(activation, representation, gradient)
+        )
+    measurements = [
+        activation.measurement(),
+        representation.measurement(),
+        gradient.measurement(result),
+        parameter_gradient_measurement(model, found, result.gradients),
+        norms.measurement(model, found),
+        weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
+    ]
+    if optimizer is not None:
+        measurements.append(
+            update_measurement(model, found, result.gradients, optimizer, largest_side=largest_side)
+        )
+    return {measurement.name: measurement for measurement in measurements}

@@ -1,0 +1,203 @@
+"""What the next step of an optimizer would change in each block, without taking it."""
+
+import copy
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UsageError
+from bathyscope.core.one_pass import probe
+from bathyscope.core.preserve import preserved
+from bathyscope.core.records import Measurement
+from bathyscope.linalg import conditioning_of, frobenius_norm
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.gradients import quotient
+from bathyscope.measure.layers import parameters_of
+from bathyscope.measure.representations import LARGEST_SIDE
+from bathyscope.measure.rows import Rows
+
+
+def updates(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    optimizer: torch.optim.Optimizer,
+    blocks: Iterable[str] | Blocks | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """Size and rank of the step that an optimizer would take on this batch.
+
+    The optimizer, with its state, is copied and the copy steps in float64, so that a step below
+    the rounding of the parameters is still seen. Momentum, weight decay and whatever else the
+    optimizer does is part of ΔW (for plain gradient descent, singularity, definition 4).
+
+    Columns, one value a block, over its weights with two axes or more:
+        ratio: ‖ΔW‖/‖W‖ of all of them together; infinite where all weights are zero.
+        largest_ratio, largest_ratio_layer: the largest of a single weight that is not zero.
+        rank_share, rank_layer: the smallest numerical rank of ΔW as a share of the full rank,
+            of ΔW unfolded by outputs, and where.
+        stable_rank: the smallest ‖ΔW‖²_F/σ_max².
+        lost: share of the entries with a step that W + ΔW, rounded to their dtype, leaves as W.
+        not_finite: share of the entries of ΔW that are NaN or infinite.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        optimizer: over the model's parameters, with its learning rate; it is left as it was.
+        blocks: names or globs, or blocks found before; by default they are found.
+        largest_side: ranks of updates wider than this are left out, and a note says so.
+
+    Returns:
+        The measurement `updates`.
+
+    Raises:
+        UsageError: the optimizer holds none of the model's parameters, or needs a closure.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 2, bias=False))
+        >>> with torch.no_grad():
+        ...     _ = model[0].weight.fill_(1.0)
+        >>> sgd = torch.optim.SGD(model.parameters(), lr=0.25)
+        >>> batch = torch.ones(1, 2), None
+        >>> found = updates(model, batch, loss=lambda y, _: y.sum(), optimizer=sgd)
+        >>> found["ratio"], found["rank_share"], model[0].weight.sum().item()
+        ((0.25,), (0.5,), 4.0)
+    """
+    found = found_blocks(model, batch, blocks)
+    gradients = probe(model, batch, loss=loss, blocks=found).gradients
+    return update_measurement(model, found, gradients, optimizer, largest_side=largest_side)
+
+
+def update_measurement(
+    model: nn.Module,
+    blocks: Blocks,
+    gradients: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    *,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """The measurement `updates`, given the gradients of a pass by parameter name."""
+    steps = next_steps(model, gradients, optimizer)
+    rows = Rows(
+        blocks,
+        (
+            *("ratio", "largest_ratio", "largest_ratio_layer", "rank_share", "rank_layer"),
+            *("stable_rank", "lost", "not_finite"),
+        ),
+    )
+    for block in blocks:
+        named = {
+            name: (parameter.detach(), steps[name])
+            for name, parameter in parameters_of(model, block).items()
+            if name in steps and parameter.ndim >= 2 and parameter.numel()
+        }
+        if not named:
+            continue
+        sizes = {n: (frobenius_norm(w), frobenius_norm(step)) for n, (w, step) in named.items()}
+        total_w, total_step = (math.hypot(*sums) for sums in zip(*sizes.values(), strict=True))
+        rows.put(block, ratio=quotient(total_step, total_w))
+        ratios = [(step / w, n) for n, (w, step) in sizes.items() if w > 0 and math.isfinite(step)]
+        if ratios:
+            ratio, layer = max(ratios)
+            rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)
+        counts = [_entries(w, step) for w, step in named.values()]
+        moved, lost, bad, entries = (sum(column) for column in zip(*counts, strict=True))
+        rows.put(block, lost=lost / moved if moved else 0.0, not_finite=bad / entries)
+        ranks = []
+        for name, (_, step) in named.items():
+            side = min(step.shape[0], step.numel() // step.shape[0])
+            if side > largest_side:
+                rows.note(
+                    f"Ranks of updates wider than {largest_side} were left out ({name}: {side}); "
+                    "raise largest_side to have them."
+                )
+                continue
+            spectrum = conditioning_of(
+                step.to(gradients[name].dtype) if name in gradients else step
+            )
+            if spectrum.rank is not None:
+                ranks.append((spectrum.rank / side, name, spectrum.stable_rank))
+        if ranks:
+            share, layer, _ = min(ranks)
+            stable = min(stable for _, _, stable in ranks)
+            rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
+    return rows.measurement(
+        "updates",
+        optimizer=type(optimizer).__name__,
+        learning_rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
+    )
+
+
+def next_steps(
+    model: nn.Module, gradients: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """ΔW in float64 of every parameter that the optimizer would step, by name.
+
+    Raises:
+        UsageError: the optimizer holds none of the model's parameters, or cannot step alone.
+    """
+    names = {id(p): name for name, p in unwrapped(model).named_parameters()}
+    with preserved(model, copy_parameters=False):
+        try:
+            twin = copy.deepcopy(optimizer)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise _cannot_step(optimizer, error) from error
+        pairs = [
+            (names.get(id(theirs)), ours)
+            for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True)
+            for theirs, ours in zip(group["params"], copied["params"], strict=True)
+        ]
+        if not any(name for name, _ in pairs):
+            raise UsageError(
+                f"The optimizer ({type(optimizer).__name__}) holds none of the model's parameters; "
+                "build it from model.parameters()."
+            )
+        before = {}
+        for name, ours in pairs:
+            ours.grad = None
+            _widen(ours, twin.state.get(ours, {}))
+            if name is not None and name in gradients:
+                before[name] = ours.detach().clone()
+                ours.grad = gradients[name].to(ours.dtype)
+        try:
+            twin.step()
+        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+            raise _cannot_step(optimizer, error) from error
+    return {name: ours.detach() - before[name] for name, ours in pairs if name and name in before}
+
+
+def _widen(parameter: Tensor, state: dict[str, object]) -> None:
+    """A parameter and the parts of its optimizer state that have its shape, in float64."""
+    if not parameter.is_floating_point():
+        return
+    for key, value in state.items():
+        if (
+            isinstance(value, Tensor)
+            and value.shape == parameter.shape
+            and value.is_floating_point()
+        ):
+            state[key] = value.double()
+    parameter.data = parameter.data.double()
+
+
+def _entries(weight: Tensor, step: Tensor) -> tuple[int, int, int, int]:
+    """Entries with a step, of them lost to rounding, those not finite, and all."""
+    moved = step != 0
+    lost = moved & ((weight.double() + step).to(weight.dtype) == weight)
+    finite = torch.isfinite(step)
+    return int(moved.sum()), int(lost.sum()), int((~finite).sum()), weight.numel()
+
+
+def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return UsageError(
+        f"The optimizer ({type(optimizer).__name__}) cannot step on a copy of the parameters: "
+        f"{reason}; give one that steps without a closure."
+    )

@@ -1,0 +1,210 @@
+"""Size and conditioning of the weights inside each block."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from torch import nn
+
+from bathyscope.core.batch import Batch
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import calls_of
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.linalg import (
+    ConvSpectrum,
+    conditioning_of,
+    conv_singular_values,
+    frobenius_norm,
+)
+from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.layers import Layer, input_sizes, layers_of
+from bathyscope.measure.representations import LARGEST_SIDE
+from bathyscope.measure.rows import Rows, share_not_finite
+
+# Number of frequencies × side³ above which a convolution is sampled at fewer frequencies: about a
+# tenth of a second a layer.
+_LARGEST_COST = 1e9
+_SMALLEST_IMAGE = 8
+
+
+def weights(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    blocks: Iterable[str] | Blocks | None = None,
+    cutoff: float | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """Range, norms and condition numbers of the matrices and kernels of every block.
+
+    Columns, one value a block, the worst of its layers:
+        min, max, norm: range and Frobenius norm over all of them together.
+        spectral_norm: the largest of its layers; a convolution counts as the operator it is, on
+            images of the size it reads, with circular padding (norm_preservation, theorem 3).
+        condition_operator: the largest effective condition number of its layers as operators.
+        condition_outputs, condition_inputs, condition_height, …: the largest condition number
+            of the unfoldings of its layers (HOSVD; singularity, section VI).
+        rank_share: the smallest numerical rank, as a share of the full rank.
+        worst_layer: the layer whose condition_operator is given.
+        zero_layers: how many layers are zero throughout; they are left out of the conditions.
+        not_finite: share of entries that are NaN or infinite.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs, which decide the blocks and the sizes of images, and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+        cutoff: relative to σ_max; by default what rounding in the weight's dtype can make.
+        largest_side: layers with a Gram matrix wider than this are not decomposed.
+
+    Returns:
+        The measurement `weights`.
+
+    Raises:
+        UsageError: the batch does not fit the model, or the model has no parameters.
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(2, 2))
+        >>> with torch.no_grad():
+        ...     _ = model[0].weight.copy_(torch.diag(torch.tensor([6.0, 3.0])))
+        >>> found = weights(model, (torch.ones(1, 2), None))
+        >>> found["spectral_norm"], found["condition_outputs"], found["worst_layer"]
+        ((6.0,), (2.0,), ('0',))
+    """
+    with input_sizes(model) as sizes:
+        found = found_blocks(model, batch, blocks)
+        if found is blocks:  # nothing had to be found, so no pass has been seen
+            calls_of(model, batch[0])
+    return weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side)
+
+
+def weight_measurement(
+    model: nn.Module,
+    blocks: Blocks,
+    sizes: Mapping[str, tuple[int, ...]],
+    *,
+    cutoff: float | None = None,
+    largest_side: int = LARGEST_SIDE,
+) -> Measurement:
+    """The measurement `weights`, given the image size that each convolution reads."""
+    rows = Rows(
+        blocks,
+        (
+            *("min", "max", "norm", "spectral_norm", "condition_operator", "condition_outputs"),
+            *("condition_inputs", "rank_share", "worst_layer", "zero_layers", "not_finite"),
+        ),
+    )
+    seen: dict[str, dict[str, Number]] = {}  # a module that several blocks call is measured once
+    for block in blocks:
+        layers = layers_of(model, block)
+        _put_sizes(rows, block, layers)
+        spectra = []
+        for layer in layers:
+            if layer.name not in seen:
+                seen[layer.name] = _spectra(
+                    layer,
+                    rows,
+                    size=sizes.get(layer.name),
+                    cutoff=cutoff,
+                    largest_side=largest_side,
+                )
+            spectra.append(seen[layer.name])
+        _put_worst(rows, block, layers, spectra)
+    return rows.measurement(
+        "weights",
+        cutoff=cutoff if cutoff is not None else "rounding",
+        largest_side=largest_side,
+        convolutions="operators with circular padding",
+    )
+
+
+def _put_sizes(rows: Rows, block: Block, layers: list[Layer]) -> None:
+    filled = [layer.weight for layer in layers if layer.weight.numel()]
+    if not filled:
+        return
+    rows.put(
+        block,
+        min=min(w.min().item() for w in filled),
+        max=max(w.max().item() for w in filled),
+        norm=math.hypot(*(frobenius_norm(w) for w in filled)),
+        zero_layers=sum(not w.any().item() for w in filled),
+    )
+    entries = sum(w.numel() for w in filled)
+    rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)
+
+
+def _put_worst(
+    rows: Rows, block: Block, layers: list[Layer], spectra: list[dict[str, Number]]
+) -> None:
+    """The worst value of every column over the layers of a block, and the layer that is worst."""
+    for column in dict.fromkeys(column for spectrum in spectra for column in spectrum):
+        found = [
+            (value, layer.name)
+            for layer, spectrum in zip(layers, spectra, strict=True)
+            if isinstance(value := spectrum.get(column), (int, float)) and not math.isnan(value)
+        ]
+        if not found:
+            continue
+        value, name = (min if column == "rank_share" else max)(found)
+        rows.put(block, **{column: value})
+        if column == "condition_operator":
+            rows.put(block, worst_layer=name)
+
+
+def _spectra(
+    layer: Layer,
+    rows: Rows,
+    *,
+    size: tuple[int, ...] | None,
+    cutoff: float | None,
+    largest_side: int,
+) -> dict[str, Number]:
+    """Condition number of each unfolding of a layer, spectral norm and rank as an operator."""
+    weight = layer.weight
+    if weight.numel() == 0 or not weight.any():
+        return {"spectral_norm": 0.0}
+    columns: dict[str, Number] = {}
+    modes = {}
+    for axis, mode in enumerate(layer.axes):
+        side = min(weight.shape[axis], weight.numel() // weight.shape[axis])
+        if side > largest_side:
+            rows.note(
+                f"Weights wider than {largest_side} were not decomposed ({layer.name}: {side}); "
+                "raise largest_side to have them."
+            )
+            return columns
+        if side > 1 and not (weight.ndim == 2 and axis == 1):
+            modes[mode] = conditioning_of(weight, mode=axis, cutoff=cutoff)
+            columns[f"condition_{mode}"] = modes[mode].condition_number
+    if weight.ndim == 2 and "outputs" in modes:
+        columns["condition_inputs"] = columns["condition_outputs"]  # a matrix has one spectrum
+    operator = _operator(layer, size) if size is not None else None
+    if operator is not None:
+        columns["spectral_norm"] = operator.largest
+        columns["condition_operator"] = operator.effective_condition_number
+        columns["rank_share"] = operator.rank / len(operator.values)
+    elif "outputs" in modes:
+        matrix = modes["outputs"]
+        columns["spectral_norm"] = matrix.singular_values[0].item()
+        columns["condition_operator"] = matrix.effective_condition_number
+        if matrix.rank is not None:
+            columns["rank_share"] = matrix.rank / len(matrix.singular_values)
+    else:  # a single row or column
+        columns["spectral_norm"] = frobenius_norm(weight)
+    return columns
+
+
+def _operator(layer: Layer, size: tuple[int, ...]) -> ConvSpectrum | None:
+    """The convolution on a torus of the images it reads, or of smaller ones where that is long.
+
+    The values are those of one smooth function of the frequency: a coarser grid samples it.
+    None where the kernel is not finite or does not fit its image.
+    """
+    assert layer.convolution is not None
+    side = min(layer.weight.shape[:2])
+    while math.prod(size) * side**3 > _LARGEST_COST and max(size) > _SMALLEST_IMAGE:
+        size = tuple(max(_SMALLEST_IMAGE, n // 2) for n in size)
+    try:
+        return conv_singular_values(layer.convolution, size=size, padding="circular")
+    except UsageError:
+        return None

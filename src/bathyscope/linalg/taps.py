@@ -50,6 +50,11 @@ class Taps:
             return replace(self, weight=weight)
         return _scatter(self, _gather(self, weight))
 
+    def with_kernel(self, kernel: Float[Tensor, "g d c *kernel"]) -> "Taps":
+        """The same taps holding the matrices of another kernel of the same shape."""
+        weight = _flat(kernel)
+        return replace(self, weight=weight) if self.slots is None else _scatter(self, weight)
+
     def to_kernel(self) -> Float[Tensor, "g d c *kernel"]:
         """The kernel, shaped as in `Convolution.weight`."""
         weight = self.weight if self.slots is None else _gather(self, self.weight)
@@ -68,11 +73,10 @@ def polyphase(conv: Convolution) -> Taps:
         >>> taps.components, taps.span, tuple(taps.weight.shape)
         (4, (2, 2), (1, 8, 12, 4))
     """
-    weight = conv.weight.flatten(3) if conv.kernel else conv.weight[..., None]
     places = itertools.product(*(range(k) for k in conv.kernel))
     pixels = [tuple(t * dil for t, dil in zip(p, conv.dilation, strict=True)) for p in places]
     if all(s == 1 for s in conv.stride):
-        return Taps(weight=weight, offsets=tuple(pixels), kernel=conv.kernel)
+        return Taps(weight=_flat(conv.weight), offsets=tuple(pixels), kernel=conv.kernel)
     split = [
         tuple(zip(*(divmod(x, s) for x, s in zip(p, conv.stride, strict=True)), strict=True))
         for p in pixels
@@ -80,14 +84,18 @@ def polyphase(conv: Convolution) -> Taps:
     offsets = sorted({q for q, _ in split})
     remainders = sorted({r for _, r in split})
     slots = tuple((remainders.index(r), offsets.index(q)) for q, r in split)
-    empty = Taps(
-        weight=weight,
+    strided = Taps(
+        weight=_flat(conv.weight),
         offsets=tuple(offsets),
         kernel=conv.kernel,
         components=len(remainders),
         slots=slots,
     )
-    return _scatter(empty, weight)
+    return strided.with_kernel(conv.weight)
+
+
+def _flat(kernel: Float[Tensor, "g d c *kernel"]) -> Float[Tensor, "g d c t"]:
+    return kernel.reshape(*kernel.shape[:3], -1)
 
 
 def _scatter(taps: Taps, weight: Float[Tensor, "g d c k"]) -> Taps:
@@ -126,10 +134,12 @@ class HalfPlane:
     """One of each pair ω, −ω of a grid's frequencies: for a real kernel P(−ω) is the conjugate.
 
     `analysis` holds cos and sin of ω·q_t, stacked; `synthesis` takes real and imaginary parts,
-    stacked, back to the taps; `multiplicity` is 2 for a pair and 1 for ω = −ω.
+    stacked, back to the taps; `multiplicity` is 2 for a pair and 1 for ω = −ω, and `share` the
+    same as part of all frequencies.
     """
 
     multiplicity: Float[Tensor, " f"]
+    share: Float[Tensor, " f"]
     analysis: Float[Tensor, "parts t"]
     synthesis: Float[Tensor, "t parts"]
 
@@ -163,9 +173,11 @@ def half_plane(
     turns = (points[:, None] * torch.tensor(offsets, dtype=torch.long)) % sizes
     phase = 2 * math.pi * (turns.double() / sizes).sum(-1)
     analysis = torch.cat([phase.cos(), phase.sin()])
-    weights = torch.cat([multiplicity, multiplicity]) / math.prod(grid)
+    share = multiplicity / math.prod(grid)
+    weights = torch.cat([share, share])
     return HalfPlane(
         multiplicity.to(device, dtype),
+        share.to(device, dtype),
         analysis.to(device, dtype),
         (analysis * weights[:, None]).T.contiguous().to(device, dtype),
     )

@@ -1,5 +1,6 @@
 """The weight matrices and kernels inside a block."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ class Layer:
     name: str
     weight: Tensor
     convolution: nn.Module | None = None
+
+    @property
+    def has_extent(self) -> bool:
+        """Whether it is a convolution that is more than a matrix applied at every position."""
+        kernel = self.weight.shape[2:]
+        groups = getattr(self.convolution, "groups", 1)
+        return self.convolution is not None and (math.prod(kernel) > 1 or groups > 1)
 
     @property
     def axes(self) -> tuple[str, ...]:

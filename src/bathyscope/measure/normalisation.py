@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrapped
@@ -13,6 +14,8 @@ from bathyscope.core.members import modules_of
 from bathyscope.core.records import Measurement
 from bathyscope.measure.rows import Rows
 
+# Below this share of the mean square the difference has lost too many digits of float32.
+_CANCELLATION = 1e-3
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 
@@ -60,8 +63,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
         def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
             assert isinstance(module, _BATCH_NORM)
             if module.training or module.running_var is None:
-                x = args[0]
-                variance = x.var([d for d in range(x.ndim) if d != 1], correction=0)
+                variance = channel_variances(args[0])
             else:
                 variance = module.running_var
             seen.variance[name] = float(variance.median()) / module.eps
@@ -76,3 +78,23 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def channel_variances(x: Float[Tensor, "n c *image"]) -> Float[Tensor, " c"]:
+    """Variance of each channel over samples and positions, divided by their number.
+
+    E x² − (E x)² from sums along images and then samples: torch's own variance over several axes
+    takes twenty times as long. Where the difference cancels, torch's is taken after all.
+
+    Example:
+        >>> channel_variances(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
+        tensor([1., 0.])
+    """
+    rows = x.float().flatten(2) if x.ndim > 2 else x.float().unsqueeze(2)
+    count = rows.shape[0] * rows.shape[2]
+    mean = rows.sum(2).sum(0) / count
+    square = torch.linalg.vector_norm(rows, dim=2).square().sum(0) / count
+    variance = square - mean**2
+    if bool((variance <= _CANCELLATION * square).any()):
+        return rows.var((0, 2), correction=0)
+    return variance

@@ -178,7 +178,7 @@ def _spectra(
             columns[f"condition_{mode}"] = modes[mode].condition_number
     if weight.ndim == 2 and "outputs" in modes:
         columns["condition_inputs"] = columns["condition_outputs"]  # a matrix has one spectrum
-    operator = _operator(layer, size) if size is not None else None
+    operator = _operator(layer, size) if layer.has_extent and size is not None else None
     if operator is not None:
         columns["spectral_norm"] = operator.largest
         columns["condition_operator"] = operator.effective_condition_number

@@ -51,9 +51,9 @@ def staged(final: Path, *, report: Report) -> Iterator[Path]:
         final.parent.mkdir(parents=True, exist_ok=True)
         with _locked(final.parent / f".{final.name}.lock", report=report) as is_alone:
             if is_alone:
-                for remains in final.parent.glob(f".{final.name}-*.part"):
+                for remains in final.parent.glob(f".{final.name}=*.part"):
                     shutil.rmtree(remains, ignore_errors=True)
-            part = Path(tempfile.mkdtemp(".part", f".{final.name}-", final.parent))
+            part = Path(tempfile.mkdtemp(".part", f".{final.name}=", final.parent))
             try:
                 fresh = part / "fresh"
                 fresh.mkdir()

@@ -48,6 +48,8 @@ def npm_cifar_rows(package: str) -> Source:
             batches = {f"data_batch_{i}": train[10_000 * (i - 1) : 10_000 * i] for i in range(1, 6)}
             for name, labels in {**batches, "test_batch": test}.items():
                 images = _image_rows(content / f"{name}.png")
+                if len(images) != len(labels):
+                    raise ValueError(f"{len(images)} images but {len(labels)} labels")
                 (folder / f"{name}.bin").write_bytes(encode_records(images, labels))
         except (ValueError, SyntaxError, FileNotFoundError) as error:  # JSON, shape or PNG
             raise SourceFailed(f"its files are not as expected: {error}") from error

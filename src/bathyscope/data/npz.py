@@ -71,9 +71,19 @@ def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
             return {key: archive[key] for key in _KEYS}
     except UsageError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, AttributeError, TypeError) as err:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        AttributeError,
+        TypeError,
+    ) as error:
         # TypeError and AttributeError: a single .npy array, which np.load opens as no archive.
-        raise UsageError(f"{path} is truncated, damaged or no .npz file ({err}).") from err
+        raise UsageError(
+            f"{path} is truncated, damaged or no .npz file of numbers; save it again with "
+            f"numpy.savez."
+        ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
 

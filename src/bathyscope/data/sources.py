@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.data.archives import unpack
-from bathyscope.data.checksums import check_digest
+from bathyscope.data.checksums import WrongChecksum, check_digest
 
 Progress = Callable[[str, int, int | None], None]
 """Told the name of a download, the bytes so far, and the bytes in all where that is known."""
@@ -120,12 +120,12 @@ def _pick(origin: Path, folder: Path, names: Sequence[str]) -> None:
 
 
 def gunzip(packed: Path, target: Path) -> None:
-    """Unpack one gzipped file."""
+    """Unpack one gzipped file; `WrongChecksum` if its own checksum says that it is damaged."""
     try:
         with gzip.open(packed) as source, target.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise SourceFailed(f"{packed.name} is truncated or damaged") from error
+        raise WrongChecksum(f"{packed.name} is truncated or damaged") from error
 
 
 def download(address: str, target: Path, *, progress: Progress) -> None:

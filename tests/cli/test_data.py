@@ -1,0 +1,249 @@
+"""`bathyscope data` as a user meets it: exit codes, sentences, and what is left behind.
+
+Where processes are killed, wait for each other or meet limits, they are real ones.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from bathyscope.cli import main
+
+TIMEOUT = 120
+# `python -c` with the set `toy` added to the catalog: two files from a local server.
+WITH_TOY = """
+import sys
+from bathyscope.data.catalog import CATALOG, Entry
+from bathyscope.data.checksums import File
+from bathyscope.data.sources import gzipped_files
+address, sys.argv = sys.argv[1], ["bathyscope", *sys.argv[2:]]
+files = (File("one", 55_000, md5="{one}"), File("two", 76_800, md5="{two}"))
+source = gzipped_files(address, ("one", "two"))
+CATALOG["toy"] = Entry("toy", (1, 1, 1), 2, 1, 1, "tests", "none", files=files, sources=(source,))
+from bathyscope.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def run(cache, monkeypatch, capsys):
+    """Run `bathyscope` in this process, with its cache in a temporary folder."""
+    monkeypatch.setenv("BATHYSCOPE_DATA", str(cache))
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Result(ended.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    said: str
+
+    @property
+    def is_one_sentence(self):
+        *reports, last = self.said.strip().splitlines()
+        is_report = [line.startswith("Fetching ") for line in reports]
+        return all(is_report) and last.startswith("bathyscope: ")
+
+
+def test_list_shows_every_set_to_people_and_machines(run, cache):
+    table = run("data", "list")
+    assert table.code == 0
+    for word in ("digits", "cifar-100", "3×64×64", "60k+10k", "CC BY-SA 3.0", "folder:PATH"):
+        assert word in table.out
+    rows = {row["name"]: row for row in json.loads(run("data", "list", "--json").out)}
+    assert rows["digits"]["present"] is True
+    assert rows["mnist"]["present"] is False
+    assert rows["cifar-10"]["shape"] == [3, 32, 32]
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("verb", ["list", "fetch", "path"])
+def test_every_verb_has_help_with_an_example(run, verb):
+    shown = run("data", verb, "--help")
+    assert shown.code == 0
+    assert "Example" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fetch", "mnst"), "The nearest: mnist"),
+        (("fetch", "digits"), "needs no download"),
+        (("path", "mnist"), "data fetch mnist"),
+        (("path", "nothing-like-it"), "no data set"),
+        (("fetch", "mnist", "--from", "/nonexistent"), "no file or folder"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence_and_exit_code_2(run, cache, words, said):
+    result = run("data", *words)
+    assert result.code == 2
+    assert said in result.said
+    assert result.is_one_sentence
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
+def _damaged(kind, folder):
+    """A copy for `fetch --from`, its set, and what the sentence must say."""
+    folder.mkdir()
+    names = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"]
+    names += ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
+    if kind == "wrong checksum":
+        sizes = [47_040_016, 60_008, 7_840_016, 10_008]
+        for name, size in zip(names, sizes, strict=True):
+            (folder / name).write_bytes(bytes(size))
+        return "mnist", folder, "md5"
+    if kind == "truncated idx.gz":
+        for name in names:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(bytes(1000))[:-9])
+        return "fashion-mnist", folder, "truncated or damaged"
+    if kind == "truncated tar":
+        path = folder / "cifar-10-binary.tar.gz"
+        path.write_bytes(gzip.compress(np.random.default_rng(0).bytes(10_000))[:5000])
+        return "cifar-10", path, "truncated, damaged or no archive"
+    path = folder / "cifar-100-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        (folder / "x").write_bytes(b"evil")
+        tar.add(folder / "x", "train.bin")
+        tar.add(folder / "x", "../../../evil")
+    return "cifar-100", path, "outside its folder"
+
+
+@pytest.mark.parametrize(
+    "kind", ["wrong checksum", "truncated idx.gz", "truncated tar", "climbing tar"]
+)
+def test_a_bad_copy_is_one_sentence_and_nothing_is_left(run, cache, tmp_path, kind):
+    name, source, said = _damaged(kind, tmp_path / "copy")
+    before = sorted(tmp_path.rglob("*"))
+    result = run("data", "fetch", name, "--from", source)
+    assert said in result.said
+    assert result.is_one_sentence
+    assert result.code == 2
+    assert sorted(path for path in tmp_path.rglob("*") if path != cache) == before
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar-10", "npz"])
+def test_training_on_a_truncated_file_is_one_sentence_and_nothing_is_left(
+    run, cache, tmp_path, name
+):
+    if name == "mnist":
+        (cache / name).mkdir(parents=True)
+        (cache / name / "train-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, 0, 0]))
+    elif name == "cifar-10":
+        (cache / name).mkdir(parents=True)
+        for part in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+            (cache / name / f"{part}.bin").write_bytes(bytes(3073 * 2 - 1))
+    else:
+        name = f"npz:{tmp_path / 'cut.npz'}"
+        whole = io.BytesIO()
+        np.savez(whole, x_train=np.zeros((10, 8, 8)))
+        (tmp_path / "cut.npz").write_bytes(whole.getvalue()[:-50])
+    before = sorted(tmp_path.rglob("*"))
+    result = run("train", "plain-8", "--data", name, "--out", tmp_path / "runs")
+    assert result.code == 2
+    assert result.is_one_sentence
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.fixture
+def toy(server, tmp_path, cache):
+    """Start `bathyscope data fetch toy`, as a real process that fetches from the local server."""
+    contents = {"one": b"first file " * 5000, "two": bytes(range(256)) * 300}
+    digests = {name: hashlib.md5(content).hexdigest() for name, content in contents.items()}
+    server.pages = {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
+    script = tmp_path / "toy.py"
+    script.write_text(WITH_TOY.format(**digests))
+    environment = {**os.environ, "BATHYSCOPE_DATA": str(cache), "OMP_NUM_THREADS": "1"}
+    environment.pop("BATHYSCOPE_TYPECHECK", None)
+
+    def start(**options):
+        return subprocess.Popen(
+            [sys.executable, script, server.address, "data", "fetch", "toy"],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        )  # fmt: skip
+
+    return start
+
+
+def _finish(process):
+    _, said = process.communicate(timeout=TIMEOUT)
+    return process.returncode, said
+
+
+def test_a_fetch_killed_half_way_is_no_hindrance_to_the_next(toy, server, cache):
+    server.hang.add("two.gz")
+    process = toy()
+    assert server.hung.wait(TIMEOUT)
+    assert len(list(cache.iterdir())) == 2  # the lock and the part folder
+    process.send_signal(signal.SIGKILL)
+    assert _finish(process)[0] == -signal.SIGKILL
+    assert not (cache / "toy").exists()
+    server.hang.clear()
+    code, said = _finish(toy())
+    assert code == 0, said
+    assert [path.name for path in cache.iterdir()] == ["toy"]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT])
+def test_an_interrupted_fetch_clears_up_after_itself(toy, server, cache, stop):
+    server.hang.add("two.gz")
+    process = toy()
+    assert server.hung.wait(TIMEOUT)
+    process.send_signal(stop)
+    code, said = _finish(process)
+    assert code == 130
+    assert "Traceback" not in said
+    assert list(cache.iterdir()) == []
+
+
+def test_two_fetches_at_once_download_once(toy, server, cache):
+    server.hang.add("two.gz")
+    first = toy()
+    assert server.hung.wait(TIMEOUT)
+    second = toy()
+    lines = [second.stderr.readline(), second.stderr.readline()]
+    assert any("Waiting" in line for line in lines)
+    server.released.set()
+    assert _finish(first)[0] == _finish(second)[0] == 0
+    assert server.num_requests == 2
+    assert [path.name for path in cache.iterdir()] == ["toy"]
+
+
+def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(toy, cache):
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+    code, said = _finish(toy(preexec_fn=small_disk))
+    assert code == 2
+    assert "is full" in said
+    assert "Traceback" not in said
+    assert list(cache.iterdir()) == []
+
+
+def test_a_wrong_checksum_from_the_net_is_exit_code_2(toy, server, cache):
+    server.pages["two.gz"] = gzip.compress(bytes(76_800))
+    code, said = _finish(toy())
+    assert code == 2
+    assert "md5" in said
+    assert list(cache.iterdir()) == []

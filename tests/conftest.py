@@ -1,0 +1,60 @@
+"""A local web server for tests of what comes over the net."""
+
+import contextlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+class Server:
+    """Serves `pages`; a page may be cut short, or hang half way until `released`."""
+
+    def __init__(self):
+        self.pages: dict[str, bytes] = {}
+        self.cut: set[str] = set()
+        self.hang: set[str] = set()
+        self.hung, self.released = threading.Event(), threading.Event()
+        self.num_requests = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.num_requests += 1
+                name = self.path.lstrip("/")
+                if name not in outer.pages:
+                    self.send_error(404)
+                    return
+                page = outer.pages[name]
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(page)))
+                self.end_headers()
+                half = len(page) // 2
+                self.wfile.write(page[:half])
+                if name in outer.hang:
+                    self.wfile.flush()
+                    outer.hung.set()
+                    outer.released.wait(60)
+                if name not in outer.cut:
+                    with contextlib.suppress(ConnectionError):
+                        self.wfile.write(page[half:])
+
+            def log_message(self, *_):
+                pass
+
+        self.web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.web.server_port}/"
+        threading.Thread(target=self.web.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.released.set()
+        self.web.shutdown()
+        self.web.server_close()
+
+
+@pytest.fixture
+def server():
+    """An empty server on this machine; give it `pages`."""
+    server = Server()
+    yield server
+    server.close()

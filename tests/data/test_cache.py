@@ -1,0 +1,138 @@
+import errno
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.data import cache
+from bathyscope.data.cache import cache_dir, staged
+
+
+def silent(_):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"BATHYSCOPE_DATA": "/data", "XDG_CACHE_HOME": "/xdg"}, "/data"),
+        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/bathyscope"),
+        ({"BATHYSCOPE_DATA": "", "XDG_CACHE_HOME": ""}, "/home/me/.cache/bathyscope"),
+        ({}, "/home/me/.cache/bathyscope"),
+    ],
+)
+def test_the_cache_folder_follows_the_conventions(monkeypatch, variables, expected):
+    for name in ("BATHYSCOPE_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setattr(cache.sys, "platform", "linux")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_dir() == Path(expected)
+
+
+def test_the_cache_folder_of_other_platforms(monkeypatch):
+    for name in ("BATHYSCOPE_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setattr(cache.sys, "platform", "darwin")
+    assert cache_dir() == Path("/home/me/Library/Caches/bathyscope")
+    monkeypatch.setattr(cache.sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", "/local")
+    assert cache_dir() == Path("/local/bathyscope")
+
+
+def test_the_folder_appears_at_the_end_and_replaces_the_old_one(tmp_path):
+    final = tmp_path / "deep" / "set"
+    for content in ("old", "new"):
+        with staged(final, report=silent) as fresh:
+            (fresh / content).write_text(content)
+            assert content == "new" or not final.exists()
+    assert [path.name for path in final.iterdir()] == ["new"]
+    assert list(final.parent.iterdir()) == [final]
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3)])
+def test_after_an_error_nothing_remains_and_the_old_folder_is_untouched(tmp_path, error):
+    final = tmp_path / "set"
+    with staged(final, report=silent) as fresh:
+        (fresh / "file").write_text("old")
+    with pytest.raises(type(error)), staged(final, report=silent) as fresh:
+        (fresh / "file").write_text("half")
+        raise error
+    assert (final / "file").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_what_a_killed_process_left_is_cleared_away(tmp_path):
+    (tmp_path / ".set=dead.part" / "fresh").mkdir(parents=True)
+    (tmp_path / ".set.lock").touch()
+    (tmp_path / ".set-b=alive.part").mkdir()  # of another set
+    with staged(tmp_path / "set", report=silent) as fresh:
+        (fresh / "file").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".set-b=alive.part", "set"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_sentence(tmp_path, code):
+    with (
+        pytest.raises(UsageError, match="is full") as raised,
+        staged(tmp_path / "set", report=silent),
+    ):
+        raise OSError(code, os.strerror(code))
+    assert "BATHYSCOPE_DATA" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_while_syncing_is_one_sentence(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "fsync", full)
+    with (
+        pytest.raises(UsageError, match="is full"),
+        staged(tmp_path / "set", report=silent) as fresh,
+    ):
+        (fresh / "file").touch()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UsageError, match="cannot be written"),
+        staged(tmp_path / "file" / "set", report=silent),
+    ):
+        pass
+    with pytest.raises(BathyscopeError, match="failed"), staged(tmp_path / "set", report=silent):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def _add_one(final, report_file):
+    """Read a number, wait, write it plus one: wrong unless one process at a time is inside."""
+
+    def report(text):
+        Path(report_file).write_text(text)
+
+    with staged(Path(final), report=report) as fresh:
+        count = Path(final) / "count"
+        number = int(count.read_text()) if count.exists() else 0
+        time.sleep(0.15)
+        (fresh / "count").write_text(str(number + 1))
+
+
+def test_processes_wait_for_each_other(tmp_path):
+    pytest.importorskip("fcntl")
+    spawn = multiprocessing.get_context("fork")
+    final, said = tmp_path / "cache" / "set", tmp_path / "said"
+    workers = [spawn.Process(target=_add_one, args=(final, said)) for _ in range(5)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (final / "count").read_text() == "5"
+    assert "Waiting" in said.read_text()
+    assert list(final.parent.iterdir()) == [final]

@@ -1,0 +1,48 @@
+import pytest
+
+from bathyscope.core.errors import UsageError
+from bathyscope.data.sources import SourceFailed, download, local_copy, unpack_named
+
+from .test_archives import tar_with
+
+
+def silent(*_):
+    pass
+
+
+def test_a_download_tells_of_its_progress(server, tmp_path):
+    server.pages["big"] = bytes(1_000_000)
+    told = []
+    download(server.address + "big", tmp_path / "big", progress=lambda *a: told.append(a))
+    assert (tmp_path / "big").read_bytes() == server.pages["big"]
+    done = [bytes_so_far for _, bytes_so_far, _ in told]
+    assert done == sorted(done)
+    assert told[-1] == ("big", 1_000_000, 1_000_000)
+    assert len(told) > 1
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9/nobody", "http://no-such-host.invalid/x", "nonsense://x"]
+)
+def test_what_cannot_be_reached_is_a_failed_source(tmp_path, address):
+    with pytest.raises(SourceFailed):
+        download(address, tmp_path / "x", progress=silent)
+
+
+def test_an_archive_is_flattened_to_the_named_files(tmp_path):
+    packed = tar_with(tmp_path / "a.tar.gz", ("deep/one", b"1"), ("deep/er/two", b"2"), ("x", b"3"))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    unpack_named(packed, folder, names=["one", "two"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"one": b"1", "two": b"2"}
+    with pytest.raises(UsageError, match="three"):
+        unpack_named(packed, folder, names=["three"])
+
+
+def test_all_files_are_kept_where_none_is_named(tmp_path):
+    packed = tar_with(tmp_path / "a.tar.gz", ("tree/train/a/1.png", b"1"), ("tree/words.txt", b"2"))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    local_copy(packed, names=()).obtain(folder, silent)
+    assert (folder / "tree/train/a/1.png").read_bytes() == b"1"
+    assert [path.name for path in folder.iterdir()] == ["tree"]

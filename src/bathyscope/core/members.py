@@ -18,16 +18,14 @@ def modules_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
         >>> [list(modules_of(mlp, block)) for block in blocks_of(mlp, torch.zeros(2, 4))]
         [['0', '1', '2'], ['3']]
     """
-    named = dict(unwrapped(model).named_modules())
+    root = unwrapped(model)
+    if block.name == block.end:
+        return dict(root.get_submodule(block.name).named_modules(prefix=block.name))
+    named = dict(root.named_modules())
     names = list(named)
-    first, last = names.index(block.name), names.index(block.end)
-    inside = {
-        name
-        for name in names
-        if first <= names.index(name) <= last
-        or any(_is_within(name, whole) for whole in (block.name, block.end))
-    }
-    return {name: named[name] for name in names if name in inside}
+    between = names[names.index(block.name) : names.index(block.end)]
+    last = [name for name in names if name == block.end or name.startswith(f"{block.end}.")]
+    return {name: named[name] for name in [*between, *last]}
 
 
 def layers_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
@@ -37,7 +35,3 @@ def layers_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
         for name, module in modules_of(model, block).items()
         if any(p.ndim >= 2 for p in module.parameters(recurse=False))
     }
-
-
-def _is_within(name: str, whole: str) -> bool:
-    return name == whole or name.startswith(f"{whole}.")

@@ -29,8 +29,8 @@ def activations(
 
     Columns, one value a block:
         mean, std, min, max: over all finite entries of the block's output x_{l+1}.
-        dead_units: share of the units of the block's activation functions that give one value
-            for the whole batch; None where it calls no activation function.
+        dead_units: share of units that give one value for the whole batch, the largest of the
+            block's activation functions; None where it calls none.
         change: ‖x_{l+1} − x_l‖ / ‖x_l‖, the strength of a residual branch; None where the shape
             changes or the input was overwritten.
         not_finite: share of entries that are NaN or infinite.
@@ -72,7 +72,7 @@ class ActivationTap(Silent):
         )
         self.watching = Nonlinearities(self._nonlinear)
         self.inside: tuple[Block, Tensor, int] | None = None
-        self.units: dict[int, tuple[int, int]] = {}
+        self.dead: dict[int, float] = {}
 
     def entered(self, block: Block, x: Tensor) -> None:
         """Remember the input, and at which version of its storage it was read."""
@@ -82,8 +82,7 @@ class ActivationTap(Silent):
         """Reduce the output, and compare it with the input where that is still there."""
         moments = moments_of(x)
         self.rows.put(block, **moments._asdict())
-        if dead_and_all := self.units.get(block.index):
-            self.rows.put(block, dead_units=dead_and_all[0] / dead_and_all[1])
+        self.rows.put(block, dead_units=self.dead.get(block.index))
         if self.inside is not None and self.inside[0] is block:
             _, before, version = self.inside
             if before.shape == x.shape and before._version == version and not moments.not_finite:
@@ -99,8 +98,8 @@ class ActivationTap(Silent):
         axes = axes_of(self.model, block, ndim=output.ndim)
         dead = dead_units(output, units=axes.units)
         if dead is not None:
-            so_far = self.units.get(block.index, (0, 0))
-            self.units[block.index] = (so_far[0] + dead, so_far[1] + output.shape[axes.units])
+            share = dead / output.shape[axes.units]
+            self.dead[block.index] = max(share, self.dead.get(block.index, 0.0))
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""

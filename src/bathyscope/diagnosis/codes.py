@@ -1,0 +1,149 @@
+"""What can be found, causes before their effects: the code, why it matters, and what helps.
+
+The order decides between findings of one severity: a layer whose weights exploded comes before the
+gradient that exploded because of it.
+"""
+
+from dataclasses import dataclass
+
+from bathyscope.core.errors import UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of finding."""
+
+    title: str
+    why: str
+    source: str
+    remedy: str | None
+
+
+CODES: dict[str, Code] = {
+    "not-finite": Code(
+        "Values that are not finite",
+        "One NaN or infinite value spreads to everything computed from it, and the first step of an "
+        "optimizer writes it into every weight.",
+        "IEEE 754 arithmetic",
+        "Look at the named block: a division by zero, the root or logarithm of zero, an overflow in a "
+        "short format. Re-initialise the block if its weights are already lost.",
+    ),
+    "exploding-weights": Code(
+        "Weights far larger than those of the other layers",
+        "What goes through the layer dwarfs everything else, and the gradient grows by the same factor "
+        "on its way back; behind a normalisation the layer stops learning instead.",
+        "singularity, section VI (figures 8 to 12); norm_preservation, corollary 1",
+        "Re-initialise or rescale the block; look for a learning rate that was too large before.",
+    ),
+    "ill-conditioned-weights": Code(
+        "A weight matrix that has lost most of its rank",
+        "Directions that a layer maps to zero are lost to every layer after it, and no gradient comes "
+        "back along them.",
+        "singularity, section IV (equation 11, lemma 4)",
+        "Re-initialise the block (he, orthogonal), or put an identity shortcut around it.",
+    ),
+    "dead-units": Code(
+        "Units that give the same value for every sample",
+        "A unit that never changes passes no gradient to the weights before it, so it cannot recover "
+        "by itself.",
+        "the derivative of a ReLU below zero is zero",
+        "Re-initialise the block; look for a large negative bias or a learning rate that was too large.",
+    ),
+    "precision-loss": Code(
+        "A signal that drowns in the rounding of its own offset",
+        "The values differ from one another by little more than the spacing of floating-point numbers "
+        "of their size: what tells samples apart is rounded away.",
+        "IEEE 754: numbers near c are spaced ε·c apart",
+        "Remove the offset (a bias, a missing normalisation), or use a longer format.",
+    ),
+    "silent-branch": Code(
+        "A residual branch that adds nothing and receives nothing",
+        "The block is its shortcut, and its weights are too small for the gradient to reach the layers "
+        "inside: at zero every derivative up to order n − 1 of a branch with n layers vanishes.",
+        "shortcut_length, theorem 2",
+        "Re-initialise the branch; to start as the identity, zero its last layer only.",
+    ),
+    "batchnorm-masks": Code(
+        "A batch norm that hides the scale of the layer before it",
+        "The variance that reaches the norm is below its ε, so it no longer normalises; with another "
+        "batch, or in eval mode, the network is a different one.",
+        "batch norm divides by √(variance + ε)",
+        "Re-initialise or rescale the layer before the norm.",
+    ),
+    "collapsed-representation": Code(
+        "All samples look alike",
+        "From this block on the samples point in one direction; the layers after it cannot tell them "
+        "apart, and their gradients are those of one sample.",
+        "singularity, theorem 2 and remark 1",
+        "An identity shortcut with scaled branches, or a normalisation, before this block.",
+    ),
+    "singular-representation": Code(
+        "A representation of low rank",
+        "The features span few directions: what lay in the others cannot be brought back by any later "
+        "layer, and weight updates inherit the low rank.",
+        "singularity, remarks 1 and 4",
+        "An identity shortcut around the block, or a wider bottleneck.",
+    ),
+    "cut-gradient": Code(
+        "The gradient stops",
+        "No gradient reaches the blocks before this one: they stay as they were initialised.",
+        "the chain rule",
+        "Look for detach(), no_grad, .data, an argmax, or an integer cast in the named blocks.",
+    ),
+    "not-norm-preserving": Code(
+        "A block that changes the gradient's norm by a large factor",
+        "Norms multiply along the trunk, so one such block sets the scale of the gradient for everything "
+        "before it; no learning rate suits both sides.",
+        "norm_preservation, theorem 1 and section 3",
+        "Rescale the block; on a transition, the Procrustes projection holds its singular values.",
+    ),
+    "exploding-gradient": Code(
+        "The gradient grows on its way back",
+        "The first blocks receive a gradient that is orders of magnitude larger than the last: the first "
+        "step throws their weights far away, and singular representations follow.",
+        "norm_preservation, section 4.1; singularity, section VI",
+        "Identity shortcuts around equal-shaped blocks; branches scaled by depth; a lower learning rate.",
+    ),
+    "vanishing-gradient": Code(
+        "The gradient fades on its way back",
+        "The first blocks receive a gradient that is orders of magnitude smaller than the last and "
+        "hardly move.",
+        "norm_preservation, section 4.1",
+        "Identity shortcuts around equal-shaped blocks; rescale the blocks to unit gain.",
+    ),
+    "flat-start": Code(
+        "A start from which nothing moves",
+        "The gradient of every block is zero here, so a first-order method does not leave this point; "
+        "with more than two layers in each branch the Hessian is zero as well.",
+        "shortcut_length, theorem 2",
+        "Perturb the weights (scheme `small`), or zero only the last layer of each branch.",
+    ),
+    "large-update": Code(
+        "Steps as large as the weights",
+        "One step replaces what the layer has learnt; the loss jumps and the layers after it see another "
+        "network.",
+        "‖ΔW‖/‖W‖ of one step of the optimizer at hand",
+        "A lower learning rate, a warm-up, or gradient clipping.",
+    ),
+    "small-update": Code(
+        "Steps too small to change the weights",
+        "The step is lost in the rounding of the weight it is added to: the layer does not learn.",
+        "‖ΔW‖/‖W‖ below the dtype's ε",
+        "A higher learning rate for these parameters, or weights kept in a longer format.",
+    ),
+}
+
+
+def explained(code: str) -> Code:
+    """The code's entry.
+
+    Raises:
+        UnknownName: there is no such code.
+
+    Example:
+        >>> explained("dead-units").title
+        'Units that give the same value for every sample'
+    """
+    if code not in CODES:
+        raise UnknownName("finding", code, CODES)
+    return CODES[code]

@@ -1,0 +1,162 @@
+"""One call, any module: measure every block and say what is wrong, where, and what helps."""
+
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope import __version__, measure
+from bathyscope.core.batch import Batch, LossFn, checked_batch, has_parameters, tensors_in
+from bathyscope.core.blocks import Blocks, blocks_of
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.records import Measurement, Number
+from bathyscope.diagnosis.codes import CODES
+from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
+from bathyscope.diagnosis.evidence import Evidence
+from bathyscope.diagnosis.look_ahead import looked_ahead
+from bathyscope.diagnosis.rules import findings_of
+from bathyscope.diagnosis.thresholds import Thresholds
+
+Probes = Literal["standard", "full"]
+
+
+def diagnose(
+    model: nn.Module,
+    batch: Batch | Any,
+    *,
+    loss: LossFn = F.cross_entropy,
+    optimizer: torch.optim.Optimizer | None = None,
+    probes: Probes = "standard",
+    blocks: Iterable[str] | Blocks | None = None,
+    thresholds: Path | str | Mapping[str, float] | None = None,
+    silence: Iterable[str] = (),
+    steps: int = 8,
+    most_blocks: int | None = None,
+    title: str | None = None,
+) -> Diagnosis:
+    """Measure every block of a model and rank what is wrong with it.
+
+    The model is left bit for bit as it was, in the mode in which it was given: BatchNorm in train
+    mode is measured with the batch's statistics, as training would see it.
+
+    Args:
+        model: any module.
+        batch: inputs and targets; inputs are a tensor, a tuple or a mapping.
+        loss: a scalar from output and targets.
+        optimizer: the one meant for training; with it the size of its steps is judged, and the
+            look-ahead uses it. Its state is left as it was.
+        probes: `standard` costs about three training steps; `full` adds the look-ahead (training
+            steps on a copy) and the deletion of each block.
+        blocks: names or globs that override the blocks found.
+        thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
+        silence: codes of findings to leave out.
+        steps: of the look-ahead.
+        most_blocks: measure at most so many blocks, spread evenly; all of them by default.
+        title: the model's name in reports; its class's name by default.
+
+    Returns:
+        The diagnosis: `findings`, `table`, `save("report.html")`, `diff(earlier)`.
+
+    Raises:
+        UsageError: the batch, the loss, the optimizer or the model does not fit the others.
+
+    Example:
+        >>> mlp = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+        >>> with torch.no_grad():
+        ...     _ = mlp[0].bias.fill_(-100.0)
+        >>> found = diagnose(mlp, (torch.randn(32, 8), torch.randint(3, (32,))))
+        >>> found.findings[0].code, found.findings[0].blocks
+        ('dead-units', ('0',))
+    """
+    if probes not in ("standard", "full"):
+        raise UnknownName("set of probes", str(probes), ["standard", "full"])
+    silenced = frozenset(silence)
+    for code in silenced:
+        if code not in CODES:
+            raise UnknownName("finding to silence", code, CODES)
+    has_parameters(model)
+    batch = checked_batch(model, batch)
+    found = sampled(blocks_of(model, batch[0], blocks=blocks), most_blocks)
+    limits = Thresholds.of(thresholds)
+    measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
+    if probes == "full" and any(block.droppable for block in found):
+        measured["deletion"] = measure.deletion(model, batch, loss=loss, blocks=found)
+    diagnosis = Diagnosis(
+        title=title or type(unwrapped(model)).__name__,
+        blocks=found,
+        measurements=measured,
+        findings=findings_of(evidence_of(found, measured, batch), limits, silenced=silenced),
+        provenance=_provenance(model, batch, measured),
+        setting=Setting(
+            batch=batch,
+            loss=loss,
+            options={"thresholds": thresholds, "silence": tuple(silenced), "blocks": found},
+        ),
+        notes=tuple(dict.fromkeys(note for m in measured.values() for note in m.notes)),
+    )
+    if probes == "full":
+        return looked_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+    return diagnosis
+
+
+def evidence_of(blocks: Blocks, measured: Mapping[str, Measurement], batch: Batch) -> Evidence:
+    """The measurements as the rules read them."""
+    floating = (t.dtype for t in tensors_in(batch[0]) if t.is_floating_point())
+    dtype = next(floating, torch.float32)
+    return Evidence(tuple(blocks), measured, torch.finfo(dtype).eps)
+
+
+def sampled(blocks: Blocks, most: int | None) -> Blocks:
+    """At most so many blocks, the first and the last among them, spread evenly.
+
+    Raises:
+        UsageError: fewer than two are asked for.
+    """
+    if most is None or len(blocks) <= most:
+        return blocks
+    if most < 2:
+        raise UsageError(f"most_blocks must be at least 2, but {most} was given.")
+    last = len(blocks) - 1
+    chosen = sorted({round(i * last / (most - 1)) for i in range(most)})
+    note = (
+        f"{len(chosen)} of {len(blocks)} blocks were measured; a fault between them is seen later."
+    )
+    kept = tuple(blocks[i] for i in chosen)
+    return Blocks(
+        tuple(_renumbered(kept)), blocks.how, " ".join(part for part in (blocks.note, note) if part)
+    )
+
+
+def _renumbered(blocks: tuple[Any, ...]) -> Iterable[Any]:
+    from dataclasses import replace
+
+    return (replace(block, index=i) for i, block in enumerate(blocks))
+
+
+def _provenance(
+    model: nn.Module, batch: Batch, measured: Mapping[str, Measurement]
+) -> dict[str, Number]:
+    tensor = next(tensors_in(batch[0]))
+    parameters = list(unwrapped(model).parameters())
+    return {
+        "bathyscope": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "device": str(tensor.device),
+        "threads": torch.get_num_threads(),
+        "dtype": str(parameters[0].dtype).removeprefix("torch."),
+        "mode": "train" if model.training else "eval",
+        "batch": " × ".join(map(str, tensor.shape)),
+        "parameters": sum(p.numel() for p in parameters),
+        "loss": _loss_of(measured),
+    }
+
+
+def _loss_of(measured: Mapping[str, Measurement]) -> Number:
+    return measured["gradients"].settings.get("loss")

@@ -1,0 +1,147 @@
+"""A diagnosis: what was measured, what was found, and how it compares with another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.records import Finding, Measurement, Number, Severity
+from bathyscope.diagnosis.difference import Difference, difference_of
+from bathyscope.report import Judgement, Report, show
+from bathyscope.report.files import read_report, write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What was diagnosed and how, kept so that it can be measured again."""
+
+    batch: Batch
+    loss: LossFn
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Diagnosis:
+    """The answer of `diagnose`.
+
+    Attributes:
+        title: the model's name.
+        blocks: where was measured.
+        measurements: by name; each holds one value a block and column.
+        findings: gravest first.
+        provenance: versions, hardware, dtype, mode, batch.
+        setting: the batch and the loss, for `treat` and for measuring again.
+        stages: diagnoses of the same model later on, by label, from the look-ahead.
+        notes: what a reader must know.
+    """
+
+    title: str
+    blocks: Blocks
+    measurements: Mapping[str, Measurement]
+    findings: tuple[Finding, ...]
+    provenance: Mapping[str, Number]
+    setting: Setting
+    stages: tuple[tuple[str, "Diagnosis"], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity | None:
+        """The gravest severity found; None for a clean bill."""
+        return max((f.severity for f in self.findings), key=lambda s: s.rank, default=None)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what is wrong, first of all, and where."""
+        return self.report().verdict.sentence
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """One row a block, in the order of the forward pass; columns are `measurement.column`."""
+        import pandas as pd
+
+        rows = {
+            "block": [b.label for b in self.blocks],
+            "kind": [b.kind for b in self.blocks],
+            "changes_dimension": [b.changes_dimension for b in self.blocks],
+            "findings": [
+                ", ".join(f.code for f in self.findings if b.label in f.blocks) for b in self.blocks
+            ],
+        }
+        for name, measurement in self.measurements.items():
+            for column, values in measurement.columns.items():
+                rows[f"{name}.{column}"] = list(values)
+        return pd.DataFrame(rows).set_index("block")
+
+    @property
+    def worst_first(self) -> "pd.DataFrame":
+        """The table with the blocks of the gravest findings on top."""
+        order = {label: -1 - i for i, f in enumerate(reversed(self.findings)) for label in f.blocks}
+        table = self.table
+        return table.iloc[sorted(range(len(table)), key=lambda i: order.get(table.index[i], 0))]
+
+    def report(self) -> Report:
+        """The records alone, for `bathyscope.report`."""
+        return Report(
+            title=self.title,
+            verdict=judgement(self.findings, len(self.blocks)),
+            blocks=tuple(self.blocks),
+            measurements=tuple(self.measurements.values()),
+            findings=self.findings,
+            provenance=self.provenance,
+            stages=tuple((label, stage.report()) for label, stage in self.stages),
+            notes=self.notes,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report as `.html`, `.json` or `.png`.
+
+        Raises:
+            UsageError: the ending is another, or the file cannot be written.
+        """
+        write(self.report(), Path(path))
+        return Path(path)
+
+    def diff(self, earlier: "Diagnosis | Report | str | Path") -> Difference:
+        """What changed since an earlier diagnosis, given as such or as its saved JSON: did it help?"""
+        if isinstance(earlier, (str, Path)):
+            earlier = read_report(Path(earlier))
+        before = earlier.report() if isinstance(earlier, Diagnosis) else earlier
+        return difference_of(before, self.report())
+
+    def titled(self, title: str) -> "Diagnosis":
+        """The same diagnosis under another name."""
+        return replace(self, title=title)
+
+    def show(self) -> None:
+        """Print the report to the terminal."""
+        show(self.report())
+
+
+def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
+    """The verdict that follows from the findings.
+
+    Example:
+        >>> judgement((), 12).sentence
+        'No fault found in 12 blocks.'
+    """
+    if not findings:
+        return Judgement(level="clean", sentence=f"No fault found in {num_blocks} blocks.")
+    first = findings[0]
+    where = _where(first.blocks, num_blocks)
+    more = f" ({len(findings) - 1} more below)" if len(findings) > 1 else ""
+    return Judgement(level=first.severity.value, sentence=f"{first.title}{where}{more}.")
+
+
+def _where(blocks: tuple[str, ...], num_blocks: int) -> str:
+    if not blocks:
+        return ""
+    if len(blocks) == 1:
+        return f", at block {blocks[0]}"
+    if len(blocks) == num_blocks:
+        return ", in every block"
+    return f", at block {blocks[0]} and {len(blocks) - 1} other{'s' if len(blocks) > 2 else ''}"

@@ -1,0 +1,84 @@
+"""The measurements as the rules read them, and the findings as the rules write them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bathyscope.core.records import Block, Finding, Measurement, Number, Severity
+from bathyscope.diagnosis.codes import CODES
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was measured, by name of the measurement and of its column."""
+
+    blocks: tuple[Block, ...]
+    measurements: Mapping[str, Measurement]
+    epsilon: float
+    """Rounding of the dtype in which the network computes."""
+
+    def column(self, measurement: str, column: str) -> list[float | None]:
+        """One number a block; None where there is none, or where it was not measured at all."""
+        found = self.measurements.get(measurement)
+        if found is None or column not in found.columns:
+            return [None] * len(self.blocks)
+        return [v if isinstance(v, (int, float)) else None for v in found[column]]
+
+    def words(self, measurement: str, column: str) -> list[str | None]:
+        """As `column`, for columns of names."""
+        found = self.measurements.get(measurement)
+        if found is None or column not in found.columns:
+            return [None] * len(self.blocks)
+        return [v if isinstance(v, str) else None for v in found[column]]
+
+    def labels(self, indices: Sequence[int]) -> tuple[str, ...]:
+        """The names of blocks, by their indices."""
+        return tuple(self.blocks[i].label for i in indices)
+
+
+def finding(
+    code: str,
+    severity: Severity,
+    blocks: Sequence[str],
+    *,
+    score: float,
+    **numbers: Number,
+) -> Finding:
+    """A finding of a known code, with its numbers; the rest stands in `CODES`."""
+    entry = CODES[code]
+    return Finding(
+        code=code,
+        severity=severity,
+        title=entry.title,
+        blocks=tuple(blocks),
+        evidence=numbers,
+        why=entry.why,
+        source=entry.source,
+        remedy=entry.remedy,
+        score=score,
+    )
+
+
+def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Gravest first; of equal gravity causes before effects, then by how far the threshold is passed."""
+    order = {code: i for i, code in enumerate(CODES)}
+    return tuple(sorted(findings, key=lambda f: (-f.severity.rank, order[f.code], -f.score)))
+
+
+def finite(values: Sequence[float | None]) -> list[float]:
+    """The values that are there and finite."""
+    return [v for v in values if v is not None and math.isfinite(v)]
+
+
+def typical(values: Sequence[float | None]) -> float | None:
+    """The median of the values that are there and finite."""
+    present = finite(values)
+    return median(present) if present else None
+
+
+def decades(ratio: float) -> float:
+    """How many powers of ten a positive ratio lies from one; infinite ones count as 40."""
+    if ratio <= 0 or math.isinf(ratio):
+        return 40.0
+    return abs(math.log10(ratio))

@@ -1,0 +1,50 @@
+"""Rules from measurements to findings: one small function each, listed here by the code they may find."""
+
+from collections.abc import Callable, Iterator
+
+from bathyscope.core.records import Finding
+from bathyscope.diagnosis.evidence import Evidence, ranked
+from bathyscope.diagnosis.rules.gradients import (
+    cut_gradient,
+    exploding_or_vanishing_gradient,
+    flat_start,
+    not_norm_preserving,
+)
+from bathyscope.diagnosis.rules.not_finite import not_finite
+from bathyscope.diagnosis.rules.representations import (
+    collapsed_representation,
+    precision_loss,
+    singular_representation,
+)
+from bathyscope.diagnosis.rules.units import batchnorm_masks, dead_units, silent_branch
+from bathyscope.diagnosis.rules.updates import large_update, small_update
+from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
+from bathyscope.diagnosis.thresholds import Thresholds
+
+Rule = Callable[[Evidence, Thresholds], Iterator[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    not_finite,
+    exploding_weights,
+    ill_conditioned_weights,
+    dead_units,
+    silent_branch,
+    batchnorm_masks,
+    precision_loss,
+    collapsed_representation,
+    singular_representation,
+    cut_gradient,
+    not_norm_preserving,
+    exploding_or_vanishing_gradient,
+    flat_start,
+    large_update,
+    small_update,
+)
+
+
+def findings_of(
+    evidence: Evidence, thresholds: Thresholds, *, silenced: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
+    """Everything the rules find, gravest first, without the codes a user has silenced."""
+    found = [f for rule in RULES for f in rule(evidence, thresholds) if f.code not in silenced]
+    return ranked(found)

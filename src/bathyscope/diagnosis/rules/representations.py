@@ -1,0 +1,85 @@
+"""What the hidden representations have lost: digits, differences between samples, rank."""
+
+from collections.abc import Iterator
+
+from bathyscope.core.records import Block, Finding, Severity
+from bathyscope.diagnosis.evidence import Evidence, decades, finding
+from bathyscope.diagnosis.thresholds import Thresholds
+
+
+def precision_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """The first block whose deviation is within rounding of its mean: ε |mean| / deviation."""
+    means = evidence.column("activations", "mean")
+    deviations = evidence.column("activations", "std")
+    lost = [
+        evidence.epsilon * abs(m) / s if m is not None and s else 0.0
+        for m, s in zip(means, deviations, strict=True)
+    ]
+    out = [i for i, share in enumerate(lost) if share > thresholds["precision"]]
+    if out:
+        yield finding(
+            "precision-loss",
+            Severity.PROBLEM,
+            evidence.labels(out),
+            score=decades(lost[out[0]] / thresholds["precision"]),
+            share_lost_to_rounding=lost[out[0]],
+            mean=means[out[0]],
+            deviation=deviations[out[0]],
+            num_blocks=len(out),
+        )
+
+
+def collapsed_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """The first block from which all samples point in one direction."""
+    cosines = evidence.column("representations", "mean_cosine")
+    out = [i for i, c in enumerate(cosines) if c is not None and 1 - c < thresholds["collapse"]]
+    if out:
+        yield finding(
+            "collapsed-representation",
+            Severity.PROBLEM,
+            evidence.labels(out),
+            score=decades(max(1 - (cosines[out[0]] or 0.0), 1e-16)),
+            mean_cosine=cosines[out[0]],
+            mean_cosine_before=cosines[out[0] - 1] if out[0] else None,
+            num_blocks=len(out),
+        )
+
+
+def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks whose features or channels span few of the directions that reached them.
+
+    The reference is the largest rank so far, so that a block which widens its input is not blamed
+    for directions that never were there.
+    """
+    for mode in ("features", "channels"):
+        ranks = evidence.column("representations", f"rank_{mode}")
+        full = evidence.column("representations", f"full_rank_{mode}")
+        peak: float = _units(evidence.blocks[0], mode)
+        out, reference = [], []
+        for i, (rank, most) in enumerate(zip(ranks, full, strict=True)):
+            if rank is None or most is None:
+                continue
+            possible = min(peak, most)
+            if rank <= thresholds["singular_rank"] * possible and possible > 1:
+                out.append(i)
+                reference.append(possible)
+            peak = max(peak, rank)
+        if out:
+            rank = ranks[out[0]] or 0.0
+            yield finding(
+                "singular-representation",
+                Severity.PROBLEM,
+                evidence.labels(out),
+                score=decades(max(rank, 1e-3) / reference[0]),
+                rank=rank,
+                possible_rank=reference[0],
+                full_rank=full[out[0]],
+                mode=mode,
+                num_blocks=len(out),
+            )
+
+
+def _units(block: Block, mode: str) -> int:
+    """How many features or channels enter a block."""
+    shape = block.in_shape
+    return (shape[1] if mode == "channels" else shape[-1]) if len(shape) > 1 else 0

@@ -1,0 +1,107 @@
+"""Every number that decides a finding, with what it means and where it comes from."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bathyscope.core.errors import UnknownName, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number, what crossing it means, and its source."""
+
+    value: float
+    meaning: str
+    source: str
+
+
+_ROUNDING = "rounding: an update or branch below the dtype's ε is lost in the addition"
+_MEASURED = "measured on healthy networks, see the page on findings"
+
+THRESHOLDS: dict[str, Threshold] = {
+    "weight_outlier": Threshold(
+        1e3, "times the scale of the other layers, relative to their size", _MEASURED
+    ),
+    "weight_rank": Threshold(
+        0.5, "share of a layer's full numerical rank", "singularity, equation 11"
+    ),
+    "dead_share": Threshold(
+        0.9, "share of a block's units that give one value for the batch", _MEASURED
+    ),
+    "silent_change": Threshold(1e-6, "‖x_{l+1} − x_l‖ / ‖x_l‖ of a residual block", _ROUNDING),
+    "norm_variance": Threshold(
+        0.1,
+        "variance before a batch norm, in units of its ε",
+        "the norm divides by √(variance + ε)",
+    ),
+    "precision": Threshold(
+        0.05, "ε |mean| / deviation: share of the signal lost to rounding", _ROUNDING
+    ),
+    "collapse": Threshold(1e-4, "1 − mean cosine between samples", "singularity, theorem 2"),
+    "singular_rank": Threshold(
+        0.5, "share of the full rank of a representation, by units", "singularity, remark 1"
+    ),
+    "norm_ratio": Threshold(
+        100.0,
+        "factor by which one block changes the gradient's norm",
+        "norm_preservation, section 4.1: residual blocks stay within about 2",
+    ),
+    "norm_ratio_warning": Threshold(10.0, "the same, worth a look", _MEASURED),
+    "gradient_range": Threshold(
+        1e4,
+        "factor between the gradient norms at the two ends of the trunk",
+        "networks of 110 residual blocks stay below 10³; plain-164 has 10¹¹",
+    ),
+    "gradient_range_warning": Threshold(1e3, "the same, worth a look", _MEASURED),
+    "large_update": Threshold(1.0, "‖ΔW‖ / ‖W‖ of one step", "the step is as large as the weights"),
+    "large_update_warning": Threshold(
+        0.1, "the same, worth a look", "usual steps lie between 1e-4 and 1e-2"
+    ),
+    "small_update": Threshold(1e-7, "‖ΔW‖ / ‖W‖ of one step", _ROUNDING),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The thresholds in force: the defaults, with what the user overrode."""
+
+    overridden: Mapping[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        return self.overridden.get(name, THRESHOLDS[name].value)
+
+    @classmethod
+    def of(cls, source: Path | str | Mapping[str, float] | None = None) -> "Thresholds":
+        """Defaults overridden from a mapping or from the table `[thresholds]` of a TOML file.
+
+        Raises:
+            UsageError: the file cannot be read, a name is unknown, or a value is no number.
+
+        Example:
+            >>> Thresholds.of({"dead_share": 0.5})["dead_share"]
+            0.5
+        """
+        if source is None:
+            return cls({})
+        values = source if isinstance(source, Mapping) else _table(Path(source))
+        for name, value in values.items():
+            if name not in THRESHOLDS:
+                raise UnknownName("threshold", name, THRESHOLDS)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise UsageError(f"Threshold {name!r} must be a number, but {value!r} was given.")
+        return cls(dict(values))
+
+
+def _table(path: Path) -> Mapping[str, float]:
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"The thresholds in {path} cannot be read: {error.strerror}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.") from error
+    table = content.get("thresholds")
+    if not isinstance(table, dict):
+        raise UsageError(f"{path} has no table [thresholds]; add one with name = number lines.")
+    return table

@@ -1,0 +1,66 @@
+"""Reports as files: written whole or not at all, the form chosen by the ending."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bathyscope.core.errors import UsageError
+from bathyscope.report.json_form import from_json, to_json
+from bathyscope.report.record import Report
+from bathyscope.runs.atomic import write_atomic
+
+
+def write(report: Report, path: Path) -> None:
+    """Write a report as `.html`, `.json` or `.png`.
+
+    Raises:
+        UsageError: the ending is another, or the folder cannot be written.
+    """
+    if path.suffix not in FORMS:
+        raise UsageError(
+            f"A report is written as {', '.join(FORMS)}, but {path.name!r} was given; "
+            "choose one of these endings."
+        )
+    contents = FORMS[path.suffix](report)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, contents)
+    except OSError as error:
+        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from error
+
+
+def read_report(path: Path) -> Report:
+    """A report saved as `.json`.
+
+    Raises:
+        UsageError: the file cannot be read or is no report.
+    """
+    try:
+        return from_json(json.loads(path.read_text()))
+    except OSError as error:
+        raise UsageError(f"The report {path} cannot be read: {error.strerror}.") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{path} is not a report: it is not valid JSON ({error}).") from error
+
+
+def _json(report: Report) -> bytes:
+    return json.dumps(to_json(report), indent=1, allow_nan=False).encode()
+
+
+def _html(report: Report) -> bytes:
+    from bathyscope.report.page import to_html
+
+    return to_html(report).encode()
+
+
+def _png(report: Report) -> bytes:
+    from bathyscope.report.picture import to_png
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.png"
+        to_png(report, path)
+        return path.read_bytes()
+
+
+FORMS: dict[str, Callable[[Report], bytes]] = {".html": _html, ".json": _json, ".png": _png}

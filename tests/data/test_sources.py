@@ -21,9 +21,7 @@ def test_a_download_tells_of_its_progress(server, tmp_path):
     assert len(told) > 1
 
 
-@pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:9/nobody", "http://no-such-host.invalid/x", "nonsense://x"]
-)
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/nobody", "nonsense://x"])
 def test_what_cannot_be_reached_is_a_failed_source(tmp_path, address):
     with pytest.raises(SourceFailed):
         download(address, tmp_path / "x", progress=silent)
@@ -35,14 +33,17 @@ def test_an_archive_is_flattened_to_the_named_files(tmp_path):
     folder.mkdir()
     unpack_named(packed, folder, names=["one", "two"])
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"one": b"1", "two": b"2"}
-    with pytest.raises(UsageError, match="three"):
+    with pytest.raises(UsageError, match=r"a\.tar\.gz holds no three"):
         unpack_named(packed, folder, names=["three"])
 
 
 def test_all_files_are_kept_where_none_is_named(tmp_path):
-    packed = tar_with(tmp_path / "a.tar.gz", ("tree/train/a/1.png", b"1"), ("tree/words.txt", b"2"))
-    folder = tmp_path / "out"
-    folder.mkdir()
-    local_copy(packed, names=()).obtain(folder, silent)
-    assert (folder / "tree/train/a/1.png").read_bytes() == b"1"
-    assert [path.name for path in folder.iterdir()] == ["tree"]
+    members = [("tree/train/a/1.png", b"1"), ("unpacked/words.txt", b"2")]
+    packed = tar_with(tmp_path / "a.tar.gz", *members)
+    origin = packed
+    for folder in (tmp_path / "from-archive", tmp_path / "from-folder"):
+        folder.mkdir()
+        local_copy(origin, names=()).obtain(folder, silent)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == dict(members)
+        origin = folder

@@ -15,7 +15,7 @@ Name = Annotated[str, typer.Argument(help="A name that `bathyscope data list` sh
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        help="The folder of data sets [default: $BATHYSCOPE_DATA, else the user's cache].",
+        help="The folder of data sets; without it $BATHYSCOPE_DATA, else the user's cache.",
         show_default=False,
     ),
 ]

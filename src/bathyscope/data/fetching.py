@@ -45,11 +45,11 @@ def fetch(
     wanted = entry(name)
     if not wanted.sources:
         raise UsageError(f"{name} needs no download: use it as it is.")
-    folder = (Path(data_dir) if data_dir is not None else cache_dir()) / name
+    folder = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
     if source is None and _is_right(wanted, folder, report):
         report(f"{name} is in {folder} already, and right.")
         return folder
-    sources = wanted.sources if source is None else (_local(wanted, Path(source)),)
+    sources = wanted.sources if source is None else (_local(wanted, Path(source).expanduser()),)
     failures: list[tuple[Source, BathyscopeError]] = []
     for candidate in sources:
         report(f"Fetching {name} from {candidate.label}.")

@@ -87,7 +87,10 @@ def local_copy(path: Path, *, names: Sequence[str], md5: str = "") -> Source:
 
     def obtain(folder: Path, progress: Progress) -> None:
         if path.is_dir():
-            _pick(path, folder, names)
+            if names:
+                _take(path, folder, names=names, label=path)
+            else:
+                _copy_all(path, folder)
             return
         if not path.is_file():
             raise UsageError(f"There is no file or folder {path}.")
@@ -102,21 +105,34 @@ def unpack_named(packed: Path, folder: Path, *, names: Sequence[str]) -> None:
     """Unpack an archive and keep the named files, wherever in it they lie, or all for none named."""
     inside = folder / "unpacked"
     unpack(packed, inside)
-    _pick(inside, folder, names)
-    shutil.rmtree(inside)
+    if names:
+        _take(inside, folder, names=names, label=packed)
+        shutil.rmtree(inside)
+    else:
+        # Out of the way first: the archive may hold something called like the folder itself.
+        aside = inside.rename(folder / ".unpacked")
+        for path in list(aside.iterdir()):
+            path.rename(folder / path.name)
+        aside.rmdir()
 
 
-def _pick(origin: Path, folder: Path, names: Sequence[str]) -> None:
-    if not names:
-        shutil.copytree(origin, folder, dirs_exist_ok=True, symlinks=True)
-        return
+def _take(origin: Path, folder: Path, *, names: Sequence[str], label: Path) -> None:
+    """Copy the named files, plain or gzipped, from anywhere below a folder."""
     for name in names:
-        for found in sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")]):
-            unpacked = gunzip if found.suffix == ".gz" else shutil.copyfile
-            unpacked(found, folder / name)
-            break
-        else:
-            raise UsageError(f"{origin} holds no {name}, plain or gzipped.")
+        found = sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")])
+        if not found:
+            raise UsageError(f"{label} holds no {name}, plain or gzipped.")
+        copy = gunzip if found[0].suffix == ".gz" else shutil.copyfile
+        copy(found[0], folder / name)
+
+
+def _copy_all(origin: Path, folder: Path) -> None:
+    # Not shutil.copytree, which would hide a full disk among errors of other kinds.
+    for path in sorted(origin.rglob("*")):
+        if path.is_file():
+            target = folder / path.relative_to(origin)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 def gunzip(packed: Path, target: Path) -> None:

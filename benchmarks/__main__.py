@@ -5,7 +5,7 @@ import json
 import sys
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
-BENCHMARKS = ("training_step", "hosvd")
+BENCHMARKS = ("training_step", "hosvd", "training_loop")
 
 
 def main(names: list[str]) -> int:

@@ -58,11 +58,11 @@ def by_hand(model, examples, config, *, optimizer):
     [
         (
             {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.05},
-            lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
+            lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, fused=True),
         ),
         (
             {"optimizer": "adamw", "lr": 1e-3, "weight_decay": 0.1},
-            lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1),
+            lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1, fused=True),
         ),
     ],
     ids=["sgd", "adamw"],

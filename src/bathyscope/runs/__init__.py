@@ -21,6 +21,7 @@ from bathyscope.runs.folder import (
 from bathyscope.runs.lock import RunLocked
 from bathyscope.runs.manifest import Manifest, Status
 from bathyscope.runs.metrics import MetricsWriter, read_metrics
+from bathyscope.runs.table import curves, run_folders, table, write_table
 
 __all__ = [
     "Checkpoint",
@@ -32,6 +33,7 @@ __all__ = [
     "RunLocked",
     "Standing",
     "Status",
+    "curves",
     "has_result",
     "is_run",
     "keep_weights",
@@ -41,7 +43,10 @@ __all__ = [
     "read_run",
     "read_toml",
     "record_failure",
+    "run_folders",
     "save_checkpoint",
     "standing",
+    "table",
     "write_atomic",
+    "write_table",
 ]

@@ -66,7 +66,9 @@ class Batches:
         shuffle = self.per_epoch > 1  # the order within one full batch changes only rounding
         for index in range(start, self.per_epoch):
             rows = order[index * self.batch_size : (index + 1) * self.batch_size]
-            x, y = (inputs[rows], targets[rows]) if shuffle else (inputs, targets)
+            x, y = inputs, targets
+            if shuffle:
+                x, y = inputs.index_select(0, rows), targets.index_select(0, rows)
             yield self._augmented(x, epoch, index), y
 
     def _augmented(self, x: Tensor, epoch: int, index: int) -> Tensor:

@@ -183,7 +183,8 @@ class Loop:
     def _gradient_norm(self) -> float:
         """Norm of the whole gradient, before clipping; it is clipped here where so configured."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients).item()
+        # nn.utils.get_total_norm does the same and costs half as much again in Python
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))).item()
         limit = self.config.clip_norm
         if limit is not None and limit < norm < math.inf:
             torch._foreach_mul_(gradients, limit / norm)

@@ -22,4 +22,4 @@ def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     """
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:
         return None
-    return (output.argmax(dim=1) == targets).sum()
+    return (output.argmax(dim=1) == targets).count_nonzero()

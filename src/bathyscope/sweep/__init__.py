@@ -1,0 +1,21 @@
+"""Many runs: a grid of configurations over local processes, Dask or SLURM."""
+
+from bathyscope.sweep.backends import Backend, backend_of, dask, given, local, slurm
+from bathyscope.sweep.grid import Grid, Override, read_grid
+from bathyscope.sweep.progress import GridProgress
+from bathyscope.sweep.run import Tally, sweep
+
+__all__ = [
+    "Backend",
+    "Grid",
+    "GridProgress",
+    "Override",
+    "Tally",
+    "backend_of",
+    "dask",
+    "given",
+    "local",
+    "read_grid",
+    "slurm",
+    "sweep",
+]

@@ -1,0 +1,147 @@
+"""Where a sweep runs: local processes, Dask, SLURM; each gives a `concurrent.futures.Executor`."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bathyscope.core.errors import UsageError
+
+_SLURM_WINDOW = 64  # jobs that wait or run in the queue at one time
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How to get an executor.
+
+    Attributes:
+        open: gives the executor for as long as it is needed; called again where one broke.
+        window: runs that are handed over at one time; all at once for None.
+        can_break: whether a dying worker takes the executor with it, as in a process pool.
+    """
+
+    open: Callable[[], AbstractContextManager[Executor]]
+    window: int | None = None
+    can_break: bool = False
+
+
+def backend_of(on: str, *, workers: int | None = None, folder: Path | None = None) -> Backend:
+    """The backend of a name on the command line.
+
+    Args:
+        on: `local`; `dask` for a cluster on this machine, `dask://host:port` for one that runs;
+            `slurm`, or `submitit` for its queue in local processes.
+        workers: processes, for those that are started here; one a core for None.
+        folder: where submitit keeps its logs.
+
+    Raises:
+        UsageError: there is no such backend, or its package is not installed.
+    """
+    workers = workers or os.cpu_count() or 1
+    if on == "local":
+        return local(workers)
+    if on == "dask" or on.startswith("dask://"):
+        return dask(None if on == "dask" else on.removeprefix("dask://"), workers=workers)
+    if on in ("slurm", "submitit"):
+        return slurm(folder or Path("submitit"), cluster="slurm" if on == "slurm" else "local")
+    raise UsageError(
+        f"A sweep cannot run on {on!r}; give local, dask, dask://host:port, slurm or submitit."
+    )
+
+
+def given(executor: Executor) -> Backend:
+    """Any executor of one's own; it is left open."""
+    return Backend(lambda: nullcontext(executor))
+
+
+def local(workers: int) -> Backend:
+    """A pool of processes that share the cores evenly and die with their parent."""
+    threads = max(1, (os.cpu_count() or 1) // workers)
+
+    def pool() -> ProcessPoolExecutor:
+        # Not a fork of this process, whose torch threads would not survive it, but of a server that
+        # has imported torch and done nothing: workers start in milliseconds.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["bathyscope.runs"])
+        return ProcessPoolExecutor(
+            workers,
+            mp_context=context,
+            initializer=_settle,
+            initargs=(threads,),
+        )
+
+    return Backend(pool, window=workers, can_break=True)
+
+
+def dask(address: str | None, *, workers: int = 2) -> Backend:
+    """A Dask cluster: the one at an address, or one of this machine's processes."""
+
+    @contextmanager
+    def connected() -> Iterator[Executor]:
+        distributed = _imported("distributed", extra="dask")
+        if address is None:
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
+            )
+        else:
+            cluster = nullcontext(address if "://" in address else f"tcp://{address}")
+        with cluster as where:
+            try:
+                client = distributed.Client(where)
+            except OSError as error:
+                raise UsageError(f"No Dask scheduler answers at {address}: {error}.") from None
+            with client, client.get_executor(pure=False) as executor:
+                yield executor
+
+    return Backend(connected)
+
+
+def slurm(folder: Path, *, cluster: str = "slurm", **parameters: Any) -> Backend:
+    """One job a run through submitit; parameters as in `AutoExecutor.update_parameters`."""
+
+    @contextmanager
+    def queue() -> Iterator[Executor]:
+        submitit = _imported("submitit", extra="slurm")
+        from bathyscope.sweep.submitit_executor import SubmititExecutor
+
+        jobs = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        jobs.update_parameters(**parameters)
+        with SubmititExecutor(jobs) as executor:
+            yield executor
+
+    return Backend(queue, window=_SLURM_WINDOW if cluster == "slurm" else os.cpu_count())
+
+
+def _imported(name: str, *, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            f"{name} is not installed; install it with: pip install 'bathyscope[{extra}]'."
+        ) from error
+
+
+def _settle(threads: int) -> None:
+    """Make a pool's worker a good neighbour."""
+    torch.set_num_threads(threads)
+    # Ctrl-C reaches every process: an idle worker should not complain, a run saves itself and stops.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)  # a killed sweep must leave no worker that holds the lock of a run
+
+    threading.Thread(target=follow, daemon=True).start()

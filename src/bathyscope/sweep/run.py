@@ -1,0 +1,179 @@
+"""A function over many configurations, each in its own run folder, until every one has a result."""
+
+import json
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bathyscope.core.errors import UsageError
+from bathyscope.runs import (
+    Configuration,
+    RunLocked,
+    Standing,
+    has_result,
+    record_failure,
+    standing,
+    write_atomic,
+)
+from bathyscope.sweep.backends import Backend
+
+Work = Callable[[Any, Path], object]
+"""Takes a configuration and the run's folder, and leaves the result there. It must be picklable."""
+
+PLAN = "sweep.json"
+
+# Runs seed torch's one generator, so a process (a Dask worker with several threads) takes one a time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run of a sweep."""
+
+    configuration: Configuration
+    folder: Path
+
+
+@dataclass
+class Tally:
+    """How the runs of a sweep stand; `skipped` had a result before."""
+
+    total: int = 0
+    skipped: int = 0
+    ended: Counter[Standing] = field(default_factory=Counter)
+
+    @property
+    def done(self) -> int:
+        """Runs that need nothing more."""
+        return self.skipped + sum(self.ended.values())
+
+
+def sweep(
+    work: Work,
+    configurations: Iterable[Configuration],
+    *,
+    out: Path,
+    backend: Backend,
+    retry_failed: bool = False,
+    on_change: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Run every configuration that has no result yet.
+
+    A run that raises is recorded as failed, with its traceback, and the sweep goes on. A worker that
+    dies takes its pool with it: the pool is opened again and the runs it was at are tried one by one,
+    so that the one at fault is found and the others lose nothing but time.
+
+    Args:
+        work: what a run is; called in a worker with the configuration and the run's folder.
+        configurations: those with equal values are run once.
+        out: folder of the run folders.
+        backend: where to run.
+        retry_failed: run again what failed before.
+        on_change: called whenever a run ends.
+
+    Returns:
+        How many ended how.
+
+    Raises:
+        UsageError: there is no configuration.
+    """
+    tasks = {c.folder_name(): Task(c, out / c.folder_name()) for c in configurations}
+    if not tasks:
+        raise UsageError("The grid is empty: there is nothing to run.")
+    out.mkdir(parents=True, exist_ok=True)
+    _write_plan(out, tasks)
+    left = [task for task in tasks.values() if _wanted(task.folder, retry_failed=retry_failed)]
+    tally = Tally(total=len(tasks), skipped=len(tasks) - len(left))
+    on_change(tally)
+    _Sweep(work, backend, tally, on_change).run(left)
+    return tally
+
+
+@dataclass
+class _Sweep:
+    work: Work
+    backend: Backend
+    tally: Tally
+    on_change: Callable[[Tally], None]
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """All tasks; after a break the suspects one at a time, then the rest as before."""
+        rest = deque(tasks)
+        while rest:
+            suspects = self._drain(rest, window=self.backend.window)
+            for suspect in suspects:
+                alone = deque([suspect])
+                if self._drain(alone, window=1):
+                    trace = "The worker process died (out of memory, or killed) during this run.\n"
+                    record_failure(suspect.folder, suspect.configuration, trace)
+                    self._count(suspect)
+
+    def _drain(self, rest: deque[Task], *, window: int | None) -> list[Task]:
+        """Submit until nothing is left or the executor breaks; return what it was at then."""
+        flying: dict[Future[Any], Task] = {}
+        with self.backend.open() as executor:
+            try:
+                while rest or flying:
+                    while rest and (window is None or len(flying) < window):
+                        self._submit(executor, rest, flying)
+                    ended, _ = wait(flying, return_when=FIRST_COMPLETED)
+                    for future in ended:
+                        self._settle(future, flying[future])
+                        del flying[future]
+            except BrokenExecutor:
+                return [task for task in flying.values() if not has_result(task.folder)]
+            except BaseException:  # Ctrl-C too: what has not begun must not begin
+                executor.shutdown(wait=True, cancel_futures=True)
+                raise
+        return []
+
+    def _submit(
+        self, executor: Executor, rest: deque[Task], flying: dict[Future[Any], Task]
+    ) -> None:
+        task = rest[0]
+        future = executor.submit(attempt, self.work, task.configuration, task.folder)
+        flying[future] = rest.popleft()
+
+    def _settle(self, future: Future[Any], task: Task) -> None:
+        """Count a run that ended; what went wrong outside the run itself is a failure of it."""
+        error = future.exception()
+        if isinstance(error, BrokenExecutor) and self.backend.can_break:
+            raise error
+        if error is not None:
+            text = "".join(traceback.format_exception(error))
+            record_failure(task.folder, task.configuration, text)
+        self._count(task)
+
+    def _count(self, task: Task) -> None:
+        self.tally.ended[standing(task.folder)] += 1
+        self.on_change(self.tally)
+
+
+def attempt(work: Work, configuration: Configuration, folder: Path) -> None:
+    """One run in a worker: an exception becomes a recorded failure."""
+    with _ONE_AT_A_TIME:
+        try:
+            if not has_result(folder):  # another worker may have been faster
+                work(configuration, folder)
+        except RunLocked:
+            return  # another process is at it: it will leave the result
+        except Exception:  # whatever a user's function raises
+            record_failure(folder, configuration, traceback.format_exc())
+
+
+def _wanted(folder: Path, *, retry_failed: bool) -> bool:
+    how = standing(folder)
+    return how not in ("finished", "diverged") and (retry_failed or how != "failed")
+
+
+def _write_plan(out: Path, names: Iterable[str]) -> None:
+    """The names of all runs of the grid, those of earlier sweeps of the folder included."""
+    path = out / PLAN
+    known = json.loads(path.read_bytes())["runs"] if path.exists() else []
+    runs = list(dict.fromkeys([*known, *names]))
+    write_atomic(path, json.dumps({"runs": runs}, indent=1).encode())

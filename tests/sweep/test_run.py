@@ -1,0 +1,123 @@
+"""Sweeps over local processes, threads, submitit: nothing finished is lost or run twice."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bathyscope.core.errors import UsageError
+from bathyscope.runs import read_run, standing, table
+from bathyscope.sweep import given, local, slurm, sweep
+
+sys.path.insert(0, str(Path(__file__).parent))  # workers inherit it
+from jobs import Job, work
+
+
+def jobs(tmp_path, n, **settings):
+    return [Job(number=i, log=str(tmp_path / "log"), **settings) for i in range(n)]
+
+
+def starts(tmp_path):
+    return Counter(int(line) for line in (tmp_path / "log").read_text().split())
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(3) as executor:
+        yield given(executor)
+
+
+def test_every_configuration_runs_once_and_never_again(tmp_path, threads):
+    seen = []
+    some = jobs(tmp_path, 8)
+    tally = sweep(
+        work,
+        [*some, some[0]],
+        out=tmp_path / "out",
+        backend=threads,
+        on_change=lambda t: seen.append(t.done),
+    )
+    assert tally.ended == {"finished": 8}
+    assert seen == list(range(9))
+    again = sweep(work, some, out=tmp_path / "out", backend=threads)
+    assert (again.skipped, again.ended) == (8, {})
+    assert set(starts(tmp_path).values()) == {1}
+    found = table(tmp_path / "out")
+    assert sorted(found["square"]) == [i**2 for i in range(8)]
+    assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 8
+
+
+def test_a_failure_is_recorded_and_the_sweep_goes_on(tmp_path, threads):
+    bad = Job(number=99, log=str(tmp_path / "log"), fate="raise")
+    all_ = [bad, *jobs(tmp_path, 3), Job(number=50, log=str(tmp_path / "log"), fate="diverge")]
+    tally = sweep(work, all_, out=tmp_path / "out", backend=threads)
+    assert tally.ended == {"failed": 1, "finished": 3, "diverged": 1}
+    folder = tmp_path / "out" / bad.folder_name()
+    assert "ArithmeticError: as asked" in (folder / "failure.txt").read_text()
+    assert 'raise ArithmeticError("as asked")' in (folder / "failure.txt").read_text()
+
+    assert sweep(work, all_, out=tmp_path / "out", backend=threads).skipped == 5
+    retried = sweep(work, all_, out=tmp_path / "out", backend=threads, retry_failed=True)
+    assert (retried.skipped, retried.ended) == (4, {"failed": 1})
+    assert starts(tmp_path)[99] == 2
+
+
+def test_no_configuration_is_an_error(tmp_path, threads):
+    with pytest.raises(UsageError, match="empty"):
+        sweep(work, [], out=tmp_path / "out", backend=threads)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_that_dies_is_found_out_and_costs_no_other_run(tmp_path):
+    fatal = Job(number=99, log=str(tmp_path / "log"), fate="die", seconds=0.3)
+    others = jobs(tmp_path, 5, seconds=0.1)
+    tally = sweep(work, [others[0], fatal, *others[1:]], out=tmp_path / "out", backend=local(2))
+    assert tally.ended == {"failed": 1, "finished": 5}
+    assert "worker process died" in read_run(tmp_path / "out" / fatal.folder_name())[1].ending
+    for job in others:
+        assert standing(tmp_path / "out" / job.folder_name()) == "finished"
+
+
+def swept(tmp_path, number):
+    sweep(work, jobs(tmp_path, number, seconds=0.05), out=tmp_path / "out", backend=local(2))
+
+
+def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
+    """SIGKILL to the sweep itself, until it is through: its workers die with it."""
+    number, kills, context = 30, 0, multiprocessing.get_context("forkserver")
+    while True:
+        process = context.Process(target=swept, args=(tmp_path, number))
+        process.start()
+        before = starts(tmp_path).total() if (tmp_path / "log").exists() else 0
+        if kills < 2:  # kill it when it has got on by some runs
+            while process.is_alive() and (
+                not (tmp_path / "log").exists() or starts(tmp_path).total() < before + 7
+            ):
+                time.sleep(0.02)
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.join()
+        if process.exitcode == 0:
+            break
+    counted = starts(tmp_path)
+    assert set(counted) == set(range(number))
+    # only what was in flight, at most two runs a kill, was begun a second time
+    assert counted.total() <= number + 2 * kills
+    assert set(table(tmp_path / "out")["status"]) == {"finished"}
+
+
+def test_submitit_in_local_processes(tmp_path):
+    submitit = pytest.importorskip("submitit")
+    assert submitit.__version__
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    some = [*jobs(tmp_path, 1), Job(number=9, log=str(tmp_path / "log"), fate="raise")]
+    backend = slurm(tmp_path / "queue", cluster="local", timeout_min=2)
+    tally = sweep(work, some, out=tmp_path / "out", backend=backend)
+    assert tally.ended == {"finished": 1, "failed": 1}

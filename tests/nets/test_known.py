@@ -1,0 +1,89 @@
+"""Agreement with known implementations: the weights are copied across and the outputs compared."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from bathyscope import nets
+from tests.nets import by_hand
+from tests.zoo import torchvision_models
+
+
+@pytest.mark.parametrize(
+    ("name", "factory"),
+    [
+        ("imagenet-resnet-50", "resnet50"),
+        ("imagenet-resnet-101", "resnet101"),
+        ("imagenet-resnext-50", "resnext50_32x4d"),
+        pytest.param("imagenet-resnet-18", "resnet18", marks=pytest.mark.slow),
+        pytest.param("imagenet-resnet-34", "resnet34", marks=pytest.mark.slow),
+    ],
+)
+def test_torchvision(name, factory):
+    theirs = getattr(torchvision_models(), factory)(weights=None)
+    by_hand.randomise_norms_(theirs)
+    ours = nets.skeleton(name).to_empty(device="cpu")
+    by_hand.copy_in_order(theirs, ours)
+    _agree(ours, theirs, size=64)
+
+
+def _three(block, n, *, widths=(16, 32, 64), stem=16, stem_norm=True, head_norm=False):
+    return by_hand.ThreeStages(
+        block, n, stem=stem, widths=widths, stem_norm=stem_norm, head_norm=head_norm
+    )
+
+
+_BOTTLENECKS = {"widths": (64, 128, 256), "head_norm": True}
+
+
+class _ResNeXtBlock(by_hand.PostGrouped):
+    def __init__(self, a, b, s):
+        super().__init__(a, b, s, inner=b // 2, groups=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reference"),
+    [
+        ("resnet-20", {}, lambda: _three(by_hand.PostBasic, 3)),
+        ("resnet-20", {"shortcut": "B"}, lambda: _three(partial(by_hand.PostBasic, skip="B"), 3)),
+        ("plain-20", {}, lambda: _three(partial(by_hand.PostBasic, skip=None), 3)),
+        ("resnext-20", {}, lambda: _three(_ResNeXtBlock, 2, widths=(64, 128, 256))),
+        ("preresnet-20", {}, lambda: _three(by_hand.PreBottleneck, 2, **_BOTTLENECKS)),
+        (
+            "preresnet-20",
+            {"shortcut_norm": False},
+            lambda: _three(partial(by_hand.PreBottleneck, skip_norm=False), 2, **_BOTTLENECKS),
+        ),
+        (
+            "preplain-20",
+            {},
+            lambda: _three(partial(by_hand.PreBottleneck, skip=False), 2, **_BOTTLENECKS),
+        ),
+        ("procresnet-22", {}, lambda: by_hand.ProcByHand(2)),
+        (
+            "wrn-16-2",
+            {"wide_stem": False},
+            lambda: _three(
+                by_hand.WideBlock, 2, widths=(32, 64, 128), stem_norm=False, head_norm=True
+            ),
+        ),
+    ],
+)
+def test_second_implementation(name, options, reference):
+    ours = nets.build(name, seed=0, **options)
+    by_hand.randomise_norms_(ours)
+    theirs = reference()
+    by_hand.copy_in_order(ours, theirs)
+    _agree(ours, theirs, size=28)
+
+
+def _agree(ours, theirs, *, size):
+    x = torch.randn(4, 3, size, size, generator=torch.Generator().manual_seed(1))
+    for training in (False, True):
+        ours.train(training)
+        theirs.train(training)
+        with torch.no_grad():
+            expected = theirs(x)
+            error = (ours(x) - expected).abs().max() / expected.abs().max()
+        assert error <= 1e-5

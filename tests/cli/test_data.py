@@ -239,11 +239,3 @@ def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(toy, cache):
     assert "is full" in said
     assert "Traceback" not in said
     assert list(cache.iterdir()) == []
-
-
-def test_a_wrong_checksum_from_the_net_is_exit_code_2(toy, server, cache):
-    server.pages["two.gz"] = gzip.compress(bytes(76_800))
-    code, said = _finish(toy())
-    assert code == 2
-    assert "md5" in said
-    assert list(cache.iterdir()) == []

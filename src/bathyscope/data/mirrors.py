@@ -45,7 +45,7 @@ def npm_cifar_rows(package: str) -> Source:
             # The package itself spells it so.
             train = np.array(json.loads((content / "train_lables.json").read_text()))
             test = np.array(json.loads((content / "test_lables.json").read_text()))
-            batches = {f"data_batch_{i}": train[10_000 * (i - 1) : 10_000 * i] for i in range(1, 6)}
+            batches = {f"data_batch_{i}": part for i, part in enumerate(train.reshape(5, -1), 1)}
             for name, labels in {**batches, "test_batch": test}.items():
                 images = _image_rows(content / f"{name}.png")
                 if len(images) != len(labels):

@@ -148,6 +148,7 @@ class HalfPlane:
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)  # what is kept must serve autograd too, whoever asked first
 def half_plane(
     offsets: tuple[tuple[int, ...], ...],
     grid: tuple[int, ...],

@@ -61,25 +61,32 @@ def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_fro
         "activations": {
             "mean": tuple(rng.gauss(0, 0.1) for _ in trunk),
             "std": tuple(std),
-            "dead": tuple(min(1.0, abs(rng.gauss(0.08, 0.04))) for _ in trunk),
+            "dead_units": tuple(min(1.0, abs(rng.gauss(0.08, 0.04))) for _ in trunk),
             "not_finite": tuple(
                 1.0 if broken_from is not None and i >= broken_from else 0.0 for i in range(count)
             ),
         },
         "representations": {
-            "condition_number": tuple(condition),
-            "rank": tuple(int(min(64, 64 / c * 1e6)) if c < math.inf else 1 for c in condition),
-            "cosine": tuple(cosine),
+            "condition_samples": tuple(condition),
+            "rank_samples": tuple(
+                int(min(64, 64 / c * 1e6)) if c < math.inf else 1 for c in condition
+            ),
+            "mean_cosine": tuple(cosine),
+            "cutoff_samples": (7.6e-6,) * count,
             "mode": ("samples",) * count,
         },
         "gradients": {
             "norm_in": tuple(1e-2 * p for p in product),
-            "ratio": tuple(ratio),
-            "product": tuple(product),
+            "ratio": tuple(1 / r for r in ratio),
+            "ratio_from_loss": tuple(1 / p for p in product),
         },
-        "weights": {"condition_number": tuple(noisy(60, 0.4) for _ in trunk)},
+        "weights": {
+            "condition_operator": tuple(noisy(60, 0.4) for _ in trunk),
+            "spectral_norm": tuple(noisy(1.9) for _ in trunk),
+            "worst_layer": tuple(f"{b.name}.conv2" for b in trunk),
+        },
         "updates": {
-            "relative": tuple(None if i % 7 == 3 else noisy(2e-3, 0.5) for i in range(count)),
+            "ratio": tuple(None if i % 7 == 3 else noisy(2e-3, 0.5) for i in range(count)),
         },
     }
     return tuple(
@@ -106,7 +113,7 @@ def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) ->
     growth = 10 ** (11.4 / count)
     broken = count - count // 6
     measured = _measurements(trunk, growth, seed, broken)
-    largest = max(measured[2]["product"])
+    largest = max(1 / r for r in measured[2]["ratio_from_loss"])
     labels = tuple(b.label for b in trunk)
     findings = (
         Finding(
@@ -125,7 +132,7 @@ def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) ->
             severity=Severity.PROBLEM,
             title="The representation is singular",
             blocks=labels[broken:],
-            evidence={"condition_number": math.inf, "rank": 1, "cutoff": 1e-7},
+            evidence={"condition": math.inf, "rank": 1, "cutoff": 1e-7},
             why="All samples have become one: what is lost here no later block can bring back.",
             source="singularity, section IV",
             remedy=None,

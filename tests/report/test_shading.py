@@ -23,7 +23,7 @@ def test_every_entry_says_what_it_is_and_can_be_shaded(key, known):
 
 
 def test_bad_is_dark_and_good_is_pale():
-    condition = shading(quantity("representations.condition_number"), [])
+    condition = shading(quantity("representations.condition_samples"), [])
     assert condition.shade(10.0) == 0
     assert condition.shade(1e12) == 1
     assert condition.shade(math.inf) is None

@@ -1,7 +1,11 @@
 """Reports from records alone: terminal, JSON, HTML and PNG. Nothing here measures."""
 
-from bathyscope.report.glossary import GLOSSARY, Quantity, quantity
+from bathyscope.report.comparison import comparison_html
+from bathyscope.report.glossary import GLOSSARY, quantity
 from bathyscope.report.json_form import SCHEMA, from_json, schema, to_json
+from bathyscope.report.page import to_html
+from bathyscope.report.picture import comparison_png, to_png
+from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Judgement, Level, Report
 from bathyscope.report.terminal import show
 
@@ -12,9 +16,13 @@ __all__ = [
     "Level",
     "Quantity",
     "Report",
+    "comparison_html",
+    "comparison_png",
     "from_json",
     "quantity",
     "schema",
     "show",
+    "to_html",
     "to_json",
+    "to_png",
 ]

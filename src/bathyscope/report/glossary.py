@@ -1,85 +1,99 @@
-"""Plain words for every quantity: what it is, what is good, why it matters, and how to draw it.
+"""Plain words for every quantity: what it is, what is good, why it matters.
 
-Keys are `measurement.column`. A column that is not listed is recognised by the words in its name,
-and shown under its own name without a good or a bad side if none fits.
+Keys are `measurement.column`. A column measured in several modes (`condition_samples`) is looked up
+without its mode too. One that is not listed is recognised by the words in its name, and shown under
+its own name without a good or a bad side where none fits.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-Scale = Literal["log", "linear", "share", "auto"]
-Direction = Literal["high", "low", "away", "none"]
+from bathyscope.report.quantity import Quantity
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """How a quantity is told and drawn.
-
-    Args:
-        label: a few words for headings and strips.
-        what: one sentence, what it is.
-        good: what a healthy network shows.
-        why: why it matters.
-        scale: logarithmic, linear, a share of 0 to 1, or decided by the values.
-        direction: which side is bad: high, low, away from `target`, or none.
-        anchors: where colour begins and where it is full; for `away`, distances from the target
-            (factors on a logarithmic scale). They decide colours, never findings.
-        target: the best value where `direction` is `away`.
-        main: drawn in the plots, the PNG and the terminal.
-    """
-
-    label: str
-    what: str = ""
-    good: str = ""
-    why: str = ""
-    scale: Scale = "auto"
-    direction: Direction = "none"
-    anchors: tuple[float, float] | None = None
-    target: float = 1.0
-    main: bool = False
-
+MODES = ("samples", "features", "channels", "height", "width", "tokens", "inputs", "outputs")
 
 _NOT_FINITE = Quantity(
     label="not finite",
     what="Share of the numbers that are infinite or NaN.",
     good="0.",
-    why="One such number spoils every number computed from it.",
+    why="One such number spoils every number that is computed from it.",
     scale="share",
     direction="high",
     anchors=(0.0, 0.01),
 )
 _CONDITION = Quantity(
-    label="condition number",
-    what="Largest over smallest singular value; infinite when the rank is not full.",
-    good="Below about 1e3; in float32, above 1e7 nothing is left of the smallest direction.",
-    why="Directions that are squeezed this much hardly reach the loss, and learn as slowly.",
+    label="condition",
+    what="Largest over smallest singular value; infinite where a direction is lost altogether.",
+    good="Below about 1e3. Above 1e7, float32 keeps nothing of the smallest direction.",
+    why="What is squeezed this much hardly reaches the loss, and is learned as slowly.",
     scale="log",
     direction="high",
     anchors=(1e3, 1e8),
 )
+_EFFECTIVE = replace(
+    _CONDITION,
+    label="effective condition",
+    what="Largest over smallest singular value among those above the cut-off.",
+)
 _RANK = Quantity(
-    label="numerical rank",
+    label="rank",
     what="How many singular values lie above the cut-off.",
-    good="Close to the most that is possible.",
-    why="A low rank means that samples or features have become the same.",
+    good="Close to the full rank.",
+    why="A low rank means that samples or features have become alike.",
     scale="linear",
+)
+_RANK_SHARE = replace(
+    _RANK,
+    label="rank share",
+    what="Numerical rank as a share of the full rank.",
+    good="Close to 1.",
+    scale="share",
+    direction="low",
+    anchors=(0.5, 0.02),
 )
 _STABLE_RANK = Quantity(
     label="stable rank",
-    what="Sum of the squared singular values over the largest squared: how many directions carry weight.",
+    what="Sum of the squared singular values over the largest: how many directions carry weight.",
     good="Well above 1.",
     why="At 1 a single direction carries everything.",
     scale="log",
     direction="low",
-    anchors=(2.0, 1.01),
+    anchors=(1.5, 1.0),
 )
 _NORM = Quantity(label="norm", what="Euclidean length of all the numbers together.", scale="log")
+_CUTOFF = Quantity(
+    label="cut-off",
+    what="Singular values below this share of the largest count as zero.",
+    role="setting",
+)
+_FULL_RANK = Quantity(
+    label="full rank", what="The most that the rank could be.", scale="linear", role="setting"
+)
+_COSINE = Quantity(
+    label="likeness of samples",
+    what="Mean cosine between the outputs for two different samples.",
+    good="Below about 0.9.",
+    why="At 1 all samples look alike to the blocks behind: nothing is left to tell them apart.",
+    scale="linear",
+    direction="high",
+    anchors=(0.9, 1.0),
+    role="main",
+)
+_DEAD = Quantity(
+    label="dead units",
+    what="Share of the units that give one and the same value for the whole batch.",
+    good="Below about 0.3.",
+    why="A dead unit passes no gradient and does not recover by itself.",
+    scale="share",
+    direction="high",
+    anchors=(0.3, 1.0),
+    role="main",
+)
 
 GLOSSARY: dict[str, Quantity] = {
     "activations.mean": Quantity(
         label="activation mean",
         what="Mean of the block's output.",
-        good="Small beside the standard deviation.",
+        good="Small beside the spread.",
         why="A mean that grows with depth drowns the differences between samples.",
         scale="linear",
     ),
@@ -87,111 +101,160 @@ GLOSSARY: dict[str, Quantity] = {
         label="activation spread",
         what="Standard deviation of the block's output.",
         good="About the same at every depth.",
-        why="A spread that grows or shrinks by a factor a block explodes or dies over many blocks.",
+        why="A factor a block explodes, or dies, over many blocks.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e5),
-        main=True,
+        role="main",
     ),
-    "activations.dead": Quantity(
-        label="dead units",
-        what="Share of the units that give zero for every sample of the batch.",
-        good="Below a half.",
-        why="A dead unit passes no gradient and cannot recover.",
-        scale="share",
-        direction="high",
-        anchors=(0.3, 1.0),
-        main=True,
+    "activations.min": Quantity(label="smallest activation", what="Of the block's output."),
+    "activations.max": Quantity(label="largest activation", what="Of the block's output."),
+    "activations.dead_units": _DEAD,
+    "activations.change": Quantity(
+        label="change by the block",
+        what="‖output − input‖ / ‖input‖: how strong the residual branch is.",
+        good="Above 0, and smaller the deeper the network.",
+        why="At 0 the block does nothing; far above 1 its shortcut no longer counts.",
+        scale="log",
     ),
     "activations.not_finite": replace(_NOT_FINITE, label="activations not finite"),
-    "representations.condition_number": replace(
-        _CONDITION, label="representation condition", main=True
-    ),
-    "representations.rank": replace(_RANK, label="representation rank"),
-    "representations.stable_rank": replace(_STABLE_RANK, label="representation stable rank"),
-    "representations.cosine": Quantity(
-        label="likeness of samples",
-        what="Mean cosine between the outputs for two different samples.",
-        good="Below about 0.9.",
-        why="At 1 all samples look alike to the blocks behind: nothing is left to tell them apart.",
-        scale="linear",
-        direction="high",
-        anchors=(0.9, 1.0),
-        main=True,
-    ),
+    "representations.condition": _CONDITION,
+    "representations.effective_condition": _EFFECTIVE,
+    "representations.rank": _RANK,
+    "representations.full_rank": _FULL_RANK,
+    "representations.stable_rank": _STABLE_RANK,
+    "representations.cutoff": _CUTOFF,
+    "representations.mean_cosine": _COSINE,
     "gradients.norm_in": replace(
         _NORM,
         label="gradient at the input",
-        what="‖∂E/∂x‖ at the block's input.",
-        main=True,
+        what="‖∂E/∂x‖ at the block's input, over the whole batch.",
+        good="Of one order of magnitude at every depth.",
+        why="It decides how far the weights before it move.",
+        role="main",
     ),
     "gradients.norm_out": replace(
-        _NORM, label="gradient at the output", what="‖∂E/∂x‖ at the block's output."
+        _NORM,
+        label="gradient at the output",
+        what="‖∂E/∂x‖ at the block's output, over the whole batch.",
     ),
     "gradients.ratio": Quantity(
         label="gradient ratio",
         what="Gradient norm at the block's output over that at its input.",
         good="Near 1: the block preserves the norm.",
-        why="A ratio away from 1 in every block multiplies over depth.",
+        why="Below 1 the gradient grows on its way back, above 1 it shrinks; over depth this multiplies.",
         scale="log",
         direction="away",
         anchors=(1.5, 10.0),
-        main=True,
+        role="main",
     ),
-    "gradients.product": Quantity(
-        label="gradient product",
-        what="Product of the ratios from the loss back to this block: growth since the loss.",
+    "gradients.ratio_from_loss": Quantity(
+        label="ratio from the loss",
+        what="Product of the gradient ratios of this block and all after it.",
         good="Between 0.01 and 100 all the way.",
-        why="Far above or below, first and last blocks learn at rates that no learning rate suits.",
+        why="Far below 1 the gradient has exploded before it gets here, far above it has vanished.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e6),
-        main=True,
+        role="main",
     ),
-    "gradients.condition_number": replace(_CONDITION, label="gradient condition"),
+    "gradients.condition": replace(_CONDITION, label="gradient condition"),
+    "gradients.effective_condition": replace(_EFFECTIVE, label="effective gradient condition"),
     "gradients.rank": replace(_RANK, label="gradient rank"),
+    "gradients.full_rank": replace(_FULL_RANK, label="full gradient rank"),
+    "gradients.stable_rank": replace(_STABLE_RANK, label="gradient stable rank"),
+    "gradients.cutoff": replace(_CUTOFF, label="gradient cut-off"),
     "gradients.not_finite": replace(_NOT_FINITE, label="gradients not finite"),
-    "weights.range": Quantity(
-        label="weight range",
-        what="Largest minus smallest weight of the block.",
-        scale="log",
+    "weights.min": Quantity(label="smallest weight", what="Of the block's matrices and kernels."),
+    "weights.max": Quantity(label="largest weight", what="Of the block's matrices and kernels."),
+    "weights.norm": replace(
+        _NORM, label="weight norm", what="Frobenius norm of the block's weights together."
     ),
-    "weights.frobenius_norm": replace(_NORM, label="weight norm", what="Frobenius norm."),
     "weights.spectral_norm": replace(
-        _NORM, label="weight gain", what="Largest factor by which the weights stretch an input."
+        _NORM,
+        label="weight gain",
+        what="The most by which a layer of the block can stretch its input.",
+        good="Of order 1.",
+        why="Gains multiply over depth.",
     ),
-    "weights.condition_number": replace(_CONDITION, label="weight condition", main=True),
-    "updates.relative": Quantity(
+    "weights.condition_operator": replace(_EFFECTIVE, label="weight condition", role="main"),
+    "weights.condition": replace(_CONDITION, label="weight condition"),
+    "weights.rank_share": replace(_RANK_SHARE, label="weight rank share"),
+    "weights.worst_layer": Quantity(
+        label="worst layer", what="The layer of the block with the largest weight condition."
+    ),
+    "weights.zero_layers": Quantity(
+        label="layers of zeros", what="How many layers of the block are zero throughout."
+    ),
+    "weights.not_finite": replace(_NOT_FINITE, label="weights not finite"),
+    "updates.ratio": Quantity(
         label="relative update",
-        what="‖ΔW‖/‖W‖ of the first step with this optimizer and learning rate.",
+        what="‖ΔW‖/‖W‖ of the next step with this optimizer and learning rate.",
         good="About 1e-3; between 1e-5 and 1e-1.",
         why="Much larger overwrites the weights, much smaller leaves them where they are.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e4),
         target=1e-3,
-        main=True,
+        role="main",
     ),
-    "updates.rank": replace(_RANK, label="update rank"),
+    "updates.largest_ratio": Quantity(
+        label="largest relative update",
+        what="‖ΔW‖/‖W‖ of the weight of the block that moves most.",
+        good="Between 1e-5 and 1e-1.",
+        why="One layer that is overwritten is enough to spoil the block.",
+        scale="log",
+        direction="away",
+        anchors=(30.0, 1e4),
+        target=1e-3,
+    ),
+    "updates.largest_ratio_layer": Quantity(
+        label="fastest layer", what="The layer of the block with the largest relative update."
+    ),
+    "updates.rank_layer": Quantity(
+        label="lowest update rank", what="The layer of the block with the smallest rank share."
+    ),
+    "updates.rank_share": replace(_RANK_SHARE, label="update rank share"),
+    "updates.stable_rank": replace(_STABLE_RANK, label="update stable rank"),
+    "updates.lost": Quantity(
+        label="lost to rounding",
+        what="Share of the weights whose step is smaller than their rounding.",
+        good="Below a half.",
+        why="A step that is rounded away is never taken.",
+        scale="share",
+        direction="high",
+        anchors=(0.3, 1.0),
+    ),
+    "updates.not_finite": replace(_NOT_FINITE, label="updates not finite"),
+    "deletion.loss": Quantity(label="loss without the block", what="With its branch dropped."),
     "deletion.loss_change": Quantity(
-        label="loss without it",
+        label="loss change without it",
         what="Change of the loss when the block's residual branch is dropped.",
         good="Above 0 once trained.",
-        why="A block whose loss does not change does no work.",
+        why="A block whose absence changes nothing does no work.",
         scale="linear",
-        main=True,
+        role="main",
     ),
 }
 
+_MAIN_MODES = (
+    "representations.condition_samples",
+    "representations.condition_channels",
+    "representations.condition_features",
+)
+
 _BY_WORDS: tuple[tuple[tuple[str, ...], Quantity], ...] = (
     (("not_finite", "nonfinite", "non_finite"), _NOT_FINITE),
+    (("cutoff", "cut_off"), _CUTOFF),
+    (("effective_condition",), _EFFECTIVE),
     (("condition",), _CONDITION),
+    (("rank_share",), _RANK_SHARE),
     (("stable_rank",), _STABLE_RANK),
+    (("full_rank",), _FULL_RANK),
     (("rank",), _RANK),
-    (("cosine",), GLOSSARY["representations.cosine"]),
-    (("dead",), GLOSSARY["activations.dead"]),
+    (("cosine",), _COSINE),
+    (("dead",), _DEAD),
     (("share", "fraction"), Quantity(label="", scale="share")),
-    (("product",), GLOSSARY["gradients.product"]),
     (("ratio",), Quantity(label="", scale="log")),
     (("norm",), _NORM),
 )
@@ -203,17 +266,24 @@ def quantity(key: str) -> Quantity:
     Example:
         >>> quantity("gradients.ratio").label
         'gradient ratio'
-        >>> quantity("curvature.lowest_eigenvalue")  # doctest: +NORMALIZE_WHITESPACE
-        Quantity(label='curvature lowest eigenvalue', what='', good='', why='', scale='auto',
-            direction='none', anchors=None, target=1.0, main=False)
-        >>> quantity("representations.channel_condition").direction
+        >>> quantity("representations.condition_samples").label
+        'condition, samples'
+        >>> quantity("curvature.lowest_eigenvalue").label
+        'curvature lowest eigenvalue'
+        >>> quantity("curvature.condition_by_block").direction
         'high'
     """
     if key in GLOSSARY:
         return GLOSSARY[key]
+    stem, _, mode = key.rpartition("_")
+    if mode in MODES and stem in GLOSSARY:
+        known = GLOSSARY[stem]
+        role = "main" if key in _MAIN_MODES else known.role
+        return replace(known, label=f"{known.label}, {mode}", role=role)
     label = key.replace("_", " ").replace(".", " ")
     column = key.rpartition(".")[2]
     for words, known in _BY_WORDS:
         if any(word in column for word in words):
-            return replace(known, label=label, main=False)
+            role = "setting" if known.role == "setting" else "detail"
+            return replace(known, label=label, role=role)
     return Quantity(label=label)

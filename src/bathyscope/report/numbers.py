@@ -1,6 +1,7 @@
 """Numbers as a reader sees them: three digits, no false precision, infinity as such."""
 
 import math
+from collections.abc import Iterable
 
 from bathyscope.core.records import Number
 
@@ -60,3 +61,21 @@ def shortened(names: tuple[str, ...], *, most: int = 4) -> str:
     half = most // 2
     first, last = ", ".join(names[:half]), ", ".join(names[-half:])
     return f"{first} … {last} ({counted(len(names), 'block')})"
+
+
+def range_of(values: Iterable[float | None]) -> str:
+    """Least and greatest finite value, and how many are not finite.
+
+    Example:
+        >>> range_of([1.0, 250.0, None, float("inf")])
+        '1 – 250, 1 not finite'
+    """
+    measured = [v for v in values if v is not None]
+    finite = [v for v in measured if math.isfinite(v)]
+    parts = []
+    if finite:
+        low, high = number(min(finite)), number(max(finite))
+        parts.append(low if low == high else f"{low} – {high}")
+    if len(finite) < len(measured):
+        parts.append(f"{len(measured) - len(finite)} not finite")
+    return ", ".join(parts)

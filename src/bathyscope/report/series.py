@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from bathyscope.core.records import Measurement, Number
-from bathyscope.report.glossary import Quantity, quantity
+from bathyscope.report.glossary import quantity
+from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Report
 
 
@@ -69,8 +70,8 @@ def main_keys(*reports: Report) -> list[str]:
     Those the glossary marks as main; all of them where it marks none.
     """
     every = {key: series for report in reports for key, series in series_of(report).items()}
-    main = [key for key, series in every.items() if series.quantity.main]
-    return main or list(every)
+    main = [key for key, series in every.items() if series.quantity.role == "main"]
+    return main or [key for key, series in every.items() if series.quantity.role != "setting"]
 
 
 def _as_float(value: Number) -> float | None:

@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from bathyscope.report.glossary import Quantity
+from bathyscope.report.quantity import Quantity
 
 Family = Literal["warm", "split", "cool"]
+
+LEVELS = 8
+"""How many shades lie above the palest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,25 @@ def shading(quantity: Quantity, values: Iterable[float | None]) -> Shading:
         return Shading(family="cool", log=False, start=0.0, end=1.0)
     low, high = (min(shown), max(shown)) if shown else (0.0, 1.0)
     return Shading(family="cool", log=log, start=low, end=high)
+
+
+def shade_class(value: float | None, shades: Shading) -> str:
+    """The style class of a value: w warm, b below the target, c neutral, each 0 to 8; nf not finite.
+
+    Example:
+        >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
+        >>> [shade_class(v, condition) for v in (1.0, 1e4, 1e9, float("inf"), None)]
+        ['w0', 'w4', 'w8', 'nf', '']
+    """
+    if value is None:
+        return ""
+    shade = shades.shade(value)
+    if shade is None:
+        return "nf"
+    level = min(LEVELS, round(abs(shade) * LEVELS))
+    if shades.family == "cool":
+        return f"c{level}"
+    return f"b{level}" if shade < 0 and level else f"w{level}"
 
 
 def logarithmic(quantity: Quantity, finite: Iterable[float]) -> bool:

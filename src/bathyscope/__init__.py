@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bathyscope import core as core
+    from bathyscope import curvature as curvature
     from bathyscope import data as data
     from bathyscope import inits as inits
     from bathyscope import linalg as linalg
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from bathyscope import training as training
     from bathyscope.core import blocks_of as blocks_of
     from bathyscope.core import preserved as preserved
+    from bathyscope.curvature import hessian as hessian
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
-    modules=["core", "data", "inits", "linalg", "nets", "runs", "training"],
-    names={"blocks_of": "core", "preserved": "core"},
+    modules=["core", "curvature", "data", "inits", "linalg", "nets", "runs", "training"],
+    names={"blocks_of": "core", "hessian": "curvature", "preserved": "core"},
 )
 __all__ += ["__version__"]

@@ -1,0 +1,117 @@
+"""A batch or a loader of batches, walked the same way each time, with the size of every batch."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, checked_batch, tensors_in
+from bathyscope.core.errors import UsageError
+from bathyscope.curvature.memory import available_bytes
+
+# Share of the free memory that the batches of a loader may take before they are read anew each time.
+_KEPT_SHARE = 0.25
+
+
+class Batches:
+    """The batches of a user's data, checked; re-reading gives the same ones in the same order.
+
+    A loader's batches are kept when they fit into a quarter of the free memory. Otherwise the
+    loader is read anew for every pass, from the same random state, so that a shuffling loader
+    gives the same batches each time.
+
+    Args:
+        data: one batch (inputs, targets), or any iterable of batches.
+        model: where the tensors belong; batches of a loader are brought to its device.
+
+    Example:
+        >>> model = nn.Linear(3, 1)
+        >>> ragged = [(torch.ones(4, 3), torch.ones(4)), (torch.ones(2, 3), torch.ones(2))]
+        >>> [size for _, size in Batches(ragged, model)]
+        [4, 2]
+    """
+
+    def __init__(self, data: Any, model: nn.Module) -> None:
+        self.model = model
+        self._kept: list[Batch] | None = None
+        self._loader: Iterable[Any] | None = None
+        self._rng: Tensor | None = None
+        self.num_batches = 1
+        self.num_samples = 0
+        if _is_batch(data):
+            self._kept = [checked_batch(model, data)]
+            self.num_samples = _size(self._kept[0])
+        else:
+            self._read(data)
+
+    def __iter__(self) -> Iterator[tuple[Batch, int]]:
+        for batch in self._kept if self._kept is not None else self._streamed():
+            yield batch, _size(batch)
+
+    @property
+    def example(self) -> Any:
+        """The inputs of the first batch."""
+        return next(iter(self))[0][0]
+
+    def _read(self, loader: Any) -> None:
+        if not isinstance(loader, Iterable):
+            raise UsageError(
+                f"Data is a batch (inputs, targets) or an iterable of batches, but a "
+                f"{type(loader).__name__} was given."
+            )
+        self._loader, self._rng = loader, torch.get_rng_state()
+        device = _device(self.model)
+        budget = _KEPT_SHARE * available_bytes(torch.device("cpu") if device is None else device)
+        read_once = iter(loader) is loader
+        kept: list[Batch] | None = []
+        self.num_batches = taken = 0
+        for batch in self._streamed():
+            self.num_batches += 1
+            self.num_samples += _size(batch)
+            taken += sum(t.nbytes for t in tensors_in(batch))
+            if kept is not None:
+                kept.append(batch)
+                if taken > budget and not read_once:
+                    kept = None
+        if not self.num_batches:
+            raise UsageError("The loader gave no batch; pass one that is not empty.")
+        self._kept = kept
+
+    def _streamed(self) -> Iterator[Batch]:
+        assert self._loader is not None
+        if self._rng is not None:
+            torch.set_rng_state(self._rng)
+        device = _device(self.model)
+        for batch in self._loader:
+            yield checked_batch(self.model, batch if device is None else _moved(batch, device))
+
+
+def _is_batch(data: Any) -> bool:
+    if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
+        return True
+    # a loader's collate function makes lists: [x, y] is a batch, [(x, y), (x, y)] two of them
+    return isinstance(data, list) and len(data) == 2 and isinstance(data[0], (Tensor, Mapping))
+
+
+def _size(batch: Batch) -> int:
+    inputs, targets = batch
+    for tensor in (*tensors_in(targets), *tensors_in(inputs)):
+        if tensor.ndim:
+            return len(tensor)
+    raise UsageError("The batch holds no tensor with a first dimension; samples cannot be counted.")
+
+
+def _device(model: nn.Module) -> torch.device | None:
+    parameter = next(model.parameters(), None)
+    return None if parameter is None else parameter.device
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {key: _moved(item, device) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(_moved(item, device) for item in value)
+    return value

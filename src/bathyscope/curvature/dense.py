@@ -1,0 +1,46 @@
+"""The whole curvature matrix, a block of columns at a time."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.curvature.memory import available_bytes, readable
+from bathyscope.linalg import SymmetricOperator
+
+
+def dense(
+    operator: SymmetricOperator, *, at_once: int = 64, columns: list[int] | None = None
+) -> Float[Tensor, "d d"]:
+    """The matrix of an operator from products with the unit vectors, made exactly symmetric.
+
+    Args:
+        operator: symmetric, d by d.
+        at_once: columns computed at the same time.
+        columns: those that are not known to be zero; None for all.
+
+    Raises:
+        UsageError: the matrix would not fit into memory; the message says what it needs.
+
+    Example:
+        >>> dense(torch.diag(torch.tensor([2.0, 1.0]))).tolist()
+        [[2.0, 0.0], [0.0, 1.0]]
+    """
+    d = operator.shape[0]
+    # the matrix and its transpose while it is made symmetric
+    needed = 2 * d * d * torch.finfo(operator.dtype).bits // 8
+    free = available_bytes(operator.device)
+    if needed > free:
+        raise UsageError(
+            f"The dense matrix of {d} parameters needs {readable(needed)} and {readable(free)} are "
+            "free; take fewer with parameters=..., or use extremes(), density() and trace(), which "
+            "need no matrix."
+        )
+    matrix = torch.zeros(d, d, dtype=operator.dtype, device=operator.device)
+    wanted = torch.arange(d) if columns is None else torch.tensor(columns, dtype=torch.long)
+    for part in wanted.to(operator.device).split(at_once):
+        units = torch.zeros(d, len(part), dtype=operator.dtype, device=operator.device)
+        units[part, torch.arange(len(part), device=operator.device)] = 1
+        # rows, because that is how they lie in memory; the matrix is symmetric
+        matrix[part] = (operator @ units).T
+    return (matrix + matrix.T) / 2

@@ -1,0 +1,393 @@
+"""The Hessian and the Gauss-Newton matrix of any loss of any module, as one object with every question."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.core import Blocks, Measurement, unwrapped
+from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.curvature.batches import Batches
+from bathyscope.curvature.by_block import curvature_by_block
+from bathyscope.curvature.dense import dense
+from bathyscope.curvature.memory import available_bytes
+from bathyscope.curvature.objective import BatchNormMode, Objective
+from bathyscope.curvature.products import CurvatureOperator, ProductPlan
+from bathyscope.curvature.progress import counting
+from bathyscope.curvature.resolved import (
+    ConditionNumber,
+    Definition,
+    NegativeIndex,
+    estimated_condition_number,
+    estimated_negative_index,
+    exact_condition_number,
+    exact_negative_index,
+    rounding,
+)
+from bathyscope.curvature.terms import GaussNewtonTerm, HessianTerm
+from bathyscope.linalg import (
+    Ends,
+    ExtremeEigenvalues,
+    SpectralDensity,
+    TraceEstimate,
+    extreme_eigenvalues,
+    spectral_density,
+    trace_estimate,
+)
+
+# Up to this many parameters the matrix is formed where a question needs all eigenvalues.
+EXACT_UP_TO = 2048
+
+
+def hessian(
+    model: nn.Module,
+    data: Any,
+    *,
+    loss: LossFn = F.cross_entropy,
+    batchnorm: BatchNormMode = "batch",
+    parameters: Iterable[str] | None = None,
+    progress: bool = False,
+) -> "CurvatureMatrix":
+    """The Hessian ∂²L/∂θ∂θ of the mean loss over all samples, ready to be asked.
+
+    L(θ) = Σ_b (n_b/N) loss(model(x_b), y_b) for a loss averaged over its batch, so ragged batches
+    count by their samples. The model runs in eval mode without dropout, except that BatchNorm
+    normalises by the batch's own statistics with `batchnorm="batch"`: L then depends on how the
+    data are cut into batches, and pass one batch for the statistics of all. The model is left bit
+    for bit as it was, and the matrix follows its parameters: after a training step it is that of
+    the new ones.
+
+    Args:
+        model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
+        data: one batch (inputs, targets), or any iterable of batches.
+        loss: a scalar from output and targets, averaged over the batch.
+        batchnorm: statistics of the batch, or the running ones of evaluation.
+        parameters: names or globs as in `named_parameters()`; None for all. Frozen parameters and
+            those the loss does not reach have zero rows.
+        progress: count products on the terminal when it takes longer than two seconds.
+
+    Raises:
+        UsageError: no parameters, nothing matches, or data that is neither batch nor loader.
+
+    Example:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> x = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> H = hessian(model, (x, torch.zeros(2, 1)), loss=F.mse_loss)
+        >>> H.dense().tolist()
+        [[4.0, 0.0], [0.0, 1.0]]
+        >>> round(H.condition_number(definition="smallest").value, 6)
+        4.0
+    """
+    objective = _objective(model, data, loss, batchnorm, parameters)
+    return CurvatureMatrix("hessian", CurvatureOperator(objective, HessianTerm.of), progress)
+
+
+def gauss_newton(
+    model: nn.Module,
+    data: Any,
+    *,
+    loss: LossFn = F.cross_entropy,
+    batchnorm: BatchNormMode = "batch",
+    parameters: Iterable[str] | None = None,
+    progress: bool = False,
+) -> "CurvatureMatrix":
+    """The generalised Gauss-Newton matrix Σ_b (n_b/N) J_bᵀ ∇²ℓ J_b: the Hessian without the model's
+    own curvature, positive semi-definite for a convex loss.
+
+    Arguments and objective are those of `hessian`; the model's output must be one tensor.
+
+    Example:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> batch = (torch.eye(2), torch.zeros(2, 1))
+        >>> gauss_newton(model, batch, loss=F.mse_loss).dense().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    objective = _objective(model, data, loss, batchnorm, parameters)
+    operator = CurvatureOperator(objective, GaussNewtonTerm.of)
+    return CurvatureMatrix("gauss_newton", operator, progress)
+
+
+class CurvatureMatrix:
+    """A curvature matrix that is never formed unless asked; made by `hessian` and `gauss_newton`.
+
+    It multiplies blocks of column vectors with `@`, so everything in `linalg` that takes a
+    symmetric operator takes it too. Coordinates are the parameters in the order of
+    `named_parameters()`, each flattened.
+    """
+
+    def __init__(self, kind: str, operator: CurvatureOperator, progress: bool = False) -> None:
+        self.kind, self.operator, self.progress = kind, operator, progress
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, d)."""
+        return self.operator.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters."""
+        return self.operator.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Of the parameters."""
+        return self.operator.device
+
+    @property
+    def plan(self) -> ProductPlan:
+        """Whether the graph is kept, and the memory that products take."""
+        return self.operator.plan
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know."""
+        return tuple(self.operator.objective.notes)
+
+    @property
+    def num_products(self) -> int:
+        """Products made so far."""
+        return self.operator.num_products
+
+    def __matmul__(self, block: Float[Tensor, "d b"]) -> Float[Tensor, "d b"]:
+        return self.operator @ block
+
+    def __repr__(self) -> str:
+        objective = self.operator.objective
+        return (
+            f"<{self.kind} of {type(objective.model).__name__}: {self.shape[0]} parameters, "
+            f"{objective.batches.num_samples} samples in {objective.batches.num_batches} batches, "
+            f"batchnorm={objective.batchnorm!r}>"
+        )
+
+    def gauss_newton(self) -> "CurvatureMatrix":
+        """The Gauss-Newton matrix of the same objective."""
+        operator = CurvatureOperator(self.operator.objective, GaussNewtonTerm.of)
+        return CurvatureMatrix("gauss_newton", operator, self.progress)
+
+    def extremes(
+        self,
+        k: int = 5,
+        *,
+        ends: Ends = "both",
+        tolerance: float = 1e-5,
+        max_products: int = 2000,
+        check_copies: bool = True,
+        seed: int = 0,
+    ) -> ExtremeEigenvalues:
+        """The k largest and smallest eigenvalues with residuals; see `linalg.extreme_eigenvalues`.
+
+        `check_copies` finds repeated eigenvalues with their multiplicity at about the cost of the
+        search itself (`check_products` of the result says it).
+        """
+        with self._working("extreme eigenvalues"):
+            return extreme_eigenvalues(
+                self.operator,
+                k,
+                ends=ends,
+                tolerance=tolerance,
+                max_products=max_products,
+                check_copies=check_copies,
+                generator=torch.Generator().manual_seed(seed),
+            )
+
+    def density(
+        self, *, probes: int = 8, steps: int = 40, outlier_steps: int = 80, seed: int = 0
+    ) -> SpectralDensity:
+        """Where the eigenvalues lie, with errors across probes; see `linalg.spectral_density`.
+
+        The same products give the outermost eigenvalues (`atoms`) and the `trace`.
+        """
+        with self._working("spectral density"):
+            # a basis takes steps × d numbers for each probe
+            one = steps * self.shape[0] * torch.finfo(self.dtype).bits // 8
+            return spectral_density(
+                self.operator,
+                probes=probes,
+                steps=steps,
+                outlier_steps=outlier_steps,
+                at_once=max(1, min(probes, available_bytes(self.device) // (4 * one))),
+                generator=torch.Generator().manual_seed(seed),
+            )
+
+    def trace(self, *, probes: int = 32, sketch: int = 8, seed: int = 0) -> TraceEstimate:
+        """The sum of the eigenvalues with its standard error; see `linalg.trace_estimate`."""
+        with self._working("trace"):
+            return trace_estimate(
+                self.operator,
+                probes=probes,
+                sketch=sketch,
+                generator=torch.Generator().manual_seed(seed),
+            )
+
+    def dense(self) -> Float[Tensor, "d d"]:
+        """The whole matrix.
+
+        Raises:
+            UsageError: it would not fit; the message says what it needs.
+        """
+        with self._working("dense matrix"):
+            return dense(
+                self.operator,
+                at_once=self.operator.plan.at_once,
+                columns=self.operator.active_columns,
+            )
+
+    def eigenvalues(self) -> Float[Tensor, "d"]:
+        """All eigenvalues in ascending order, from the dense matrix in float64."""
+        return torch.linalg.eigvalsh(self.dense().double())
+
+    def condition_number(
+        self,
+        *,
+        definition: Definition = "percentile",
+        percentile: float = 0.1,
+        cutoff: float | None = None,
+        exact: bool | None = None,
+        resolution: float = 2.0,
+        density: SpectralDensity | None = None,
+    ) -> ConditionNumber:
+        """|λ|max over a reference |λ|, exact for small matrices, otherwise bounded or refused.
+
+        Args:
+            definition: `percentile`: the 10th percentile of |λ|, the lower value without
+                interpolation (shortcut_length, appendix B); `smallest`: |λ|min; `cutoff`: the
+                least |λ| above the cut-off.
+            percentile: which quantile.
+            cutoff: relative to |λ|max, what lies below counts as zero; None for √d rounding units.
+            exact: form the matrix; None does so up to 2048 parameters.
+            resolution: refuse an estimate whose bounds are farther apart than this factor.
+            density: use this one instead of making a new one.
+
+        Raises:
+            Unresolved: with the reason and the bounds that are known.
+        """
+        share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
+        if self._is_exact(exact):
+            return exact_condition_number(
+                self.eigenvalues(), definition=definition, percentile=percentile, cutoff=share
+            )
+        return estimated_condition_number(
+            density or self.density(),
+            definition=definition,
+            percentile=percentile,
+            cutoff=share,
+            resolution=resolution,
+        )
+
+    def negative_index(
+        self,
+        *,
+        cutoff: float | None = None,
+        exact: bool | None = None,
+        resolution: float = 0.05,
+        density: SpectralDensity | None = None,
+    ) -> NegativeIndex:
+        """The share of negative eigenvalues, exact for small matrices, otherwise bounded or refused.
+
+        Args:
+            cutoff: relative to |λ|max; only λ below minus this counts. None for √d rounding units.
+            exact: form the matrix; None does so up to 2048 parameters.
+            resolution: refuse an estimate whose bounds are farther apart.
+            density: use this one instead of making a new one.
+
+        Raises:
+            Unresolved: with the reason and the bounds that are known.
+        """
+        share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
+        if self._is_exact(exact):
+            return exact_negative_index(self.eigenvalues(), cutoff=share)
+        return estimated_negative_index(
+            density or self.density(), cutoff=share, resolution=resolution
+        )
+
+    def by_block(
+        self, *, blocks: Iterable[str] | Blocks | None = None, seed: int = 0
+    ) -> Measurement:
+        """The diagonal block of every block of the network; see `curvature_by_block`."""
+        with self._working("curvature by block"):
+            return curvature_by_block(
+                self.operator, blocks=blocks, settings=self._settings(), seed=seed
+            )
+
+    def free(self) -> None:
+        """Let go of a kept graph's memory; the next question makes it again."""
+        self.operator.free()
+
+    def _is_exact(self, exact: bool | None) -> bool:
+        return self.shape[0] <= EXACT_UP_TO if exact is None else exact
+
+    def _settings(self) -> Mapping[str, Any]:
+        objective = self.operator.objective
+        return {
+            "matrix": self.kind,
+            "batchnorm": objective.batchnorm if objective.normalises else None,
+            "num_samples": objective.batches.num_samples,
+            "num_batches": objective.batches.num_batches,
+            "plan": asdict(self.operator.plan),
+        }
+
+    @contextmanager
+    def _working(self, title: str) -> Iterator[None]:
+        with self.operator.session():
+            if not self.progress:
+                yield
+                return
+            with counting(title) as self.operator.on_product:
+                try:
+                    yield
+                finally:
+                    self.operator.on_product = lambda _: None
+
+
+def _objective(
+    model: nn.Module,
+    data: Any,
+    loss: LossFn,
+    batchnorm: BatchNormMode,
+    parameters: Iterable[str] | None,
+) -> Objective:
+    model = unwrapped(model)
+    if batchnorm not in ("batch", "running"):
+        raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
+    objective = Objective(
+        model=model,
+        loss=loss,
+        batches=Batches(data, model),
+        batchnorm=batchnorm,
+        parameters=_chosen(model, parameters),
+    )
+    if objective.normalises and batchnorm == "batch" and objective.batches.num_batches > 1:
+        objective.notes.append(
+            f"Each of the {objective.batches.num_batches} batches is normalised by its own "
+            "statistics: the loss is the mean of theirs, weighted by samples."
+        )
+    return objective
+
+
+def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
+    named = dict(model.named_parameters())
+    if not named:
+        raise UsageError(
+            f"The model ({type(model).__name__}) has no parameters; there is no curvature."
+        )
+    if patterns is None:
+        chosen = named
+    else:
+        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+        for pattern in wanted:
+            if not any(fnmatchcase(name, pattern) for name in named):
+                raise UnknownName("parameter", pattern, named)
+        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}
+    if not any(p.requires_grad and p.numel() for p in chosen.values()):
+        raise UsageError(
+            "All parameters asked for are frozen (requires_grad is False): their curvature is zero. "
+            "Unfreeze some, or choose others with parameters=[...]."
+        )
+    return chosen

@@ -1,0 +1,68 @@
+"""How much memory there is, and how much an autograd graph holds."""
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that can still be taken on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
+            known = dict(line.split(":", 1) for line in lines)
+        return int(known["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):  # not Linux: count half of what the machine has
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def readable(num_bytes: int) -> str:
+    """A size with a unit.
+
+    Example:
+        >>> readable(3_500_000)
+        '3.5 MB'
+    """
+    size = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def graph_nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
+    """Every node of the autograd graph behind some tensors, once."""
+    seen: set[Any] = set()
+    waiting = [t.grad_fn for t in roots if t.grad_fn is not None]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        waiting.extend(below for below, _ in node.next_functions if below is not None)
+
+
+def held_bytes(nodes: Iterable[Any]) -> int:
+    """Bytes of the distinct storages that nodes saved for their backward pass."""
+    storages: dict[int, int] = {}
+    names: dict[type, list[str]] = {}
+    for node in nodes:
+        kind = type(node)
+        if kind not in names:
+            names[kind] = [n for n in dir(node) if n.startswith("_saved") or n == "saved_tensors"]
+        for name in names[kind]:
+            try:
+                saved = getattr(node, name)
+            except RuntimeError:  # already freed, or overwritten in place: torch will say so itself
+                continue
+            for tensor in saved if isinstance(saved, (tuple, list)) else (saved,):
+                if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
+                    storage = tensor.untyped_storage()
+                    storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())

@@ -1,0 +1,115 @@
+"""The function whose second derivative is taken: a loss of a model on data, in a stated mode."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _NormBase
+
+from bathyscope.core import preserved
+from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.curvature.batches import Batches
+
+BatchNormMode = Literal["batch", "running"]
+
+
+@dataclass(slots=True)
+class Objective:
+    """L(θ) = Σ_b (n_b/N) loss(model(x_b), y_b), the mean over samples for a mean-reduced loss.
+
+    The model runs in eval mode, so that L is a function (no dropout), but for its BatchNorm layers:
+    with `batchnorm="batch"` they normalise each batch by its own statistics, and L depends on how
+    the samples are cut into batches.
+    """
+
+    model: nn.Module
+    loss: LossFn
+    batches: Batches
+    batchnorm: BatchNormMode
+    parameters: Mapping[str, nn.Parameter]
+    math_attention: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether the model has layers for which `batchnorm` matters."""
+        return any(isinstance(m, _NormBase) for m in self.model.modules())
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """The model in the stated mode, put back afterwards; graphs made inside stay valid.
+
+        Layers read copies of their buffers: a graph kept beyond this context would otherwise find
+        its saved statistics overwritten when the buffers are put back.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(preserved(self.model, copy_parameters=False))
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            if any(isinstance(m, nn.RNNBase) for m in self.model.modules()):
+                # cuDNN's recurrent kernels have no second derivative
+                stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            if self.math_attention:
+                stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            self._set_modes()
+            yield
+
+    @contextmanager
+    def with_math_attention(self) -> Iterator[None]:
+        """From now on compute attention by torch's math kernel, and say so.
+
+        Raises:
+            BathyscopeError: the model itself asks for a fused kernel.
+        """
+        if self.math_attention:
+            raise BathyscopeError(
+                "The model asks for a fused attention kernel, which has no second derivative; "
+                "take its own `sdpa_kernel(...)` context away."
+            )
+        self.math_attention = True
+        self.say(
+            "A fused attention kernel has no second derivative: attention was computed with "
+            "torch's math kernel instead (the same function, more memory)."
+        )
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+
+    def _set_modes(self) -> None:
+        copies: dict[int, Tensor] = {}
+        for module in self.model.modules():
+            normalises = isinstance(module, _NormBase)
+            module.training = normalises and self.batchnorm == "batch"
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    copy = copies.setdefault(id(buffer), buffer.detach().clone())
+                    module._buffers[name] = copy
+
+    def output(self, batch: Batch) -> Any:
+        """The model's output on a batch, with its graph."""
+        return checked_forward(self.model, batch[0])
+
+    def value(self, batch: Batch) -> Tensor:
+        """The loss on a batch, with its graph.
+
+        Raises:
+            UsageError: the loss carries no graph, is no scalar, or is not finite.
+        """
+        value = checked_loss(self.loss, self.output(batch), batch[1])
+        if not bool(torch.isfinite(value)):
+            raise UsageError(
+                f"The loss is {float(value.detach())} at these parameters; there is no curvature "
+                "to measure. Look for the first block that is not finite with `diagnose`."
+            )
+        return value
+
+    def say(self, note: str) -> None:
+        """Keep a note for the reader, once, and warn."""
+        if note not in self.notes:
+            self.notes.append(note)
+            warnings.warn(note, stacklevel=4)

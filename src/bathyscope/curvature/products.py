@@ -1,0 +1,261 @@
+"""A curvature matrix as an operator: exact products with blocks of vectors, never the matrix itself."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor
+
+from bathyscope.core.batch import Batch
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.curvature.memory import available_bytes, graph_nodes, held_bytes, readable
+from bathyscope.curvature.objective import Objective
+from bathyscope.curvature.terms import HessianTerm, Term
+
+MakeTerm = Callable[[Objective, Batch, Sequence[Tensor]], Term]
+
+# A kept graph may take this share of the free memory; a product needs about as much again.
+_KEPT_SHARE = 0.4
+# Vectors multiplied at once: beyond this the gain is small (measured on MLPs and residual networks).
+_MOST_AT_ONCE = 64
+
+
+class _FusedAttention(Exception):
+    """The graph holds an attention kernel without a second derivative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductPlan:
+    """How products are made, and what they take. Bytes are what the graphs hold; `peak_bytes` adds
+    the work space of the largest block of vectors, which is about the graph again for each vector."""
+
+    kept: bool
+    graph_bytes: int
+    available_bytes: int
+    at_once: int
+    peak_bytes: int
+
+    def __str__(self) -> str:
+        how = "kept graph" if self.kept else "graph recomputed for every product"
+        return (
+            f"{how} ({readable(self.graph_bytes)}), up to {self.at_once} vectors at once, "
+            f"peak about {readable(self.peak_bytes)} of {readable(self.available_bytes)} free"
+        )
+
+
+class CurvatureOperator:
+    """H or G of an objective, as a symmetric operator on the flattened parameters.
+
+    The matrix is always that of the model as it stands: when parameters have changed since the last
+    product, the graph is made anew. Frozen and unused parameters have zero rows. With
+    `torch.distributed` initialised every process multiplies with its own data and the results are
+    summed with the number of samples as weights.
+
+    Args:
+        objective: what is differentiated.
+        make_term: from a batch to the term of one kind of curvature.
+        budget: bytes that a kept graph may take; None asks the machine.
+    """
+
+    def __init__(
+        self, objective: Objective, make_term: MakeTerm, *, budget: int | None = None
+    ) -> None:
+        self.objective, self.make_term, self.budget = objective, make_term, budget
+        self.names = tuple(objective.parameters)
+        self.parameters = tuple(objective.parameters.values())
+        sizes = [p.numel() for p in self.parameters]
+        self.offsets = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        self.dtype = torch.promote_types(self.parameters[0].dtype, torch.float32)
+        self.device = self.parameters[0].device
+        self.num_products = 0
+        self.on_product: Callable[[int], None] = lambda _: None
+        self._active = [i for i, p in enumerate(self.parameters) if p.requires_grad]
+        self._terms: list[tuple[int, Term]] | None = None
+        self._plan: ProductPlan | None = None
+        self._state: tuple[object, ...] = ()
+        self._open = False
+        self._total = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, d) with d the number of parameters."""
+        return self.offsets[-1], self.offsets[-1]
+
+    @property
+    def plan(self) -> ProductPlan:
+        """How products are made; decided from the first batch's graph."""
+        with self.session():  # makes the plan, or finds that it still holds
+            pass
+        assert self._plan is not None
+        return self._plan
+
+    @property
+    def active_columns(self) -> list[int]:
+        """The flat positions of parameters that are not frozen."""
+        return [c for i in self._active for c in range(self.offsets[i], self.offsets[i + 1])]
+
+    def slices_of(self, positions: Sequence[int]) -> list[slice]:
+        """Where some parameters lie in the flat vector."""
+        return [slice(self.offsets[i], self.offsets[i + 1]) for i in positions]
+
+    def __matmul__(self, block: Float[Tensor, "d b"]) -> Float[Tensor, "d b"]:
+        return self.times(block, range(len(self.parameters)))
+
+    def times(self, block: Float[Tensor, "m b"], positions: Sequence[int]) -> Float[Tensor, "m b"]:
+        """The diagonal block of some parameters times b vectors of their length."""
+        with self.session():
+            parts = block.split(self.plan.at_once, dim=1)
+            return torch.cat([self._times(part, positions) for part in parts], dim=1)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Many products in one go: the model is set up once and put back at the end."""
+        if self._open:
+            yield
+            return
+        with ExitStack() as stack:
+            stack.enter_context(self.objective.at_rest())
+            self._open = True
+            stack.callback(setattr, self, "_open", False)
+            try:
+                self._prepare()
+            except _FusedAttention:
+                stack.enter_context(self.objective.with_math_attention())
+                self._prepare()
+            yield
+
+    def free(self) -> None:
+        """Let go of the kept graph; the next product makes it again."""
+        self._terms, self._plan, self._state = None, None, ()
+
+    def _fingerprint(self) -> tuple[object, ...]:
+        """Changes whenever a parameter's values do, also behind autograd's back (`p.data`)."""
+        with torch.no_grad():
+            sums = [float(p.detach().double().sum()) for p in self.parameters]
+        return tuple((p.data_ptr(), p._version) for p in self.parameters) + tuple(sums)
+
+    def _prepare(self) -> None:
+        state = self._fingerprint()
+        if self._plan is not None and state == self._state:
+            return
+        self.free()
+        active = [self.parameters[i] for i in self._active]
+        terms: list[tuple[int, Term]] = []
+        total, plan = 0, None
+        for batch, size in self.objective.batches:
+            if plan is None:
+                term, plan = self._first(batch, size, active)
+                terms.append((size, term))
+            elif plan.kept:
+                terms.append((size, self.make_term(self.objective, batch, active)))
+            total += size
+        assert plan is not None, "there is at least one batch"
+        self._plan, self._state = plan, state
+        self._terms = terms if plan.kept else None
+        self._total = int(_reduced(torch.tensor(total, device=self.device)))
+
+    def _first(self, batch: Batch, size: int, active: Sequence[Tensor]) -> tuple[Term, ProductPlan]:
+        term = self.make_term(self.objective, batch, active)
+        nodes = list(graph_nodes(term.roots))
+        kinds = {node.name() for node in nodes}
+        if any("ScaledDotProduct" in kind for kind in kinds):
+            raise _FusedAttention
+        if any(kind.endswith("::Error") for kind in kinds):
+            raise UsageError(
+                "A part of this loss can be differentiated only once (a custom function marked "
+                "once_differentiable); its curvature would be left out. Replace it by one that "
+                "torch can differentiate twice."
+            )
+        leaves = {id(node.variable) for node in nodes if hasattr(node, "variable")}
+        if isinstance(term, HessianTerm) and leaves.isdisjoint(id(p) for p in active):
+            self.objective.say(
+                "The gradient does not depend on the parameters as far as torch can see: the "
+                "curvature is zero. If the loss is curved, some part of it is computed without a "
+                "graph (detach, no_grad, numpy)."
+            )
+        return term, self._planned(held_bytes(nodes), size)
+
+    def _planned(self, one_graph: int, size: int) -> ProductPlan:
+        free = available_bytes(self.device)
+        allowed = int(_KEPT_SHARE * free) if self.budget is None else self.budget
+        whole = one_graph * self.objective.batches.num_samples // max(size, 1)
+        kept = whole <= allowed
+        work = max(one_graph, 1)
+        at_once = max(1, min(_MOST_AT_ONCE, (max(free, whole) - whole) // (4 * work)))
+        # every process must cut a block of vectors in the same way
+        at_once = int(_reduced(torch.tensor(at_once, device=self.device), least=True))
+        graph = whole if kept else one_graph
+        return ProductPlan(
+            kept=kept,
+            graph_bytes=graph,
+            available_bytes=free,
+            at_once=at_once,
+            peak_bytes=graph + at_once * work,
+        )
+
+    def _times(self, block: Tensor, positions: Sequence[int]) -> Tensor:
+        """One block of at most `at_once` vectors, summed over batches and processes."""
+        chosen = [i for i in positions if self.parameters[i].requires_grad]
+        ends = [0]
+        for i in positions:
+            ends.append(ends[-1] + self.parameters[i].numel())
+        where = {i: slice(ends[n], ends[n + 1]) for n, i in enumerate(positions)}
+        result = torch.zeros_like(block)
+        if chosen:
+            vectors = [
+                block[where[i]]
+                .T.reshape(-1, *self.parameters[i].shape)
+                .to(self.parameters[i].dtype)
+                for i in chosen
+            ]
+            for size, term in self._each_term(chosen):
+                for i, part in zip(chosen, term.times(vectors), strict=True):
+                    result[where[i]] += (size / self._total) * part.reshape(len(part), -1).T
+        self.num_products += block.shape[1]
+        self.on_product(block.shape[1])
+        result = _reduced(result)
+        if not bool(torch.isfinite(result).all()):
+            raise BathyscopeError(
+                "A product with the curvature matrix is not finite though the loss is: some second "
+                "derivative overflows (a square root or division at zero?); try float64."
+            )
+        return result
+
+    def _each_term(self, chosen: Sequence[int]) -> Iterator[tuple[int, Term]]:
+        if self._terms is None:
+            parameters = [self.parameters[i] for i in chosen]
+            for batch, size in self.objective.batches:
+                yield size, self.make_term(self.objective, batch, parameters)
+            return
+        positions = [self._active.index(i) for i in chosen]
+        whole = len(positions) == len(self._active)
+        for size, term in self._terms:
+            yield size, term if whole else term.restricted(positions)
+
+
+def _reduced(local: Tensor, *, least: bool = False) -> Tensor:
+    """The sum (or the least) over all processes; the tensor itself where there is only one."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        local = local.contiguous()
+        dist.all_reduce(local, op=dist.ReduceOp.MIN if least else dist.ReduceOp.SUM)
+    return local
+
+
+class DiagonalBlock:
+    """The diagonal block of some parameters of a curvature operator, as an operator itself."""
+
+    def __init__(self, whole: CurvatureOperator, positions: Sequence[int]) -> None:
+        self.whole, self.positions = whole, tuple(positions)
+        self.dtype, self.device = whole.dtype, whole.device
+        self.dim = sum(whole.parameters[i].numel() for i in positions)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, m)."""
+        return self.dim, self.dim
+
+    def __matmul__(self, block: Float[Tensor, "m b"]) -> Float[Tensor, "m b"]:
+        return self.whole.times(block, self.positions)

@@ -1,0 +1,218 @@
+"""Condition number and index of a symmetric matrix: exact, bounded, or refused with the reason."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.linalg import SpectralDensity
+
+Definition = Literal["percentile", "smallest", "cutoff"]
+
+
+class Unresolved(BathyscopeError):
+    """What was asked for lies below what the numbers can resolve; the bounds known are attached."""
+
+    def __init__(self, reason: str, *, lower: float, upper: float) -> None:
+        super().__init__(reason)
+        self.lower, self.upper = lower, upper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionNumber:
+    """|λ|max / |λ|ref with everything that decides it.
+
+    `reference` is the |λ| divided by; `cutoff` the |λ| below which an eigenvalue counts as zero,
+    `rank` how many do not (None where only an estimate was made).
+    """
+
+    value: float
+    lower: float
+    upper: float
+    definition: str
+    largest: float
+    reference: float
+    cutoff: float
+    rank: int | None
+    dim: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NegativeIndex:
+    """The share of eigenvalues below −cutoff, and the interval that holds it."""
+
+    fraction: float
+    lower: float
+    upper: float
+    cutoff: float
+    dim: int
+    exact: bool
+
+
+def rounding(dim: int, dtype: torch.dtype) -> float:
+    """The share of |λ|max below which an eigenvalue of a computed matrix is rounding."""
+    return math.sqrt(dim) * torch.finfo(dtype).eps
+
+
+def exact_condition_number(
+    eigenvalues: Float[Tensor, "d"], *, definition: Definition, percentile: float, cutoff: float
+) -> ConditionNumber:
+    """The condition number of a matrix whose eigenvalues are known.
+
+    `percentile`: |λ|max/|λ|_(q), the q-quantile taken as the lower value without interpolation
+    (shortcut_length, appendix B, with q = 0.1). `smallest`: |λ|max/|λ|min. `cutoff`: the
+    denominator is the least |λ| above the cut-off.
+
+    Args:
+        eigenvalues: all of them.
+        definition: see above.
+        percentile: q.
+        cutoff: relative to |λ|max; what lies below counts as zero.
+
+    Raises:
+        Unresolved: the denominator counts as zero.
+
+    Example:
+        >>> values = torch.tensor([4.0, -2.0, 1.0, 0.5])
+        >>> exact_condition_number(values, definition="smallest", percentile=0.1, cutoff=1e-9).value
+        8.0
+    """
+    sizes = eigenvalues.detach().double().abs().sort().values
+    dim, largest = len(sizes), float(sizes[-1])
+    threshold = cutoff * largest
+    rank = int((sizes > threshold).sum())
+    position = {
+        "percentile": math.floor(percentile * (dim - 1)),
+        "smallest": 0,
+        "cutoff": min(dim - rank, dim - 1),
+    }[definition]
+    reference = float(sizes[position])
+    if reference <= threshold:
+        raise Unresolved(
+            f"|λ| in the denominator ({definition}) is {reference:.2g}, which counts as zero below "
+            f"{cutoff:.2g} of |λ|max = {largest:.3g}: {dim - rank} of {dim} eigenvalues do. The "
+            f"condition number is beyond {1 / cutoff:.2g}; ask for definition='cutoff'.",
+            lower=1 / cutoff if cutoff else math.inf,
+            upper=math.inf,
+        )
+    value = largest / reference
+    return ConditionNumber(
+        value=value,
+        lower=value,
+        upper=value,
+        definition=definition,
+        largest=largest,
+        reference=reference,
+        cutoff=threshold,
+        rank=rank,
+        dim=dim,
+        exact=True,
+    )
+
+
+def estimated_condition_number(
+    density: SpectralDensity,
+    *,
+    definition: Definition,
+    percentile: float,
+    cutoff: float,
+    resolution: float,
+) -> ConditionNumber:
+    """The percentile condition number from a density, where its bounds allow it.
+
+    Raises:
+        Unresolved: bounds wider than a factor of `resolution`, or a definition that needs the
+            smallest eigenvalues, which lie inside the spectrum where no Krylov method looks.
+    """
+    points = torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().numpy()
+    largest = float(points.max())
+    if definition != "percentile":
+        raise Unresolved(
+            f"The smallest |λ| of {density.dim} eigenvalues lies inside the spectrum, where "
+            "products cannot find it; ask for definition='percentile', or for a part of the "
+            "parameters small enough to be exact.",
+            lower=1.0,
+            upper=math.inf,
+        )
+    radii = np.unique(points)
+    bounds = [density.fraction_within(float(r)) for r in radii]
+    can = [r for r, b in zip(radii, bounds, strict=True) if b.upper >= percentile]
+    must = [r for r, b in zip(radii, bounds, strict=True) if b.lower >= percentile]
+    # the bound is a step function: below the first radius that can hold the quantile it cannot lie
+    # only if the share within zero is already known to be smaller
+    low = float(can[0]) if can and density.fraction_within(0.0).upper < percentile else 0.0
+    high = float(must[0]) if must else largest
+    if low <= cutoff * largest or high / low > resolution:
+        raise Unresolved(
+            f"The {percentile:.0%} quantile of |λ| is only known to lie between {low:.2g} and "
+            f"{high:.2g} from {density.products} products: the condition number between "
+            f"{largest / high:.2g} and {largest / low if low else math.inf:.2g}. More steps narrow "
+            "it; the exact answer needs a matrix small enough to be formed.",
+            lower=largest / high,
+            upper=largest / low if low else math.inf,
+        )
+    reference = math.sqrt(low * high)
+    return ConditionNumber(
+        value=largest / reference,
+        lower=largest / high,
+        upper=largest / low,
+        definition=definition,
+        largest=largest,
+        reference=reference,
+        cutoff=cutoff * largest,
+        rank=None,
+        dim=density.dim,
+        exact=False,
+    )
+
+
+def exact_negative_index(eigenvalues: Float[Tensor, "d"], *, cutoff: float) -> NegativeIndex:
+    """The share of eigenvalues below −cutoff·|λ|max.
+
+    Example:
+        >>> exact_negative_index(torch.tensor([2.0, 1.0, -1e-20, -1.0]), cutoff=1e-9).fraction
+        0.25
+    """
+    values = eigenvalues.detach().double()
+    threshold = cutoff * float(values.abs().max())
+    share = float((values < -threshold).sum()) / len(values)
+    return NegativeIndex(
+        fraction=share, lower=share, upper=share, cutoff=threshold, dim=len(values), exact=True
+    )
+
+
+def estimated_negative_index(
+    density: SpectralDensity, *, cutoff: float, resolution: float
+) -> NegativeIndex:
+    """The share of eigenvalues below −cutoff·|λ|max from a density, where its bounds allow it.
+
+    Raises:
+        Unresolved: the bounds are wider than `resolution`.
+    """
+    if not 0 < resolution <= 1:
+        raise UsageError(f"A resolution lies between 0 and 1, but {resolution} was given.")
+    largest = float(torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().max())
+    found = density.fraction_below(-cutoff * largest)
+    if found.width > resolution:
+        raise Unresolved(
+            f"The share of negative eigenvalues is only known to lie between {found.lower:.2f} and "
+            f"{found.upper:.2f} from {density.products} products, wider than the resolution of "
+            f"{resolution} asked for: much of the spectrum lies closer to zero than "
+            f"{density.nodes.shape[1]} steps can tell. Ask for more steps or a wider resolution.",
+            lower=found.lower,
+            upper=found.upper,
+        )
+    return NegativeIndex(
+        fraction=found.value,
+        lower=found.lower,
+        upper=found.upper,
+        cutoff=cutoff * largest,
+        dim=density.dim,
+        exact=False,
+    )

@@ -1,0 +1,219 @@
+"""The curvature of one batch's loss, as something that multiplies vectors.
+
+A term holds a graph. It is kept and used many times, or made anew for every product.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from bathyscope.core.batch import Batch, checked_loss
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.curvature.objective import Objective
+
+Vectors = Sequence[Tensor]
+"""One tensor for each parameter, with b vectors stacked along its first dimension."""
+
+
+@runtime_checkable
+class Term(Protocol):
+    """The curvature matrix of one batch, restricted to some parameters."""
+
+    @property
+    def roots(self) -> Sequence[Tensor]:
+        """The tensors from which all of its graph can be reached."""
+        ...
+
+    def times(self, vectors: Vectors) -> list[Tensor]:
+        """The matrix times b vectors, in the same layout."""
+        ...
+
+    def restricted(self, positions: Sequence[int]) -> "Term":
+        """The diagonal block of some of the parameters, on the same graph."""
+        ...
+
+
+class HessianTerm:
+    """H v = ∂(gᵀv)/∂θ with g the gradient, kept with its graph (Pearlmutter's product).
+
+    Parameters that the loss does not reach, or reaches linearly, give zeros.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
+        self.parameters = parameters
+        self.gradients = gradients
+        # a gradient without a graph is constant: its row is zero
+        self.curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
+
+    @classmethod
+    def of(cls, objective: Objective, batch: Batch, parameters: Sequence[Tensor]) -> "HessianTerm":
+        """The term of a batch."""
+        value = objective.value(batch)
+        # a seed that requires a gradient makes torch mark operations that have no second
+        # derivative; with a constant seed it would leave their curvature out without a word
+        seed = torch.ones_like(value, requires_grad=True)
+        with _explained():
+            gradients = torch.autograd.grad(
+                value, parameters, seed, create_graph=True, allow_unused=True
+            )
+        return cls(parameters, gradients)
+
+    @property
+    def roots(self) -> list[Tensor]:
+        """The gradients that have a graph."""
+        return [g for i in self.curved if (g := self.gradients[i]) is not None]
+
+    def times(self, vectors: Vectors) -> list[Tensor]:
+        """H times b vectors."""
+        if not self.curved:
+            return [torch.zeros_like(v) for v in vectors]
+        chosen = [vectors[i] for i in self.curved]
+        return _filled(_pulled_back(self.roots, self.parameters, chosen), vectors)
+
+    def restricted(self, positions: Sequence[int]) -> "HessianTerm":
+        """The diagonal block of some parameters."""
+        return HessianTerm(
+            [self.parameters[i] for i in positions], [self.gradients[i] for i in positions]
+        )
+
+
+class GaussNewtonTerm:
+    """G v = Jᵀ ∇²ℓ J v with J the Jacobian of the output and ℓ the loss as a function of it.
+
+    J v is had from Jᵀ by differentiating uᵀJ, which is linear in u, so all three factors are
+    products on kept graphs.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        output: Tensor,
+        cotangent: Tensor,
+        pulled: Sequence[Tensor | None],
+        leaf: Tensor,
+        slope: Tensor,
+    ) -> None:
+        self.parameters, self.output, self.cotangent = parameters, output, cotangent
+        self.pulled, self.leaf, self.slope = pulled, leaf, slope
+        self.reached = [i for i, p in enumerate(pulled) if p is not None]
+
+    @classmethod
+    def of(
+        cls, objective: Objective, batch: Batch, parameters: Sequence[Tensor]
+    ) -> "GaussNewtonTerm":
+        """The term of a batch.
+
+        Raises:
+            UsageError: the model's output is not one tensor.
+        """
+        output = objective.output(batch)
+        if not isinstance(output, Tensor):
+            raise UsageError(
+                f"Gauss-Newton needs a model whose output is one tensor, but it is a "
+                f"{type(output).__name__}; wrap the model or use the Hessian."
+            )
+        objective.value(batch)  # the checks of the loss itself
+        cotangent = torch.zeros_like(output, requires_grad=True)
+        leaf = output.detach().requires_grad_()
+        with _explained():
+            pulled = torch.autograd.grad(
+                output, parameters, cotangent, create_graph=True, allow_unused=True
+            )
+            value = checked_loss(objective.loss, leaf, batch[1])
+            (slope,) = torch.autograd.grad(value, leaf, create_graph=True)
+        return cls(parameters, output, cotangent, pulled, leaf, slope)
+
+    @property
+    def roots(self) -> list[Tensor]:
+        """The pulled-back cotangents and the loss's slope."""
+        return [*(p for p in self.pulled if p is not None), self.slope]
+
+    def times(self, vectors: Vectors) -> list[Tensor]:
+        """G times b vectors."""
+        if not self.reached or not self.slope.requires_grad:
+            return [torch.zeros_like(v) for v in vectors]
+        pulled = [p for i in self.reached if (p := self.pulled[i]) is not None]
+        pushed = _pulled_back(pulled, [self.cotangent], [vectors[i] for i in self.reached])
+        bent = _pulled_back([self.slope], [self.leaf], _filled(pushed, [_like(self.leaf, vectors)]))
+        back = _pulled_back(
+            [self.output], self.parameters, _filled(bent, [_like(self.leaf, vectors)])
+        )
+        return _filled(back, vectors)
+
+    def restricted(self, positions: Sequence[int]) -> "GaussNewtonTerm":
+        """The diagonal block of some parameters."""
+        return GaussNewtonTerm(
+            [self.parameters[i] for i in positions],
+            self.output,
+            self.cotangent,
+            [self.pulled[i] for i in positions],
+            self.leaf,
+            self.slope,
+        )
+
+
+def _like(leaf: Tensor, vectors: Vectors) -> Tensor:
+    return leaf.new_zeros(1).expand(len(vectors[0]), *leaf.shape)
+
+
+def _filled(found: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
+    return [
+        torch.zeros_like(v) if f is None else f.detach() for f, v in zip(found, like, strict=True)
+    ]
+
+
+def _pulled_back(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Vectors
+) -> Sequence[Tensor | None]:
+    """∂(outputs·cotangents)/∂inputs for b stacked cotangents, with the graph kept."""
+    num = len(cotangents[0])
+    with _explained():
+        if num > 1:
+            try:
+                return torch.autograd.grad(
+                    outputs,
+                    inputs,
+                    list(cotangents),
+                    retain_graph=True,
+                    allow_unused=True,
+                    is_grads_batched=True,
+                )
+            except RuntimeError as error:
+                if not _lacks_batching(error):
+                    raise
+        each = [
+            torch.autograd.grad(
+                outputs, inputs, [c[i] for c in cotangents], retain_graph=True, allow_unused=True
+            )
+            for i in range(num)
+        ]
+    return [
+        None if parts[0] is None else torch.stack([p for p in parts if p is not None])
+        for parts in zip(*each, strict=True)
+    ]
+
+
+def _lacks_batching(error: RuntimeError) -> bool:
+    """Whether torch could not run an operation for a whole block of vectors at once."""
+    text = str(error)
+    return "vmap" in text or "Batching rule" in text or "functorch" in text
+
+
+class _explained:  # noqa: N801 - reads as a verb phrase: with _explained()
+    """Turn torch's errors about second derivatives into one sentence."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, RuntimeError) or isinstance(error, BathyscopeError):
+            return
+        text = str(error).splitlines()[0] if str(error) else ""
+        signs = ("not implemented", "twice", "once_differentiable", "checkpoint")
+        if any(sign in text for sign in signs):
+            raise UsageError(
+                f"A part of this loss has no second derivative: {text.rstrip('.')}. Replace that "
+                "operation by one that torch can differentiate twice."
+            ) from error

@@ -1,0 +1,293 @@
+"""The k largest and the k smallest eigenvalues of a symmetric operator, repeated ones included."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
+
+Ends = Literal["both", "largest", "smallest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eigenpairs:
+    """Some eigenvalues, outermost first, with what is known of each.
+
+    `residuals` are ‖A u − λ u‖; `errors` bound the eigenvalues' error: the smaller of the residual
+    and residual²/gap (Kato, Temple), plus the rounding of the operator; `vectors` one a row.
+    """
+
+    values: Float[Tensor, "k"]
+    residuals: Float[Tensor, "k"]
+    errors: Float[Tensor, "k"]
+    converged: tuple[bool, ...]
+    vectors: Float[Tensor, "k d"]
+
+    def __len__(self) -> int:
+        return len(self.converged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtremeEigenvalues:
+    """Both ends of a spectrum. `products` found them, `check_products` looked for copies.
+
+    `checked` is False where the check for repeated eigenvalues was not asked for or could not be
+    finished within the products allowed: multiplicities may then be too low.
+    """
+
+    largest: Eigenpairs
+    smallest: Eigenpairs
+    products: int
+    check_products: int
+    checked: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether every eigenvalue reached the tolerance."""
+        return all(self.largest.converged) and all(self.smallest.converged)
+
+
+def extreme_eigenvalues(
+    operator: SymmetricOperator,
+    k: int,
+    *,
+    ends: Ends = "both",
+    tolerance: float = 1e-5,
+    max_products: int = 2000,
+    check_copies: bool = True,
+    generator: torch.Generator | None = None,
+) -> ExtremeEigenvalues:
+    """The k outermost eigenpairs at each end, by re-orthogonalised Lanczos with a stop on residuals.
+
+    A Krylov space holds one vector of each eigenspace, so a repeated eigenvalue is seen once. The
+    check for copies deflates what was found and starts again from a fresh random vector, until
+    the outermost eigenvalue of what is left lies inside those already found; every copy it meets
+    on the way is added. It costs about as much as the first run.
+
+    Args:
+        operator: symmetric, d by d; a tensor will do.
+        k: how many at each end.
+        ends: leave an end out to spare its products.
+        tolerance: error of an eigenvalue relative to itself at which it counts as found.
+        max_products: stop here, converged or not; the record says which.
+        check_copies: look for repeated eigenvalues.
+        generator: of the start vectors; seeded with 0 unless given.
+
+    Raises:
+        UsageError: k is not in 1..d, or there are no products to find k of them.
+
+    Example:
+        >>> a = torch.diag(torch.tensor([5.0, 5.0, 2.0, 1.0, -3.0], dtype=torch.float64))
+        >>> found = extreme_eigenvalues(a, 2)
+        >>> found.largest.values.round(decimals=6).tolist()
+        [5.0, 5.0]
+        >>> found.smallest.values.round(decimals=6).tolist()
+        [-3.0, 1.0]
+    """
+    d = operator.shape[0]
+    if not 1 <= k <= d:
+        raise UsageError(f"k is {k}, but the operator has {d} eigenvalues; choose k from 1 to {d}.")
+    if max_products < min(k + 1, d):
+        raise UsageError(f"{max_products} products cannot find {k} eigenvalues; allow {k + 1}.")
+    generator = generator or torch.Generator().manual_seed(0)
+    search = _Search(operator, k, ends, tolerance, max_products, generator)
+    search.first_run()
+    products = search.products
+    checked = search.look_for_copies() if check_copies else False
+    return ExtremeEigenvalues(
+        largest=search.result(+1),
+        smallest=search.result(-1),
+        products=products,
+        check_products=search.products - products,
+        checked=checked,
+    )
+
+
+@dataclass(slots=True)
+class _Pair:
+    value: float
+    residual: float
+    error: float
+    vector: Tensor
+    converged: bool
+
+
+class _Search:
+    """The state of one search: the pairs found at each end (sign +1 largest, −1 smallest)."""
+
+    def __init__(
+        self,
+        operator: SymmetricOperator,
+        k: int,
+        ends: Ends,
+        tolerance: float,
+        max_products: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.operator, self.k, self.tolerance = operator, k, tolerance
+        self.max_products, self.generator = max_products, generator
+        self.signs = {"both": (1, -1), "largest": (1,), "smallest": (-1,)}[ends]
+        self.found: dict[int, list[_Pair]] = {1: [], -1: []}
+        self.products = 0
+        self.norm = 0.0
+        self.eps = torch.finfo(operator.dtype).eps
+
+    def first_run(self) -> None:
+        """Grow one basis until k Ritz values at each wanted end have converged."""
+        start = random_starts(self.operator, 1, generator=self.generator)
+        basis = KrylovBasis(self.operator, start, generator=self.generator)
+        self._grow(basis, self.k + 1)
+        while True:
+            view = _Ritz(basis, self.eps)
+            wanted = [i for sign in self.signs for i in view.outermost(sign, self.k)]
+            if basis.room <= 0 or all(self._is_converged(view, i) for i in wanted):
+                break
+            if not self._grow(basis, _stride(basis.size)):
+                break
+        self.norm = view.norm
+        for sign in self.signs:
+            self.found[sign] = self._pairs(basis, view, view.outermost(sign, self.k))
+
+    def look_for_copies(self) -> bool:
+        """Deflate and start again until nothing outside what was found is left; whether finished."""
+        while True:
+            locked = self._locked()
+            if len(locked) >= self.operator.shape[0]:
+                return True
+            start = random_starts(self.operator, 1, generator=self.generator)
+            basis = KrylovBasis(self.operator, start, locked=locked, generator=self.generator)
+            new = self._run_deflated(basis)
+            if new is None:
+                return False
+            if not any(new.values()):
+                return True
+            for sign, pairs in new.items():
+                merged = sorted(self.found[sign] + pairs, key=lambda p: -sign * p.value)
+                self.found[sign] = merged[: self.k]
+
+    def _run_deflated(self, basis: KrylovBasis) -> dict[int, list[_Pair]] | None:
+        """New pairs outside the k-th found, or empty lists; None where products ran out."""
+        if not self._grow(basis, 2):
+            return None
+        while True:
+            view = _Ritz(basis, self.eps)
+            new: dict[int, list[_Pair]] = {sign: [] for sign in self.signs}
+            undecided = False
+            for sign in self.signs:
+                outer = view.outermost(sign, self.k)
+                beyond = [i for i in outer if self._is_beyond(view, i, sign)]
+                settled = [i for i in beyond if self._is_converged(view, i) or basis.room <= 0]
+                if settled and settled[0] == outer[0]:
+                    new[sign] = self._pairs(basis, view, settled)
+                elif basis.room > 0 and not self._is_inside(view, outer[0], sign):
+                    undecided = True
+            if any(new.values()) or not undecided:
+                return new
+            if not self._grow(basis, _stride(basis.size)):
+                return None
+
+    def _is_beyond(self, view: "_Ritz", i: int, sign: int) -> bool:
+        edge = self.found[sign][-1]
+        slack = edge.error + view.errors[i] + self.tolerance * abs(edge.value)
+        return bool(sign * (view.values[i] - edge.value) > slack)
+
+    def _is_inside(self, view: "_Ritz", i: int, sign: int) -> bool:
+        """Settled well enough to say that it is no farther out than the k-th found."""
+        if self._is_converged(view, i):
+            return True
+        reach = sign * (self.found[sign][-1].value - view.values[i])
+        # an eigenvalue farther out would still be pulling: half the digits of convergence and a
+        # residual well below the distance rule it out
+        near = math.sqrt(self.tolerance) * abs(view.values[i])
+        return bool(view.residuals[i] < min(0.1 * reach, near))
+
+    def _is_converged(self, view: "_Ritz", i: int) -> bool:
+        return bool(view.errors[i] <= max(self.tolerance * abs(view.values[i]), view.rounding))
+
+    def _grow(self, basis: KrylovBasis, steps: int) -> bool:
+        before = basis.size
+        basis.grow(min(steps, self.max_products - self.products))
+        self.products += basis.size - before
+        return basis.size > before
+
+    def _pairs(self, basis: KrylovBasis, view: "_Ritz", indices: list[int]) -> list[_Pair]:
+        if not indices:
+            return []
+        vectors = basis.lifted(0, view.vectors[:, indices])
+        return [
+            _Pair(
+                float(view.values[i]),
+                float(view.residuals[i]),
+                float(view.errors[i] + view.rounding),
+                vector / vector.norm(),
+                self._is_converged(view, i) or basis.room <= 0,
+            )
+            for i, vector in zip(indices, vectors, strict=True)
+        ]
+
+    def _locked(self) -> Tensor:
+        """Orthonormal rows spanning every vector found; the two ends may share some."""
+        rows = torch.stack([p.vector for sign in self.signs for p in self.found[sign]])
+        _, s, vh = torch.linalg.svd(rows, full_matrices=False)
+        return vh[s > 0.5]
+
+    def result(self, sign: int) -> Eigenpairs:
+        pairs = self.found[sign]
+
+        def column(name: str) -> Tensor:
+            return torch.tensor([getattr(p, name) for p in pairs], dtype=torch.float64)
+
+        like = torch.zeros(
+            0, self.operator.shape[0], dtype=self.operator.dtype, device=self.operator.device
+        )
+        return Eigenpairs(
+            values=column("value"),
+            residuals=column("residual"),
+            errors=column("error"),
+            converged=tuple(p.converged for p in pairs),
+            vectors=torch.stack([p.vector for p in pairs]) if pairs else like,
+        )
+
+
+class _Ritz:
+    """The Ritz values of one basis with residuals and bounds on their errors."""
+
+    def __init__(self, basis: KrylovBasis, eps: float) -> None:
+        self.values, self.vectors = basis.ritz(0)
+        self.residuals = basis.residuals(0, self.vectors)
+        self.norm = float(np.abs(self.values).max())
+        self.rounding = eps * self.norm
+        self.errors = self._errors()
+
+    def outermost(self, sign: int, k: int) -> list[int]:
+        """Indices of the k outermost Ritz values, the farthest first."""
+        order = range(len(self.values))
+        return list(order[::-1] if sign > 0 else order)[:k]
+
+    def _errors(self) -> NDArray[np.float64]:
+        """min(r, r²/gap), the gap to a neighbour being what the neighbour's own error leaves of it."""
+        gaps = np.full(len(self.values), np.inf)
+        apart = np.diff(self.values)
+        gaps[1:] = apart - _drift(self.residuals[:-1], apart)
+        gaps[:-1] = np.minimum(gaps[:-1], apart - _drift(self.residuals[1:], apart))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quadratic = np.where(gaps > 0, self.residuals**2 / gaps, np.inf)
+        return np.minimum(self.residuals, quadratic)
+
+
+def _drift(residuals: NDArray[np.float64], apart: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far an unconverged neighbour may still move: r²/gap to first order, r at most."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(apart > 0, np.minimum(residuals, residuals**2 / apart), residuals)
+
+
+def _stride(size: int) -> int:
+    """How many steps between looks: the eigenproblem of T grows, so look less often."""
+    return 1 if size < 96 else size // 48

@@ -1,0 +1,169 @@
+"""Lanczos with full re-orthogonalisation: an orthonormal Krylov basis of any symmetric operator.
+
+Without re-orthogonalisation rounding makes converged eigenvalues appear again and again (ghosts).
+Here every new vector is made orthogonal to all earlier ones twice, which keeps the basis orthonormal
+to rounding at any number of steps.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
+from torch import Tensor
+
+
+@runtime_checkable
+class SymmetricOperator(Protocol):
+    """Anything symmetric that multiplies a block of column vectors. A square tensor is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(d, d)."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the vectors that go in and come out."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the vectors lie."""
+        ...
+
+    def __matmul__(self, other: Tensor, /) -> Tensor:
+        """The operator applied to the columns of a (d, b) tensor."""
+        ...
+
+
+class KrylovBasis:
+    """The growing bases K_m(A, v) of b start vectors at once, each orthonormal on its own.
+
+    A Q_m = Q_m T_m + β_m q_{m+1} e_mᵀ with T_m tridiagonal (α on its diagonal, β beside it). Where
+    a basis becomes invariant (β = 0) it goes on from a fresh random vector, so T_m splits and
+    further copies of repeated eigenvalues can appear; at m = d it is the whole space.
+
+    Args:
+        operator: symmetric, d by d.
+        starts: one start vector a row; they need not be normalised.
+        locked: orthonormal rows to stay orthogonal to: the operator is deflated by them.
+        generator: draws the vector that follows an invariant subspace.
+
+    Example:
+        >>> a = torch.diag(torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64))
+        >>> start = torch.ones(1, 3, dtype=torch.float64)
+        >>> basis = KrylovBasis(a, start, generator=torch.Generator())
+        >>> basis.grow(3)
+        >>> basis.ritz(0)[0].round(6).tolist()
+        [1.0, 2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        operator: SymmetricOperator,
+        starts: Float[Tensor, "b d"],
+        *,
+        locked: Float[Tensor, "l d"] | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        self.operator = operator
+        self.locked = starts.new_zeros(0, starts.shape[1]) if locked is None else locked
+        self.generator = generator
+        self.size = 0
+        b = len(starts)
+        self.alpha: list[NDArray[np.float64]] = []
+        self.beta: list[NDArray[np.float64]] = []
+        self._scale = np.zeros(b)  # largest |T| entry so far: rounding is relative to it
+        self._vectors = starts.new_zeros(b, 16, starts.shape[1])
+        self._next = self._unlocked(starts)
+        self._next = self._next / self._next.norm(dim=1, keepdim=True)
+
+    @property
+    def room(self) -> int:
+        """How many more steps there are before the basis spans everything that is not locked."""
+        return self._vectors.shape[2] - len(self.locked) - self.size
+
+    def grow(self, steps: int) -> None:
+        """Take so many steps, or fewer where the whole space is spanned; each costs b products."""
+        for _ in range(min(steps, self.room)):
+            self._step()
+
+    def ritz(self, index: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Eigenvalues of T_m in ascending order, and its eigenvectors as columns."""
+        diagonal = np.array([a[index] for a in self.alpha])
+        beside = np.array([b[index] for b in self.beta[:-1]])
+        if self.size == 1:
+            return diagonal, np.ones((1, 1))
+        values, vectors = eigh_tridiagonal(diagonal, beside)
+        return values, vectors
+
+    def residuals(self, index: int, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """‖A u − θ u‖ of the Ritz pairs: β_m times the last component; zero once all is spanned."""
+        beta = self.beta[-1][index] if self.room > 0 else 0.0
+        return np.abs(beta * vectors[-1])
+
+    def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, "c d"]:
+        """Eigenvectors of T_m carried to the whole space, one a row."""
+        q = self._vectors[index, : self.size]
+        return torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
+
+    def _step(self) -> None:
+        self._append(self._next)
+        q = self._next
+        w = (self.operator @ q.T).T
+        alpha = (w.double() * q.double()).sum(dim=1)
+        before = w.norm(dim=1)
+        w = self._orthogonal(w)
+        beta = w.norm(dim=1)
+        self._scale = np.maximum(self._scale, before.double().cpu().numpy())
+        # what is left after the projections is rounding once it falls below eps times the operator
+        rounding = 8 * torch.finfo(w.dtype).eps * self._scale
+        broken = torch.as_tensor(beta.double().cpu().numpy() <= rounding)
+        if self.room > 0 and bool(broken.any()):
+            w = self._restarted(w, broken)
+            beta = torch.where(broken.to(beta.device), torch.zeros_like(beta), beta)
+            norms = w.norm(dim=1)
+        else:
+            norms = beta
+        self.alpha.append(alpha.cpu().numpy())
+        self.beta.append(beta.double().cpu().numpy())
+        self._next = w / norms.clamp_min(torch.finfo(w.dtype).tiny)[:, None]
+
+    def _append(self, q: Float[Tensor, "b d"]) -> None:
+        b, capacity, d = self._vectors.shape
+        if self.size == capacity:
+            grown = self._vectors.new_zeros(b, min(2 * capacity, d), d)
+            grown[:, :capacity] = self._vectors
+            self._vectors = grown
+        self._vectors[:, self.size] = q
+        self.size += 1
+
+    def _orthogonal(self, w: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        """Two passes of Gram-Schmidt: "twice is enough" to be orthogonal to rounding."""
+        q = self._vectors[:, : self.size]
+        for _ in range(2):
+            w = self._unlocked(w)
+            along = torch.bmm(q, w[:, :, None])
+            w = w - torch.bmm(q.transpose(1, 2), along)[:, :, 0]
+        return w
+
+    def _unlocked(self, w: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        if not len(self.locked):
+            return w
+        return w - (w @ self.locked.T) @ self.locked
+
+    def _restarted(self, w: Float[Tensor, "b d"], broken: Tensor) -> Float[Tensor, "b d"]:
+        fresh = random_starts(self.operator, len(w), generator=self.generator)
+        return torch.where(broken.to(w.device)[:, None], self._orthogonal(fresh), w)
+
+
+def random_starts(
+    operator: SymmetricOperator, num: int, *, generator: torch.Generator
+) -> Float[Tensor, "num d"]:
+    """Gaussian start vectors; drawn on the generator's device, so that a seed means the same on each."""
+    d = operator.shape[0]
+    drawn = torch.randn(num, d, generator=generator, device=generator.device, dtype=torch.float64)
+    return drawn.to(device=operator.device, dtype=operator.dtype)

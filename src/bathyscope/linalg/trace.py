@@ -1,0 +1,77 @@
+"""The trace of a symmetric operator from random probes, with its standard error."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bathyscope.core.errors import UsageError
+from bathyscope.linalg.lanczos import SymmetricOperator, random_starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEstimate:
+    """A trace with the standard error of the estimate (0 where it is exact)."""
+
+    value: float
+    standard_error: float
+    num_probes: int
+    products: int
+
+
+def trace_estimate(
+    operator: SymmetricOperator,
+    *,
+    probes: int = 32,
+    sketch: int = 8,
+    at_once: int | None = None,
+    generator: torch.Generator | None = None,
+) -> TraceEstimate:
+    """tr A ≈ tr(QᵀAQ) + mean of gᵀA g with g random signs orthogonal to Q (Hutch++).
+
+    Q spans the operator applied to a few random vectors and so most of the large eigenvalues: what
+    is left has a far smaller variance than the plain mean. Cost: probes + 2 × sketch products.
+
+    Args:
+        operator: symmetric, d by d.
+        probes: random sign vectors, at least 2.
+        sketch: columns of Q; 0 is Hutchinson's plain mean.
+        at_once: vectors multiplied at the same time.
+        generator: of the random vectors; seeded with 0 unless given.
+
+    Raises:
+        UsageError: fewer than 2 probes.
+
+    Example:
+        >>> estimate = trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0])), sketch=2)
+        >>> abs(estimate.value - 13) <= 3 * estimate.standard_error + 1e-5
+        True
+    """
+    if probes < 2 or sketch < 0:
+        raise UsageError(f"A trace needs at least 2 probes, but {probes} were asked for.")
+    generator = generator or torch.Generator().manual_seed(0)
+    d = operator.shape[0]
+    q = torch.zeros(d, 0, dtype=operator.dtype, device=operator.device)
+    along, products = 0.0, 0
+    sketch = min(sketch, d)
+    if sketch:
+        starts = random_starts(operator, sketch, generator=generator).T
+        q = torch.linalg.qr(_times(operator, starts, at_once)).Q
+        along = float((q.double() * _times(operator, q, at_once).double()).sum())
+        products += 2 * sketch
+    signs = torch.randint(0, 2, (d, probes), generator=generator, device=generator.device)
+    g = (2 * signs - 1).to(dtype=operator.dtype, device=operator.device)
+    g = g - q @ (q.T @ g)
+    samples = (g.double() * _times(operator, g, at_once).double()).sum(dim=0)
+    return TraceEstimate(
+        value=along + float(samples.mean()),
+        standard_error=float(samples.std()) / math.sqrt(probes),
+        num_probes=probes,
+        products=products + probes,
+    )
+
+
+def _times(operator: SymmetricOperator, block: Tensor, at_once: int | None) -> Tensor:
+    parts = [operator @ part for part in block.split(at_once or block.shape[1], dim=1)]
+    return torch.cat(parts, dim=1)

@@ -1,5 +1,7 @@
 """What every network of the catalog promises, under every initialiser and at every size."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -74,7 +76,7 @@ def test_blocks_are_declared_and_chain(name):
     blocks = blocks_of(network, x)
     assert [b.name for b in blocks] == list(network.block_names())
     assert blocks.how == "declared"
-    for before, after in zip(blocks[:-1], blocks[1:], strict=True):
+    for before, after in pairwise(blocks):
         assert before.out_shape == after.in_shape
     for block in blocks:
         module = network.get_submodule(block.name)

@@ -179,15 +179,16 @@ def _parse(name: str) -> _Parsed:
 
 def _arguments(name: str, family: Family, numbers: tuple[int, ...]) -> tuple[int, ...]:
     depth, *others = numbers
-    depths = family.depths
+    depths, formula = family.depths, family.depths.formula
     if family.long_shortcuts:
         assert isinstance(depths, Arithmetic)
         depths = replace(depths, per=depths.per * others[0])
+        formula = depths.formula.replace("n", "k")  # n is the length of the shortcuts here
     argument = depths.argument(depth)
     if argument is None:
         near = " and ".join(name.replace(f"-{depth}", f"-{d}", 1) for d in depths.nearest(depth))
         raise UsageError(
-            f"There is no {name}: the depth of {family.pattern} is {depths.formula}; "
+            f"There is no {name}: the depth of {family.pattern} is {formula}; "
             f"the nearest: {near}."
         )
     return (argument, *others)

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +14,13 @@ from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.one_pass import probe
 from bathyscope.core.preserve import preserved
-from bathyscope.core.records import Measurement
-from bathyscope.linalg import conditioning_of, frobenius_norm
+from bathyscope.core.records import Block, Measurement
+from bathyscope.linalg import conditioning_of, frobenius_norm, rounding_cutoff
 from bathyscope.measure.blocks import found_blocks
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
-from bathyscope.measure.rows import Rows
+from bathyscope.measure.rows import Rows, share_not_finite
 
 
 def updates(
@@ -93,46 +94,89 @@ def update_measurement(
         ),
     )
     for block in blocks:
-        named = {
-            name: (parameter.detach(), steps[name])
+        steps_in_block = [
+            Step(name, parameter.detach(), steps[name], gradients[name].dtype)
             for name, parameter in parameters_of(model, block).items()
             if name in steps and parameter.ndim >= 2 and parameter.numel()
-        }
-        if not named:
-            continue
-        sizes = {n: (frobenius_norm(w), frobenius_norm(step)) for n, (w, step) in named.items()}
-        total_w, total_step = (math.hypot(*sums) for sums in zip(*sizes.values(), strict=True))
-        rows.put(block, ratio=quotient(total_step, total_w))
-        ratios = [(step / w, n) for n, (w, step) in sizes.items() if w > 0 and math.isfinite(step)]
-        if ratios:
-            ratio, layer = max(ratios)
-            rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)
-        counts = [_entries(w, step) for w, step in named.values()]
-        moved, lost, bad, entries = (sum(column) for column in zip(*counts, strict=True))
-        rows.put(block, lost=lost / moved if moved else 0.0, not_finite=bad / entries)
-        ranks = []
-        for name, (_, step) in named.items():
-            side = min(step.shape[0], step.numel() // step.shape[0])
-            if side > largest_side:
-                rows.note(
-                    f"Ranks of updates wider than {largest_side} were left out ({name}: {side}); "
-                    "raise largest_side to have them."
-                )
-                continue
-            spectrum = conditioning_of(
-                step.to(gradients[name].dtype) if name in gradients else step
-            )
-            if spectrum.rank is not None:
-                ranks.append((spectrum.rank / side, name, spectrum.stable_rank))
-        if ranks:
-            share, layer, _ = min(ranks)
-            stable = min(stable for _, _, stable in ranks)
-            rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
+        ]
+        if steps_in_block:
+            _put_sizes(rows, block, steps_in_block)
+            _put_ranks(rows, block, steps_in_block, largest_side=largest_side)
     return rows.measurement(
         "updates",
         optimizer=type(optimizer).__name__,
         learning_rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A weight, what would be added to it, and the dtype its gradient came in."""
+
+    name: str
+    weight: Tensor
+    change: Tensor
+    dtype: torch.dtype
+
+    @property
+    def ratio(self) -> float:
+        """‖ΔW‖/‖W‖."""
+        return quotient(frobenius_norm(self.change), frobenius_norm(self.weight))
+
+    @property
+    def cutoff(self) -> float:
+        """Relative size below which a singular value of ΔW may come from rounding.
+
+        The gradient was rounded to its dtype; and ΔW, the difference of W + ΔW and W in float64,
+        has lost as many digits as it is smaller than W.
+        """
+        rows, columns = self.change.shape[0], self.change.numel() // self.change.shape[0]
+        cancelled = rounding_cutoff(rows, columns, torch.float64) / min(1.0, self.ratio or 1.0)
+        return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)
+
+
+def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
+    total = math.hypot(*(frobenius_norm(step.change) for step in steps))
+    rows.put(
+        block, ratio=quotient(total, math.hypot(*(frobenius_norm(step.weight) for step in steps)))
+    )
+    ratios = [(step.ratio, step.name) for step in steps if math.isfinite(step.ratio)]
+    if ratios:
+        ratio, layer = max(ratios)
+        rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)
+    moved = sum(int((step.change != 0).sum()) for step in steps)
+    entries = sum(step.change.numel() for step in steps)
+    rows.put(
+        block,
+        lost=sum(map(_lost, steps)) / max(1, moved),
+        not_finite=sum(share_not_finite(s.change) * s.change.numel() for s in steps) / entries,
+    )
+
+
+def _lost(step: Step) -> int:
+    """Entries with a step that W + ΔW, rounded to the dtype of W, leaves as they are."""
+    after = (step.weight.double() + step.change).to(step.weight.dtype)
+    return int(((step.change != 0) & (after == step.weight)).sum())
+
+
+def _put_ranks(rows: Rows, block: Block, steps: list[Step], *, largest_side: int) -> None:
+    ranks = []
+    for step in steps:
+        side = min(step.change.shape[0], step.change.numel() // step.change.shape[0])
+        if side > largest_side:
+            rows.note(
+                f"Ranks of updates wider than {largest_side} were left out ({step.name}: {side}); "
+                "raise largest_side to have them."
+            )
+            continue
+        tolerance = None if step.dtype == torch.float64 else 1e-2
+        spectrum = conditioning_of(step.change, cutoff=step.cutoff, tolerance=tolerance)
+        if spectrum.rank is not None:
+            ranks.append((spectrum.rank / side, step.name, spectrum.stable_rank))
+    if ranks:
+        share, layer, _ = min(ranks)
+        stable = min(stable for _, _, stable in ranks)
+        rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
 
 
 def next_steps(
@@ -185,14 +229,6 @@ def _widen(parameter: Tensor, state: dict[str, object]) -> None:
         ):
             state[key] = value.double()
     parameter.data = parameter.data.double()
-
-
-def _entries(weight: Tensor, step: Tensor) -> tuple[int, int, int, int]:
-    """Entries with a step, of them lost to rounding, those not finite, and all."""
-    moved = step != 0
-    lost = moved & ((weight.double() + step).to(weight.dtype) == weight)
-    finite = torch.isfinite(step)
-    return int(moved.sum()), int(lost.sum()), int((~finite).sum()), weight.numel()
 
 
 def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageError:

@@ -1,0 +1,217 @@
+"""What every measurement keeps: the model, the optimizer and the batch come back bit for bit."""
+
+import copy
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.core import UsageError
+from bathyscope.measure import (
+    activations,
+    deletion,
+    gradients,
+    parameter_gradients,
+    representation_spectra,
+    representations,
+    standard,
+    updates,
+    weights,
+)
+from tests.core import lookalikes as like
+from tests.core.test_preserve import assert_same, state_of
+
+MEASUREMENTS = {
+    f.__name__: f
+    for f in (
+        activations,
+        deletion,
+        gradients,
+        parameter_gradients,
+        representation_spectra,
+        representations,
+        standard,
+        updates,
+        weights,
+    )
+}
+
+
+class Everything(nn.Module):
+    """Two inputs, BatchNorm, dropout, a frozen, an unused and a shared layer, a buffer that counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 6)
+        self.shared = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.ReLU(inplace=True))
+        self.frozen = nn.Linear(6, 6).requires_grad_(False)
+        self.unused = nn.Linear(2, 2)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("counter", torch.zeros(()))
+
+    def forward(self, a, b):
+        self.counter += 1
+        x = self.first(a) + self.first(b)
+        return self.frozen(self.drop(self.shared(self.shared(x))))
+
+
+def images(dtype=torch.float32):
+    return torch.randn(6, 3, 8, 8, dtype=dtype), torch.arange(6) % 5
+
+
+def everything():
+    model = Everything()
+    model.first.register_forward_hook(lambda *_: None)
+    model.shared[0].weight.register_hook(lambda g: g)
+    return model, ((torch.randn(8, 4), torch.randn(8, 4)), torch.arange(8) % 6)
+
+
+def evaluated():
+    model = like.TorchvisionLike()
+    model.layer1.eval()
+    return model, images()
+
+
+def bfloat16():
+    # without strides: some CPUs stop at an illegal instruction in their backward pass in bfloat16
+    return like.SharedTwice().bfloat16(), images(torch.bfloat16)
+
+
+def named_inputs():
+    return like.HuggingFaceLike(), ({"input_ids": torch.randint(11, (5, 6))}, torch.arange(5) % 4)
+
+
+def loss_inside():
+    inputs = {"input_ids": torch.randint(11, (5, 6)), "labels": torch.arange(5) % 4}
+    return like.HuggingFaceLike(), (inputs, None)
+
+
+MODELS = {
+    "everything": everything,
+    "residual": lambda: (like.TorchvisionLike(), images()),
+    "partly in eval mode": evaluated,
+    "double": lambda: (like.TorchvisionLike().double(), images(torch.float64)),
+    "bfloat16": bfloat16,
+    "densely connected": lambda: (like.DenseNetLike(), images()),
+    "shared block": lambda: (like.SharedTwice(), images()),
+    "skipped blocks": lambda: (like.StochasticDepth(), images()),
+    "named inputs": named_inputs,
+    "loss inside": loss_inside,
+    "wrapped": lambda: (nn.DataParallel(like.TorchvisionLike()), images()),
+    "compiled": lambda: (torch.compile(like.TorchvisionLike(), backend="eager"), images()),
+}
+
+
+# One pass and its hooks serve them all: all models for these, the rest of the grid when there is time.
+EVERY_MODEL = ("standard", "deletion")
+A_FEW = ("everything", "residual", "named inputs")
+GRID = [
+    pytest.param(name, case, marks=() if name in EVERY_MODEL or case in A_FEW else pytest.mark.slow)
+    for name in MEASUREMENTS
+    for case in MODELS
+]
+
+
+def loss_of(output, targets):
+    return F.cross_entropy(getattr(output, "logits", output), targets)
+
+
+def measured(name, model, batch, loss, optimizer):
+    measure = MEASUREMENTS[name]
+    if name == "weights":
+        return measure(model, batch)
+    if name in ("updates", "standard"):
+        measure = functools.partial(measure, optimizer=optimizer)
+    return measure(model, batch, loss=loss)
+
+
+def prepared(case):
+    """A model that has gradients and an optimizer that has state."""
+    torch.manual_seed(0)
+    model, batch = MODELS[case]()
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    return model, batch, optimizer
+
+
+@pytest.mark.parametrize(("name", "case"), GRID)
+def test_everything_is_left_as_it_was(name, case):
+    model, batch, optimizer = prepared(case)
+    before, steps = state_of(model), copy.deepcopy(optimizer.state_dict())
+    data = copy.deepcopy(batch)
+    measured(name, model, batch, loss_of, optimizer)
+    assert_same(before, state_of(model))
+    assert str(steps) == str(optimizer.state_dict())
+    assert str(data) == str(batch)
+    assert torch.overrides._get_current_function_mode() is None
+
+
+@pytest.mark.parametrize("name", [n for n in MEASUREMENTS if n != "weights"])
+@pytest.mark.parametrize("case", ["everything", "residual", "named inputs"])
+def test_also_when_the_loss_raises_half_way(name, case):
+    model, batch, optimizer = prepared(case)
+    before = state_of(model)
+
+    def broken(output, targets):
+        raise ValueError("half way")
+
+    with pytest.raises(UsageError, match="half way"):
+        measured(name, model, batch, broken, optimizer)
+    assert_same(before, state_of(model))
+    assert torch.overrides._get_current_function_mode() is None
+
+
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_also_when_a_block_raises_half_way(name):
+    model, batch, optimizer = prepared("residual")
+    model.layer2[0].conv2 = nn.Conv2d(7, 16, 3)  # cannot take what it is given
+    before = state_of(model)
+    with pytest.raises(UsageError, match="cannot take a batch"):
+        measured(name, model, batch, loss_of, optimizer)
+    assert_same(before, state_of(model))
+
+
+@pytest.mark.parametrize("name", [n for n in MEASUREMENTS if n not in ("updates", "deletion")])
+def test_a_gradient_hook_that_raises_leaves_the_model_as_it_was(name):
+    model, batch, optimizer = prepared("residual")
+
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise RuntimeError("no gradient")
+
+    before = state_of(model)
+    try:
+        measured(name, model, batch, lambda o, t: loss_of(Broken.apply(o), t), optimizer)
+    except RuntimeError:
+        pass
+    else:
+        assert name == "weights"
+    assert_same(before, state_of(model))
+
+
+@pytest.mark.parametrize("name", EVERY_MODEL)
+@pytest.mark.parametrize("case", A_FEW)
+def test_two_runs_give_the_same_numbers(name, case):
+    model, batch, optimizer = prepared(case)
+    first, second = (measured(name, model, batch, loss_of, optimizer) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("case", [*A_FEW, "bfloat16"])
+def test_standard_gives_what_each_measurement_gives_alone(case):
+    model, batch, optimizer = prepared(case)
+    together = standard(model, batch, loss=loss_of, optimizer=optimizer)
+    assert set(together) >= {"activations", "representations", "gradients", "weights", "updates"}
+    for name, measurement in together.items():
+        if name in MEASUREMENTS:
+            assert measured(name, model, batch, loss_of, optimizer) == measurement, name

@@ -1,0 +1,41 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.measure import parameter_gradients
+from tests.measure.by_hand import CASES
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_agrees_with_backward(case):
+    pieces = CASES[case]()
+    found = parameter_gradients(pieces.model, pieces.batch, loss=pieces.loss)
+    inputs, targets = pieces.batch
+    output = pieces.model(**inputs) if isinstance(inputs, dict) else pieces.model(inputs)
+    pieces.loss(output, targets).backward()
+    norms = [
+        math.sqrt(
+            sum(
+                p.grad.square().sum().item()
+                for n, p in pieces.model.named_parameters()
+                if n.startswith(f"{name}.") and p.ndim > 1
+            )
+        )
+        for name in pieces.names
+    ]
+    assert found["norm"] == pytest.approx(norms, rel=1e-6)
+    assert found["share"] == pytest.approx([n / max(norms) for n in norms], rel=1e-6)
+
+
+def test_frozen_blocks_are_blank_and_unreached_weights_are_zero():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
+    model[0].requires_grad_(False)
+    nn.init.zeros_(model[2].weight)
+    found = parameter_gradients(
+        model, (torch.randn(4, 3), torch.zeros(4).long()), loss=F.cross_entropy
+    )
+    assert found["norm"][:2] == (None, 0.0)
+    assert found["zero_layers"] == (None, 1, 0)

@@ -1,0 +1,181 @@
+import copy
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.core import UsageError
+from bathyscope.linalg import rounding_cutoff
+from bathyscope.measure import updates
+from tests.core import lookalikes as like
+from tests.measure.by_hand import CASES
+
+OPTIMIZERS = {
+    "sgd": functools.partial(torch.optim.SGD, lr=0.1),
+    "momentum": functools.partial(
+        torch.optim.SGD, lr=0.05, momentum=0.9, weight_decay=1e-2, nesterov=True
+    ),
+    "adam": functools.partial(torch.optim.Adam, lr=1e-3),
+    "adamw": functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, amsgrad=True),
+    "adam foreach": functools.partial(torch.optim.Adam, lr=1e-3, foreach=True),
+    "rmsprop": functools.partial(torch.optim.RMSprop, lr=1e-3, centered=True),
+    "adagrad": functools.partial(torch.optim.Adagrad, lr=1e-2),
+    "nadam": functools.partial(torch.optim.NAdam, lr=1e-3),
+}
+
+
+def trained_a_little(pieces, build):
+    """The model after two steps, with an optimizer whose state is not empty."""
+    groups = [
+        {"params": [p for p in pieces.model.parameters() if p.ndim > 1]},
+        {"params": [p for p in pieces.model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    optimizer = build(groups)
+    inputs, targets = pieces.batch
+    for _ in range(2):
+        optimizer.zero_grad()
+        output = pieces.model(**inputs) if isinstance(inputs, dict) else pieces.model(inputs)
+        pieces.loss(output, targets).backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    return optimizer
+
+
+def really_stepped(model, optimizer, pieces):
+    """ΔW of a real step, taken on a copy of model and optimizer together."""
+    twin, twin_optimizer = copy.deepcopy((model, optimizer))
+    inputs, targets = pieces.batch
+    twin_optimizer.zero_grad()
+    output = twin(**inputs) if isinstance(inputs, dict) else twin(inputs)
+    pieces.loss(output, targets).backward()
+    twin_optimizer.step()
+    before = dict(model.named_parameters())
+    return {n: (p - before[n]).detach() for n, p in twin.named_parameters()}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_agrees_with_a_step_really_taken(case, name):
+    pieces = CASES[case]()
+    optimizer = trained_a_little(pieces, OPTIMIZERS[name])
+    steps = really_stepped(pieces.model, optimizer, pieces)
+    found = updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
+    for i, block in enumerate(pieces.names):
+        named = {
+            n: p.detach()
+            for n, p in pieces.model.named_parameters()
+            if n.startswith(f"{block}.") and p.ndim > 1
+        }
+        moved = sum(steps[n].square().sum() for n in named).sqrt()
+        size = sum(w.square().sum() for w in named.values()).sqrt()
+        assert found["ratio"][i] == pytest.approx((moved / size).item(), rel=1e-6)
+        ratios = {n: (steps[n].norm() / w.norm()).item() for n, w in named.items()}
+        largest = max(ratios, key=ratios.get)
+        assert found["largest_ratio"][i] == pytest.approx(ratios[largest], rel=1e-6)
+        assert found["largest_ratio_layer"][i] == largest
+        shares = []
+        for n, w in named.items():
+            values = torch.linalg.svdvals(steps[n].flatten(1))
+            rounding = rounding_cutoff(len(values), len(values), torch.float64)
+            cutoff = rounding * max(1, (w.norm() / steps[n].norm()).item())
+            shares.append((values > cutoff * values[0]).sum().item() / len(values))
+        assert found["rank_share"][i] == pytest.approx(min(shares))
+        values = [torch.linalg.svdvals(steps[n].flatten(1)) for n in named]
+        stable = min(((v / v[0]) ** 2).sum().item() for v in values)
+        assert found["stable_rank"][i] == pytest.approx(stable, rel=1e-6)
+        assert found["lost"][i] == 0
+        assert found["not_finite"][i] == 0
+
+
+def test_model_and_optimizer_are_left_as_they_were():
+    pieces = CASES["perceptron"]()
+    optimizer = trained_a_little(pieces, OPTIMIZERS["adam"])
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    before = copy.deepcopy(optimizer.state_dict())
+    weights = [p.detach().clone() for p in pieces.model.parameters()]
+    updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    for index, state in before["state"].items():
+        for key, value in state.items():
+            assert torch.equal(value, after["state"][index][key])
+            assert value.dtype == after["state"][index][key].dtype
+    assert all(torch.equal(a, b) for a, b in zip(weights, pieces.model.parameters(), strict=True))
+    assert scheduler.last_epoch == 0
+
+
+def test_steps_below_rounding_are_measured_and_counted_as_lost():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False))
+    nn.init.ones_(model[0].weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
+    found = updates(model, (torch.ones(1, 4), None), loss=lambda y, _: y.sum(), optimizer=optimizer)
+    assert found["ratio"][0] == pytest.approx(1e-12, rel=1e-9)
+    assert found["lost"] == (1.0,)
+
+
+def test_rank_of_the_update_is_at_most_that_of_the_input():
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
+    rows = torch.outer(torch.arange(1.0, 9.0), torch.arange(1.0, 7.0))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = updates(model, (rows, torch.arange(8) % 3), loss=F.cross_entropy, optimizer=optimizer)
+    assert found["rank_share"][0] == 1 / 5
+    assert found["rank_layer"][0] == "0.weight"
+
+
+def test_frozen_unused_and_zero_weights():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    nn.init.zeros_(model[1].weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = updates(
+        model, (torch.randn(5, 4), torch.zeros(5).long()), loss=F.cross_entropy, optimizer=optimizer
+    )
+    assert found["ratio"][0] is None
+    assert found["ratio"][1] == float("inf")
+    assert found["largest_ratio"][1] is None
+    assert found["ratio"][2] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_narrow_parameters_step_like_wide_ones(dtype):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+    batch = torch.randn(16, 6).to(dtype), torch.arange(16) % 3
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    narrow = updates(model, batch, loss=F.cross_entropy, optimizer=optimizer)
+    wide_model = copy.deepcopy(model).double()
+    wide = updates(
+        wide_model,
+        (batch[0].double(), batch[1]),
+        loss=F.cross_entropy,
+        optimizer=torch.optim.Adam(wide_model.parameters(), lr=1e-2),
+    )
+    assert narrow["ratio"] == pytest.approx(wide["ratio"], rel=2e-2)
+
+
+def test_sparse_gradients():
+    model = like.HuggingFaceLike()
+    model.embeddings.sparse = True
+    batch = {"input_ids": torch.randint(11, (4, 5))}, torch.arange(4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = updates(
+        model,
+        batch,
+        loss=lambda o, t: F.cross_entropy(o.logits, t),
+        optimizer=optimizer,
+        blocks=["layer.*.mlp"],
+    )
+    assert None not in found["ratio"]
+
+
+def test_optimizers_that_cannot_be_used_are_told_in_one_sentence():
+    pieces = CASES["perceptron"]()
+    for optimizer, message in (
+        (torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), "none of the model's parameters"),
+        (torch.optim.LBFGS(pieces.model.parameters()), "closure"),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
+        assert "\n" not in str(caught.value)

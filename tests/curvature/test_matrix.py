@@ -14,7 +14,7 @@ from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.curvature import Unresolved, gauss_newton, hessian
 
 
-def error(found, truth.detach()):
+def error(found, truth):
     return float((found - truth).abs().max() / truth.abs().max().clamp_min(1e-30))
 
 

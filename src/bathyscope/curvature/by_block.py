@@ -8,7 +8,7 @@ from torch import nn
 
 from bathyscope.core import Block, Blocks, Measurement, blocks_of
 from bathyscope.core.records import Number
-from bathyscope.curvature.dense import dense
+from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
 from bathyscope.curvature.resolved import (
     Unresolved,

@@ -16,7 +16,7 @@ from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.by_block import curvature_by_block
-from bathyscope.curvature.dense import dense
+from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.memory import available_bytes
 from bathyscope.curvature.objective import BatchNormMode, Objective
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan

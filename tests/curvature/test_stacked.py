@@ -1,0 +1,30 @@
+"""Many runs at once against each run alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import stack_module_state
+
+from bathyscope.core.errors import UsageError
+from bathyscope.curvature import hessian, stacked_hessians
+
+
+def test_equals_each_run_alone():
+    torch.manual_seed(0)
+    runs = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)).double() for _ in range(4)]
+    batch = (torch.randn(11, 3, dtype=torch.float64), torch.randint(0, 3, (11,)))
+    parameters, _ = stack_module_state(runs)
+    shell = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)).train()
+    found = stacked_hessians(shell.double(), parameters, batch, loss=F.cross_entropy)
+    for run, matrix in zip(runs, found, strict=True):
+        torch.testing.assert_close(matrix, hessian(run, batch).dense(), rtol=1e-9, atol=1e-12)
+    assert shell.training
+
+
+def test_batchnorm_is_refused():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    with pytest.raises(UsageError, match="without BatchNorm"):
+        stacked_hessians(
+            model, {"0.weight": torch.zeros(2, 2, 2)}, (torch.ones(3, 2), None), loss=F.mse_loss
+        )

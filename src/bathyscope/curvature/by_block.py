@@ -1,12 +1,12 @@
 """Curvature block by block: the diagonal block of the matrix that belongs to each block of a network."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from bathyscope.core import Block, Blocks, Measurement, blocks_of
+from bathyscope.core import Block, Blocks, Measurement
 from bathyscope.core.records import Number
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
@@ -24,8 +24,8 @@ _COLUMNS = ("num_parameters", "largest", "smallest", "trace", "trace_error", "co
 
 def curvature_by_block(
     operator: CurvatureOperator,
+    blocks: Blocks,
     *,
-    blocks: Iterable[str] | Blocks | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Measurement:
@@ -38,16 +38,15 @@ def curvature_by_block(
 
     Args:
         operator: the whole matrix.
-        blocks: names or globs; None finds them.
+        blocks: of the operator's model, from `blocks_of`.
         settings: what decides the numbers, passed on.
         seed: of the random vectors.
     """
-    model, example = operator.objective.model, operator.objective.batches.example
-    found = blocks_of(model, example, blocks=blocks)
+    model = operator.objective.model
     rows: list[dict[str, Number]] = []
     kept: list[Block] = []
-    notes = [*operator.objective.notes, *([found.note] if found.note else [])]
-    for block in found:
+    notes = [*operator.objective.notes, *([blocks.note] if blocks.note else [])]
+    for block in blocks:
         inside = _parameters_of(model, block)
         positions = [i for i, p in enumerate(operator.parameters) if id(p) in inside]
         if not positions:

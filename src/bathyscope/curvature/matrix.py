@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core import Blocks, Measurement, unwrapped
+from bathyscope.core import Blocks, Measurement, blocks_of, unwrapped
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
@@ -310,11 +310,15 @@ class CurvatureMatrix:
     def by_block(
         self, *, blocks: Iterable[str] | Blocks | None = None, seed: int = 0
     ) -> Measurement:
-        """The diagonal block of every block of the network; see `curvature_by_block`."""
+        """λmax, λmin, trace and condition number of every block's diagonal block.
+
+        Blocks are named, given by globs, or found; see `curvature_by_block`.
+        """
+        objective = self.operator.objective
+        # found before the session: inside it the graph holds the buffers that a pass would rewrite
+        found = blocks_of(objective.model, objective.batches.example, blocks=blocks)
         with self._working("curvature by block"):
-            return curvature_by_block(
-                self.operator, blocks=blocks, settings=self._settings(), seed=seed
-            )
+            return curvature_by_block(self.operator, found, settings=self._settings(), seed=seed)
 
     def free(self) -> None:
         """Let go of a kept graph's memory; the next question makes it again."""

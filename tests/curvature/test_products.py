@@ -1,0 +1,226 @@
+"""How products are made: kept or recomputed, in blocks, over processes, without growing."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from curvature_cases import NAMES, case, reference
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from bathyscope.curvature import hessian
+from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
+from bathyscope.curvature.terms import GaussNewtonTerm, HessianTerm
+
+
+def operator_of(model, data, make=HessianTerm.of, **options):
+    return CurvatureOperator(hessian(model, data).operator.objective, make, **options)
+
+
+@pytest.mark.parametrize("make", [HessianTerm.of, GaussNewtonTerm.of])
+@pytest.mark.parametrize("name", NAMES)
+def test_recomputed_is_kept(name, make):
+    model, (x, y) = case(name)
+    data = [(x[:7], y[:7]), (x[7:], y[7:])]
+    kept, recomputed = operator_of(model, data, make), operator_of(model, data, make, budget=0)
+    assert kept.plan.kept
+    assert not recomputed.plan.kept
+    assert recomputed.plan.graph_bytes < kept.plan.graph_bytes
+    block = torch.randn(kept.shape[0], 3, dtype=torch.float64)
+    torch.testing.assert_close(kept @ block, recomputed @ block, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("make", [HessianTerm.of, GaussNewtonTerm.of])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_block_of_vectors_is_each_vector(name, make):
+    operator = operator_of(*case(name), make)
+    block = torch.randn(operator.shape[0], 5, dtype=torch.float64)
+    each = torch.cat([operator @ block[:, i : i + 1] for i in range(5)], dim=1)
+    torch.testing.assert_close(operator @ block, each, rtol=1e-9, atol=1e-11)
+
+
+def test_an_operation_that_cannot_be_batched_is_run_vector_by_vector():
+    class Square(torch.autograd.Function):
+        """Twice differentiable, but vmap knows no rule for it."""
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return 2 * Pass.apply(grad) * x
+
+    class Pass(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            grad.sum().item()  # a number out of a batched tensor is what vmap refuses
+            return grad
+
+    model, (x, y) = case("mlp")
+    found = hessian(model, (x, y), loss=lambda o, t: Square.apply(o).mean()).dense()
+    truth = reference(model, [(x, y)], loss=lambda o, t: (o**2).mean())
+    torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-11)
+
+
+def test_checkpointed_models():
+    class Checkpointed(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model, batch = case("residual")
+    wrapped = Checkpointed(model)
+    torch.testing.assert_close(
+        hessian(wrapped, batch).dense(), reference(model, [batch]), rtol=1e-9, atol=1e-11
+    )
+
+
+def test_diagonal_block():
+    model, batch = case("residual")
+    whole = reference(model, [batch])
+    operator = operator_of(model, batch)
+    positions = [2, 5]
+    columns = [c for s in operator.slices_of(positions) for c in range(s.start, s.stop)]
+    part = DiagonalBlock(operator, positions)
+    eye = torch.eye(part.dim, dtype=torch.float64)
+    torch.testing.assert_close(part @ eye, whole[columns][:, columns], rtol=1e-9, atol=1e-11)
+
+
+def test_the_plan_is_said_in_words():
+    H = hessian(*case("conv"))
+    assert "kept graph" in str(H.plan)
+    assert "peak about" in str(H.plan)
+    assert H.plan.peak_bytes > H.plan.graph_bytes > 0
+
+
+def test_stated_graph_is_what_torch_saves():
+    """Against torch's own hooks, which see every tensor saved while the graph is made."""
+    model, (x, y) = case("conv", samples=64)
+    seen = {}
+
+    def pack(tensor):
+        seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    operator = operator_of(model, (x, y))
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), operator.session():
+        pass
+    assert operator.plan.graph_bytes == pytest.approx(sum(seen.values()), rel=0.1)
+
+
+def test_dropping_the_matrix_frees_its_graph():
+    model, batch = case("conv", dtype=torch.float32)
+    H = hessian(model, batch)
+    H.extremes(1)
+    term = weakref.ref(H.operator._terms[0][1])
+    del H
+    gc.collect()
+    assert term() is None
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_free_and_ask_again():
+    H = hessian(*case("mlp"))
+    before = H.dense()
+    H.free()
+    assert H.operator._terms is None
+    assert torch.equal(H.dense(), before)
+
+
+def test_a_hundred_calls_do_not_grow():
+    """Resident size after 20 calls and after 100: flat to 2 MB, in a process of its own."""
+    script = """
+        import gc, os, torch
+        from torch import nn
+        import bathyscope as bs
+        torch.set_num_threads(1)
+        def resident():
+            with open("/proc/self/statm") as f:
+                return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        conv = [nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4)]
+        model = nn.Sequential(*conv)
+        batch = (torch.randn(64, 1, 8, 8), torch.randint(0, 4, (64,)))
+        for i in range(100):
+            bs.hessian(model, batch).extremes(1, ends="largest", max_products=6)
+            if i == 19:
+                gc.collect(); before = resident()
+        gc.collect()
+        print(resident() - before)
+    """
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("resident size is read from /proc")
+    environment = {k: v for k, v in os.environ.items() if k != "BATHYSCOPE_TYPECHECK"}
+    output = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    ).stdout
+    assert int(output) < 2_000_000
+
+
+def test_two_processes_are_one(tmp_path):
+    """Each process holds its own, unequal part of the data; both must see the whole matrix."""
+    script = f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import torch, torch.distributed as dist
+        from curvature_cases import case
+        from bathyscope.curvature import gauss_newton, hessian
+        torch.set_num_threads(1)
+        rank = int(sys.argv[1])
+        dist.init_process_group(
+            "gloo", init_method="file://{tmp_path}/meet", rank=rank, world_size=2
+        )
+        model, (x, y) = case("mlp", samples=17)
+        mine = (x[:5], y[:5]) if rank == 0 else [(x[5:13], y[5:13]), (x[13:], y[13:])]
+        H, G = hessian(model, mine), gauss_newton(model, mine)
+        out = (H.dense(), H.extremes(3).largest.values, G.dense(), H.trace(probes=4).value)
+        torch.save(out, "{tmp_path}/" + str(rank))
+        dist.destroy_process_group()
+    """
+    processes = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), str(rank)])
+        for rank in range(2)
+    ]
+    assert [p.wait(timeout=120) for p in processes] == [0, 0]
+    model, batch = case("mlp", samples=17)
+    H = hessian(model, batch)
+    gn = H.gauss_newton().dense()
+    for rank in range(2):
+        dense, top, gauss, trace = torch.load(tmp_path / str(rank), weights_only=True)
+        torch.testing.assert_close(dense, H.dense(), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(top, H.extremes(3).largest.values, rtol=1e-6, atol=0)
+        torch.testing.assert_close(gauss, gn, rtol=1e-9, atol=1e-12)
+        assert trace == pytest.approx(H.trace(probes=4).value, rel=1e-9)
+
+
+def test_loss_that_sums_outputs_of_its_own():
+    """Own losses: anything that gives a scalar, here with a penalty on the output."""
+    model, batch = case("mlp")
+
+    def loss(output, y):
+        return F.cross_entropy(output, y) + 0.1 * output.square().mean()
+
+    truth = reference(model, [batch], loss=loss)
+    torch.testing.assert_close(
+        hessian(model, batch, loss=loss).dense(), truth, rtol=1e-9, atol=1e-11
+    )

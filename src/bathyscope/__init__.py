@@ -13,18 +13,45 @@ if TYPE_CHECKING:
     from bathyscope import core as core
     from bathyscope import curvature as curvature
     from bathyscope import data as data
+    from bathyscope import diagnosis as diagnosis
     from bathyscope import inits as inits
     from bathyscope import linalg as linalg
+    from bathyscope import measure as measure
     from bathyscope import nets as nets
+    from bathyscope import remedies as remedies
+    from bathyscope import report as report
     from bathyscope import runs as runs
     from bathyscope import training as training
     from bathyscope.core import blocks_of as blocks_of
     from bathyscope.core import preserved as preserved
     from bathyscope.curvature import hessian as hessian
+    from bathyscope.diagnosis import diagnose as diagnose
+    from bathyscope.diagnosis import treat as treat
+    from bathyscope.diagnosis import watch as watch
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
-    modules=["core", "curvature", "data", "inits", "linalg", "nets", "runs", "training"],
-    names={"blocks_of": "core", "hessian": "curvature", "preserved": "core"},
+    modules=[
+        "core",
+        "curvature",
+        "data",
+        "diagnosis",
+        "inits",
+        "linalg",
+        "measure",
+        "nets",
+        "remedies",
+        "report",
+        "runs",
+        "training",
+    ],
+    names={
+        "blocks_of": "core",
+        "diagnose": "diagnosis",
+        "hessian": "curvature",
+        "preserved": "core",
+        "treat": "diagnosis",
+        "watch": "diagnosis",
+    },
 )
 __all__ += ["__version__"]

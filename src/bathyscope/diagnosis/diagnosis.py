@@ -9,8 +9,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.records import Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
-from bathyscope.report import Judgement, Report, show
-from bathyscope.report.files import read_report, write
+from bathyscope.report import Judgement, Report, read_report, show, write
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,7 @@
 """What a few steps of training do: the same measurements on a copy, and the order of events."""
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -128,5 +129,10 @@ def losses_of(
     *,
     loss: LossFn,
 ) -> list[float]:
-    """The loss before each step of training, one step a batch."""
-    return [train_step(model, optimizer, batch, loss) for batch in batches]
+    """The loss before each step of training, one step a batch; it ends where the loss is not finite."""
+    losses: list[float] = []
+    for batch in batches:
+        losses.append(train_step(model, optimizer, batch, loss))
+        if not math.isfinite(losses[-1]):
+            break
+    return losses

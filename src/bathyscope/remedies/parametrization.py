@@ -11,7 +11,8 @@ from torch.nn.utils import parametrize
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.conv_spectrum import isotropic_target
 from bathyscope.linalg.convolution import convolution_of, working_dtype
-from bathyscope.linalg.kernel_projection import alternating_projection, newton_schulz_step
+from bathyscope.linalg.kernel_projection import alternating_projection
+from bathyscope.linalg.kernel_step import newton_schulz_step
 from bathyscope.linalg.taps import compressed, polyphase
 
 

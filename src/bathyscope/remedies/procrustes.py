@@ -17,7 +17,8 @@ from bathyscope.linalg.conv_spectrum import (
     torus_singular_values,
 )
 from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
-from bathyscope.linalg.kernel_projection import Gauge, exact_projection, gauge_of, projected
+from bathyscope.linalg.kernel_projection import exact_projection, projected
+from bathyscope.linalg.kernel_step import Gauge, gauge_of
 from bathyscope.linalg.reference_projection import reference_projection
 from bathyscope.linalg.taps import Taps, compressed, polyphase
 from bathyscope.remedies.gradient_energy import GradientEnergy
@@ -255,7 +256,7 @@ class _Treated:
         spread = math.nan
         if trouble is None:
             # Fine enough that the mean over frequencies is that over any larger image.
-            grid = tuple(4 * span for span in taps.span)
+            grid = tuple(4 * span for span in taps.layout.span)
             spread = spread_about(torus_singular_values(convolution_of(self.layer), grid), target)
         return TreatedLayer(name=self.name, target=target, spread=spread, left_alone=trouble)
 

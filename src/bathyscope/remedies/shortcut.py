@@ -12,8 +12,8 @@ from bathyscope.core.calls import unwrapped
 from bathyscope.remedies.change import Change
 
 
-def shortcut_(model: nn.Module, blocks: Iterable[Block]) -> Change:
-    """Make x_{l+1} = x_l + block_l(x_l) of every given block, in place and without new parameters.
+def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) -> Change:
+    """Make x_{l+1} = x_l + scale · block_l(x_l) of every given block, in place, without new parameters.
 
     The shortcut is a pair of hooks on the model: parameter names and the optimizer stay valid, and a
     copy of the model has it too. A state dict does not hold it: apply it again after loading.
@@ -21,6 +21,7 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block]) -> Change:
     Args:
         model: changed in place.
         blocks: equal-shaped blocks from `blocks_of`; those called more than once get it at each call.
+        scale: of what the block adds; 1/√depth keeps the variance bounded over any depth.
 
     Returns:
         The change; `undo()` takes the shortcuts away.
@@ -51,16 +52,18 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block]) -> Change:
             )
     change = Change("identity shortcut", tuple(b.label for b in chosen))
     for name, end in dict.fromkeys((b.name, b.end) for b in chosen):
-        for handle in _connect(model.get_submodule(name), model.get_submodule(end)):
+        for handle in _connect(model.get_submodule(name), model.get_submodule(end), scale):
             change.undone_by(handle.remove)
     return change
 
 
-def _connect(first: nn.Module, last: nn.Module) -> tuple[RemovableHandle, RemovableHandle]:
+def _connect(
+    first: nn.Module, last: nn.Module, scale: float
+) -> tuple[RemovableHandle, RemovableHandle]:
     carried = _Carried()
     return (
         first.register_forward_pre_hook(_Take(carried), with_kwargs=True),
-        last.register_forward_hook(_Add(carried)),
+        last.register_forward_hook(_Add(carried, scale)),
     )
 
 
@@ -86,12 +89,13 @@ class _Take:
 
 
 class _Add:
-    def __init__(self, carried: _Carried) -> None:
+    def __init__(self, carried: _Carried, scale: float) -> None:
         self.carried = carried
+        self.scale = scale
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
         if not self.carried.stack:
             return None
         x = self.carried.stack.pop()
         y = main_tensor(output)
-        return None if y is None else with_main_tensor(output, y + x)
+        return None if y is None else with_main_tensor(output, x + self.scale * y)

@@ -1,6 +1,7 @@
 """Reports from records alone: terminal, JSON, HTML and PNG. Nothing here measures."""
 
 from bathyscope.report.comparison import comparison_html
+from bathyscope.report.files import read_report, write, write_comparison
 from bathyscope.report.glossary import GLOSSARY, quantity
 from bathyscope.report.json_form import SCHEMA, from_json, schema, to_json
 from bathyscope.report.page import to_html
@@ -20,9 +21,12 @@ __all__ = [
     "comparison_png",
     "from_json",
     "quantity",
+    "read_report",
     "schema",
     "show",
     "to_html",
     "to_json",
     "to_png",
+    "write",
+    "write_comparison",
 ]

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bathyscope.core.errors import UsageError
@@ -22,12 +22,24 @@ def write(report: Report, path: Path) -> None:
             f"A report is written as {', '.join(FORMS)}, but {path.name!r} was given; "
             "choose one of these endings."
         )
-    contents = FORMS[path.suffix](report)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, contents)
-    except OSError as error:
-        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from error
+    _put(path, FORMS[path.suffix](report))
+
+
+def write_comparison(reports: Sequence[Report], path: Path) -> None:
+    """Write several reports side by side as `.html` or `.png`.
+
+    Raises:
+        UsageError: the ending is another, or the folder cannot be written.
+    """
+    from bathyscope.report.comparison import comparison_html
+    from bathyscope.report.picture import comparison_png
+
+    if path.suffix == ".html":
+        _put(path, comparison_html(reports).encode())
+    elif path.suffix == ".png":
+        _put(path, _drawn(lambda file: comparison_png(reports, file)))
+    else:
+        raise UsageError(f"A comparison is written as .html or .png, but {path.name!r} was given.")
 
 
 def read_report(path: Path) -> Report:
@@ -57,10 +69,23 @@ def _html(report: Report) -> bytes:
 def _png(report: Report) -> bytes:
     from bathyscope.report.picture import to_png
 
+    return _drawn(lambda file: to_png(report, file))
+
+
+def _drawn(draw: Callable[[Path], None]) -> bytes:
+    """The bytes of a picture that is drawn into a file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.png"
-        to_png(report, path)
+        path = Path(folder) / "picture.png"
+        draw(path)
         return path.read_bytes()
+
+
+def _put(path: Path, contents: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, contents)
+    except OSError as error:
+        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from error
 
 
 FORMS: dict[str, Callable[[Report], bytes]] = {".html": _html, ".json": _json, ".png": _png}

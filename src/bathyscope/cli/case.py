@@ -1,0 +1,164 @@
+"""What `diagnose`, `compare` and `treat` work on, from words on the command line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bathyscope.cli.resolve import factory_of, model_of
+from bathyscope.core.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from torch import nn, optim
+
+ModelName = Annotated[str, typer.Argument(help="A network's name, or package.module:factory.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="A .safetensors file or a torch file of weights to load.")
+]
+DataName = Annotated[
+    str, typer.Option("--data", help="A data set's name, or package.module:factory of a batch.")
+]
+BatchSize = Annotated[int, typer.Option(min=1, help="Samples of a data set in the batch.")]
+LossName = Annotated[
+    str, typer.Option("--loss", help="cross-entropy, mse, bce, or package.module:function.")
+]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, adam or adamw.")]
+Rate = Annotated[float, typer.Option("--lr", min=0.0, help="Learning rate you mean to use.")]
+Seed = Annotated[int, typer.Option(help="Of the weights and of the batch.")]
+ModelOptions = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of the network: KEY=VALUE.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model with a batch, a loss and the optimizer meant for it."""
+
+    name: str
+    model: "nn.Module"
+    batch: Any
+    loss: Any
+    optimizer: "optim.Optimizer"
+
+
+def case_of(
+    name: str,
+    *,
+    weights: Path | None = None,
+    data: str = "digits",
+    batch_size: int = 64,
+    loss: str = "cross-entropy",
+    optimizer: str = "sgd",
+    lr: float = 0.1,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> Case:
+    """Build the model, take a batch, load weights, make the optimizer.
+
+    Raises:
+        UsageError: a name is unknown, a factory fails, or weights do not fit.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    batch, shape, classes = batch_of(data, batch_size, seed)
+    model = model_of(name, options=options or {}, sample_shape=shape, num_classes=classes)
+    if weights is not None:
+        load_weights(model, weights)
+    trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
+    if not trained:
+        raise UsageError(f"{name} has no parameters; there is nothing to diagnose.")
+    return Case(name, model, batch, loss_of(loss), optimizer_of(optimizer, trained, lr=lr))
+
+
+def loss_of(name: str) -> Any:
+    """A loss by name or as `package.module:function`."""
+    import torch.nn.functional as F
+
+    known = {
+        "cross-entropy": F.cross_entropy,
+        "mse": F.mse_loss,
+        "bce": F.binary_cross_entropy_with_logits,
+    }
+    if ":" in name:
+        return factory_of(name)
+    if name not in known:
+        raise UnknownName("loss", name, known, hint="Or give package.module:function.")
+    return known[name]
+
+
+def optimizer_of(name: str, parameters: list[Any], *, lr: float) -> "optim.Optimizer":
+    """An optimizer by name, with the settings of the papers: momentum 0.9, weight decay 1e-4."""
+    from torch import optim
+
+    if name == "sgd":
+        return optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=1e-4)
+    if name == "adam":
+        return optim.Adam(parameters, lr=lr)
+    if name == "adamw":
+        return optim.AdamW(parameters, lr=lr)
+    raise UnknownName("optimizer", name, ["sgd", "adam", "adamw"])
+
+
+def load_weights(model: "nn.Module", path: Path) -> None:
+    """Load a state dict from a safetensors or torch file, never running code from it.
+
+    Raises:
+        UsageError: the file cannot be read or does not fit the model.
+    """
+    import pickle
+
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    state: Any
+    try:
+        if path.suffix == ".safetensors":
+            state = load_file(path)
+        else:
+            state = torch.load(path, weights_only=True, map_location="cpu")
+    except FileNotFoundError as error:
+        raise UsageError(f"There are no weights at {path}; check the path.") from error
+    except (OSError, SafetensorError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UsageError(f"The weights in {path} cannot be read: {first}") from error
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    try:
+        model.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        first = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        raise UsageError(f"The weights in {path} do not fit the model: {first}") from error
+
+
+def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
+    """A batch, the shape of one input and the number of classes (0 where it is not known)."""
+    if is_factory(data):
+        batch = _first(factory_of(data), name=data)
+        shape = tuple(getattr(batch[0], "shape", (0,)))[1:] if isinstance(batch, tuple) else ()
+        labels = batch[1] if isinstance(batch, tuple) else None
+        known = labels is not None and getattr(labels, "ndim", 0) == 1
+        return batch, shape, int(labels.max()) + 1 if known and labels is not None else 10
+    from bathyscope import data as sets
+
+    loaded = sets.load(data, normalise=True, seed=seed)
+    part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
+    return (part.train_inputs, part.train_labels), part.shape, part.num_classes
+
+
+def is_factory(data: str) -> bool:
+    """Whether the name is `package.module:factory` and not a data set's."""
+    return ":" in data and not data.startswith(("folder:", "npz:", "synthetic:"))
+
+
+def _first(factory: Any, *, name: str) -> Any:
+    """What a factory of batches gives: a batch, or the first one of a loader."""
+    try:
+        made = factory() if callable(factory) else factory
+        batch = made if isinstance(made, (tuple, list, Mapping)) else next(iter(made))
+    except Exception as error:  # a user's own code may raise anything
+        raise UsageError(f"The factory {name} failed: {type(error).__name__}: {error}") from error
+    return tuple(batch) if isinstance(batch, list) else batch

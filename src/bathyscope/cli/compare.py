@@ -1,0 +1,130 @@
+"""`bathyscope compare`: several networks side by side, before and after some steps of training."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bathyscope.cli.case import DataName, OptimizerName, Rate, Seed, case_of
+from bathyscope.core.errors import UsageError
+
+
+def compare(
+    models: Annotated[
+        list[str], typer.Argument(help="Names of networks, or package.module:factory.")
+    ],
+    steps: Annotated[int, typer.Option(min=1, help="Training steps between the diagnoses.")] = 30,
+    data: DataName = "digits",
+    batch_size: Annotated[int, typer.Option(min=2, help="Samples in a step.")] = 64,
+    optimizer: OptimizerName = "sgd",
+    lr: Rate = 0.1,
+    out: Annotated[
+        Path, typer.Option(help="Folder for comparison.html, comparison.png and the reports.")
+    ] = Path("comparison"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    seed: Seed = 0,
+) -> None:
+    """Diagnose networks side by side, train each for some steps, and diagnose them again.
+
+    A Procrustes network is trained with its remedy on.
+
+    Example: bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out comparison
+    """
+    from bathyscope import diagnosis as diagnosing
+    from bathyscope import report
+    from bathyscope.cli.waiting import waiting
+    from bathyscope.diagnosis.compare import Contender
+
+    with waiting("comparing") as tell:
+        contenders = []
+        for name in models:
+            case = case_of(
+                name, data=data, batch_size=batch_size, optimizer=optimizer, lr=lr, seed=seed
+            )
+            contenders.append(
+                Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
+            )
+        batches = _batches(data, batch_size=batch_size, steps=steps, seed=seed)
+        courses = diagnosing.compare(contenders, batches, loss=case.loss, tell=tell)
+        tell("writing")
+        reports = [course.report() for course in courses]
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"The folder {out} cannot be made: {error.strerror}.") from error
+        for entry in reports:
+            report.write(entry, out / f"{_file_name(entry.title)}.json")
+        report.write_comparison(reports, out / "comparison.html")
+        report.write_comparison(reports, out / "comparison.png")
+    if as_json:
+        typer.echo(json.dumps([_summary(course) for course in courses]))
+        return
+    _print(courses)
+    typer.echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
+
+
+def _procrustes_of(model: Any) -> Any:
+    """What switches the remedy on for a network that declares its transition layers."""
+    from bathyscope.remedies import procrustes_
+
+    declared = getattr(model, "transition_layers", None)
+    if declared is None or not declared():
+        return None
+    return lambda twin, optimizer: procrustes_(optimizer, twin.transition_layers())
+
+
+def _batches(name: str, *, batch_size: int, steps: int, seed: int) -> list[Any]:
+    """Batches in a random order, epoch after epoch; a factory's batch over and over."""
+    import torch
+
+    from bathyscope import data
+    from bathyscope.cli.case import batch_of, is_factory
+
+    if is_factory(name):
+        return [batch_of(name, batch_size, seed)[0]] * steps
+    loaded = data.load(name, normalise=True, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    total = len(loaded.train_labels)
+    size = min(batch_size, total)
+    order: list[int] = []
+    while len(order) < steps * size:
+        whole = total - total % size
+        order += torch.randperm(total, generator=generator)[:whole].tolist()
+    rows = torch.tensor(order[: steps * size]).split(size)
+    return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
+
+
+def _summary(course: Any) -> dict[str, Any]:
+    return {
+        "model": course.start.title,
+        "at the start": [f.code for f in course.start.findings],
+        "at the end": [f.code for f in course.end.findings],
+        "loss": [loss if loss == loss else None for loss in course.losses],
+        "accuracy": course.accuracy,
+    }
+
+
+def _print(courses: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(
+        "network", "at the start", "loss", "accuracy", "after training", box=None, pad_edge=False
+    )
+    for course in courses:
+        first, last = course.losses[0], course.losses[-1]
+        accuracy = "–" if course.accuracy is None else f"{course.accuracy:.0%}"
+        table.add_row(
+            course.start.title,
+            course.start.verdict,
+            f"{first:.3g} → {last:.3g}",
+            accuracy,
+            course.end.verdict,
+        )
+    console.print(table)
+
+
+def _file_name(title: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in title)

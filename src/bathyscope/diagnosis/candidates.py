@@ -1,0 +1,156 @@
+"""What `treat` can try, and for which findings: the remedies of `bathyscope.remedies`, named."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from bathyscope import remedies
+from bathyscope.core.batch import Batch
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.records import Block, Finding
+from bathyscope.remedies import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a remedy works on: the model, or a copy of it, with its optimizer, batch and findings."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    batch: Batch
+    blocks: Blocks
+    findings: tuple[Finding, ...]
+
+    def named_by(self, codes: frozenset[str]) -> list[Block]:
+        """The blocks that findings of these codes name."""
+        labels = {label for f in self.findings if f.code in codes for label in f.blocks}
+        return [b for b in self.blocks if b.label in labels]
+
+    @property
+    def equal_shaped(self) -> list[Block]:
+        """The blocks whose output has the shape of their input."""
+        return [b for b in self.blocks if b.in_shape == b.out_shape]
+
+
+Apply = Callable[[Case], Change | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A remedy: its name, the codes it is for, and what it does (None where it does not apply)."""
+
+    name: str
+    codes: frozenset[str]
+    apply: Apply
+
+
+_LOCAL = frozenset(
+    {
+        "not-finite",
+        "exploding-weights",
+        "ill-conditioned-weights",
+        "dead-units",
+        "silent-branch",
+        "batchnorm-masks",
+        "flat-start",
+    }
+)
+_DEPTH = frozenset(
+    {
+        "exploding-gradient",
+        "vanishing-gradient",
+        "collapsed-representation",
+        "singular-representation",
+        "not-norm-preserving",
+        "cut-gradient",
+        "dead-units",
+    }
+)
+_STEPS = frozenset(
+    {"large-update", "exploding-gradient", "exploding-weights", "not-norm-preserving"}
+)
+
+
+def _reinitialise(case: Case) -> Change | None:
+    blocks = case.named_by(_LOCAL)
+    generator = torch.Generator().manual_seed(0)
+    return remedies.reinitialise_(case.model, blocks, generator=generator) if blocks else None
+
+
+def _shortcut(case: Case) -> Change | None:
+    blocks = case.equal_shaped
+    if not blocks:
+        return None
+    return remedies.shortcut_(case.model, blocks, scale=len(blocks) ** -0.5)
+
+
+def _scale_branches(case: Case) -> Change | None:
+    blocks = case.equal_shaped
+    if not blocks:
+        return None
+    change = remedies.scale_(case.model, dict.fromkeys(blocks, len(blocks) ** -0.5))
+    change.what = "scaled each branch by 1/√depth"
+    return change
+
+
+def _zero_last_layers(case: Case) -> Change | None:
+    blocks = case.equal_shaped
+    return remedies.zero_last_layers_(case.model, blocks) if blocks else None
+
+
+def _unit_variance(case: Case) -> Change | None:
+    return remedies.unit_variance_(case.model, case.batch[0], case.blocks)
+
+
+def _slower(case: Case) -> Change | None:
+    return remedies.learning_rate_(case.optimizer, factor=0.1)
+
+
+def _faster(case: Case) -> Change | None:
+    return remedies.learning_rate_(case.optimizer, factor=10.0)
+
+
+def _procrustes(case: Case) -> Change | None:
+    """Only where a transition is to blame: other blocks have their shortcut for that."""
+    if not any(b.changes_dimension for b in case.named_by(frozenset({"not-norm-preserving"}))):
+        return None
+    layers = list(remedies.transition_layers(case.model).values())
+    if not layers:
+        return None
+    change = Change("Procrustes projection of the transitions")
+    change.keeping(*(p for layer in layers for p in layer.parameters(recurse=False)))
+    handle = remedies.procrustes_(case.optimizer, layers)
+    handle.project()
+    return change.undone_by(handle.remove)
+
+
+def _both(
+    first: Callable[[Case], Change | None], second: Callable[[Case], Change | None]
+) -> Callable[[Case], Change | None]:
+    def apply(case: Case) -> Change | None:
+        one, two = first(case), second(case)
+        if one is None or two is None:
+            for change in (one, two):
+                if change is not None:
+                    change.undo()
+            return None
+        joined = Change(f"{one.what}, and {two.what}", one.blocks or two.blocks)
+        return joined.undone_by(one.undo).undone_by(two.undo)
+
+    return apply
+
+
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("re-initialise the named blocks", _LOCAL, _reinitialise),
+    Candidate("identity shortcut around equal-shaped blocks", _DEPTH, _shortcut),
+    Candidate("scale each branch by 1/√depth", _DEPTH, _scale_branches),
+    Candidate("zero the last layer of each branch", _DEPTH, _zero_last_layers),
+    Candidate("rescale every layer to unit variance", _DEPTH | _LOCAL, _unit_variance),
+    Candidate("Procrustes on the transitions", frozenset({"not-norm-preserving"}), _procrustes),
+    Candidate("learning rate ÷ 10", _STEPS | _DEPTH, _slower),
+    Candidate("learning rate × 10", frozenset({"small-update"}), _faster),
+    Candidate("shortcut, and learning rate ÷ 10", _DEPTH, _both(_shortcut, _slower)),
+    Candidate("unit variance, and learning rate ÷ 10", _DEPTH, _both(_unit_variance, _slower)),
+)

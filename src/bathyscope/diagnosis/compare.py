@@ -1,0 +1,108 @@
+"""Several networks side by side: diagnosed, trained for some steps, diagnosed again."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.preserve import preserved
+from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.diagnosis import Diagnosis
+from bathyscope.diagnosis.look_ahead import train_step, twins
+from bathyscope.report import Report
+
+Prepare = Callable[[nn.Module, torch.optim.Optimizer], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A network to compare: its name, the optimizer meant for it, and what to switch on for training."""
+
+    name: str
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    prepare: Prepare | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One contender's way: diagnosed at the start and at the end, with the curve between them."""
+
+    start: Diagnosis
+    end: Diagnosis
+    losses: tuple[float, ...]
+    accuracy: float | None
+
+    def report(self) -> Report:
+        """The end, with the start as an earlier stage and the loss as a curve."""
+        stages = (
+            ("at the start", self.start.report()),
+            (f"after {len(self.losses)} steps", self.end.report()),
+        )
+        return replace(
+            self.end.report(),
+            stages=stages,
+            curves={"training loss": tuple(enumerate(self.losses))},
+        )
+
+
+def compare(
+    contenders: Sequence[Contender],
+    batches: Sequence[Batch],
+    *,
+    loss: LossFn,
+    tell: Callable[[str], None] | None = None,
+) -> list[Course]:
+    """Diagnose every network, train a copy of it on the same batches, and diagnose the copy.
+
+    Args:
+        contenders: the networks; they are left as they were.
+        batches: one step each, the same for all; the first one is what is measured on.
+        loss: a scalar from output and targets.
+        tell: told what is going on, for a progress display.
+
+    Returns:
+        One course a contender, in their order. A network that diverges stops there.
+    """
+    courses = []
+    for contender in contenders:
+        if tell is not None:
+            tell(f"{contender.name}: diagnosing")
+        with preserved(contender.model, copy_parameters=False):
+            twin, optimizer = twins(contender.model, contender.optimizer)
+            start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
+            if contender.prepare is not None:
+                contender.prepare(twin, optimizer)
+            losses: list[float] = []
+            for number, batch in enumerate(batches, 1):
+                if tell is not None:
+                    tell(f"{contender.name}: step {number} of {len(batches)}")
+                losses.append(train_step(twin, optimizer, batch, loss))
+                if not math.isfinite(losses[-1]):
+                    break
+            end = diagnose(
+                twin,
+                batches[0],
+                loss=loss,
+                optimizer=optimizer,
+                title=contender.name,
+                blocks=start.blocks,
+            )
+            courses.append(Course(start, end, tuple(losses), _accuracy(twin, batches)))
+    return courses
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, batches: Sequence[Batch]) -> float | None:
+    """Share of the last batches' labels that the model names, as it stands in train mode."""
+    right = total = 0
+    for inputs, targets in batches[-4:]:
+        output = model(inputs) if isinstance(inputs, Tensor) else None
+        if output is None or not isinstance(targets, Tensor) or targets.is_floating_point():
+            return None
+        right += int((output.argmax(1) == targets).sum())
+        total += targets.numel()
+    return right / total if total else None

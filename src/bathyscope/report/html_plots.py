@@ -55,7 +55,7 @@ def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, Any]:
             shapes += _bands(line, axis)
         shapes += [_mark(x, axis) for x in panel.marks]
     layout["xaxis"] = {
-        "title": {"text": escape(x_title)},
+        "title": {"text": _text(x_title)},
         "zeroline": False,
         "range": _x_range(panels),
         "anchor": f"y{len(panels) if len(panels) > 1 else ''}",
@@ -88,18 +88,23 @@ def _x_range(panels: Sequence[Panel]) -> list[float]:
     return [min(places) - margin, max(places) + margin]
 
 
+def _text(text: str) -> str:
+    # plotly reads a little markup, and knows these entities but not those of quotes
+    return escape(text, quote=False)
+
+
 def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, Any]:
     def shown(value: float | None) -> float | None:
         drawable = value is not None and isfinite(value) and not (log and value <= 0)
         return value if drawable else None
 
     colour = LINES[line.colour % len(LINES)]
-    text = [escape(t) for t in line.text]
+    text = [_text(t) for t in line.text]
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(line.x) <= 60 else "lines",
-        "name": escape(line.name),
-        "legendgroup": escape(line.name),
+        "name": _text(line.name),
+        "legendgroup": line.name,
         "showlegend": legend,
         "x": list(line.x),
         "y": [shown(v) for v in line.y],
@@ -115,7 +120,7 @@ def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, Any]:
 
 def _title(panel: Panel, axis: str) -> dict[str, Any]:
     return {
-        "text": escape(panel.title),
+        "text": _text(panel.title),
         "xref": "paper",
         "yref": f"y{axis} domain",
         "x": 0,

@@ -42,7 +42,7 @@ def depth_panels(named: Sequence[tuple[str, Report]]) -> list[Panel]:
             Line(
                 name=name,
                 colour=at,
-                x=[block.index for block in report.blocks],
+                x=[float(block.index) for block in report.blocks],
                 y=series[key].values,
                 text=[block.label for block in report.blocks],
             )
@@ -76,7 +76,9 @@ def curve_panels(named: Sequence[tuple[str, Report]]) -> list[Panel]:
 
 
 def _curve_line(name: str, colour: int, curve: Curve) -> Line:
-    return Line(name=name, colour=colour, x=[s for s, _ in curve], y=[v for _, v in curve])
+    x = [float(step) for step, _ in curve]
+    y = [None if value is None else float(value) for _, value in curve]
+    return Line(name=name, colour=colour, x=x, y=y)
 
 
 def _transitions(blocks: Sequence[Block]) -> list[float]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bathyscope import __version__
-from bathyscope.cli import compare, data, diagnose, nets, train, treat
+from bathyscope.cli import compare, data, diagnose, hessian, nets, train, treat
 from bathyscope.core.errors import BathyscopeError
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("explain")(diagnose.explain)
 app.command("compare")(compare.compare)
 app.command("treat")(treat.treat)
+app.command("hessian")(hessian.hessian)
 app.command("nets")(nets.nets)
 app.command("train")(train.train)
 app.add_typer(data.app, name="data")

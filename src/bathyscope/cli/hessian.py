@@ -1,0 +1,207 @@
+"""`bathyscope hessian`: the curvature of a network's loss, with its uncertainty."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from bathyscope.cli.case import (
+    BatchSize,
+    DataName,
+    LossName,
+    ModelName,
+    ModelOptions,
+    Seed,
+    Weights,
+    case_of,
+    is_factory,
+)
+from bathyscope.cli.resolve import factory_of
+from bathyscope.cli.train import assignments
+
+if TYPE_CHECKING:
+    from bathyscope.core import Measurement
+    from bathyscope.curvature import CurvatureMatrix
+
+
+def hessian(
+    model: ModelName,
+    weights: Weights = None,
+    data: DataName = "digits",
+    batch_size: BatchSize = 256,
+    loss: LossName = "cross-entropy",
+    k: Annotated[int, typer.Option("-k", min=1, help="Eigenvalues at each end.")] = 5,
+    matrix: Annotated[
+        Literal["hessian", "gauss-newton"], typer.Option(help="Which curvature matrix.")
+    ] = "hessian",
+    batchnorm: Annotated[
+        Literal["batch", "running"], typer.Option(help="Statistics that BatchNorm uses.")
+    ] = "batch",
+    parameters: Annotated[
+        list[str] | None, typer.Option(help="Names or globs of the parameters; all without.")
+    ] = None,
+    by_block: Annotated[
+        bool, typer.Option("--by-block", help="Also the diagonal block of every block.")
+    ] = False,
+    probes: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
+    steps: Annotated[int, typer.Option(min=1, help="Lanczos steps of each of them.")] = 40,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", help="Write JSON to a file; - for standard output.")
+    ] = None,
+    seed: Seed = 0,
+    set_: ModelOptions = None,
+) -> None:
+    """Extreme eigenvalues, trace, condition number and index of the Hessian, each with its error.
+
+    What the products cannot resolve is refused with the reason.
+
+    Example: bathyscope hessian resnet-20 --data digits -k 3 --by-block
+    """
+    from bathyscope import curvature
+
+    case = case_of(
+        model,
+        weights=weights,
+        data=data,
+        batch_size=batch_size,
+        loss=loss,
+        seed=seed,
+        options=assignments(set_ or []),
+    )
+    samples: Any = case.batch
+    if is_factory(data):  # a factory may give a loader: take all of its batches
+        made = factory_of(data)
+        samples = made() if callable(made) else made
+    make = curvature.hessian if matrix == "hessian" else curvature.gauss_newton
+    found = make(
+        case.model,
+        samples,
+        loss=case.loss,
+        batchnorm=batchnorm,
+        parameters=parameters or None,
+        progress=True,
+    )
+    result = _answers(found, k=k, probes=probes, steps=steps, seed=seed)
+    if by_block:
+        result["by_block"] = _table(found.by_block(seed=seed))
+    result["notes"] = list(found.notes)
+    if as_json is not None and str(as_json) == "-":
+        typer.echo(json.dumps(result, allow_nan=False))
+        return
+    if as_json is not None:
+        as_json.write_text(json.dumps(result, allow_nan=False), encoding="utf-8")
+    _print(result)
+
+
+def _answers(
+    found: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int
+) -> dict[str, Any]:
+    ends = found.extremes(min(k, found.shape[0]), seed=seed)
+    density = found.density(probes=probes, steps=steps, seed=seed)
+
+    def side(pairs: Any) -> list[dict[str, Any]]:
+        columns = (pairs.values.tolist(), pairs.errors.tolist(), pairs.residuals.tolist())
+        return [
+            {"value": v, "error": e, "residual": r, "converged": c}
+            for v, e, r, c in zip(*columns, pairs.converged, strict=True)
+        ]
+
+    return {
+        "matrix": repr(found),
+        "num_parameters": found.shape[0],
+        "products": str(found.plan),
+        "largest": side(ends.largest),
+        "smallest": side(ends.smallest),
+        "trace": {
+            "value": density.trace.value,
+            "standard_error": density.trace_standard_error,
+        },
+        "condition_number": _or_refused(lambda: found.condition_number(density=density)),
+        "negative_index": _or_refused(lambda: found.negative_index(density=density)),
+        "num_products": {
+            "extremes": ends.products,
+            "check_for_copies": ends.check_products,
+            "density": density.products,
+            "all": found.num_products,
+        },
+    }
+
+
+def _or_refused(ask: Callable[[], Any]) -> dict[str, Any]:
+    """The record as a dict, or the reason for which it was refused with the bounds known."""
+    from dataclasses import asdict
+
+    from bathyscope.curvature import Unresolved
+
+    try:
+        return asdict(ask())
+    except Unresolved as refusal:
+        upper = None if math.isinf(refusal.upper) else refusal.upper
+        return {"refused": str(refusal), "lower": refusal.lower, "upper": upper}
+
+
+def _table(measured: "Measurement") -> dict[str, Any]:
+    labels = [block.label for block in measured.blocks]
+    return {
+        "rows": [
+            {"block": label, **{name: column[i] for name, column in measured.columns.items()}}
+            for i, label in enumerate(labels)
+        ],
+        "notes": list(measured.notes),
+    }
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(result["matrix"], markup=False)
+    console.print(f"products: {result['products']}", markup=False)
+    table = Table("", "eigenvalue", "± error", "residual")
+    for name in ("largest", "smallest"):
+        for row in result[name]:
+            mark = "" if row["converged"] else " (not converged)"
+            table.add_row(
+                name, f"{row['value']:.6g}{mark}", f"{row['error']:.1g}", f"{row['residual']:.1g}"
+            )
+    console.print(table)
+    trace = result["trace"]
+    console.print(f"trace: {trace['value']:.5g} ± {trace['standard_error']:.2g} (standard error)")
+    for key, name, field in (
+        ("condition_number", "condition number (|λ|max over the 10th percentile of |λ|)", "value"),
+        ("negative_index", "share of negative eigenvalues", "fraction"),
+    ):
+        entry = result[key]
+        if "refused" in entry:
+            console.print(f"{name}: refused. {entry['refused']}", markup=False)
+        else:
+            how = "exact" if entry["exact"] else f"{entry['lower']:.3g} to {entry['upper']:.3g}"
+            console.print(
+                f"{name}: {entry[field]:.4g} ({how}; cut-off {entry['cutoff']:.2g})", markup=False
+            )
+    if "by_block" in result:
+        _print_blocks(console, result["by_block"])
+    made = result["num_products"]
+    console.print(
+        f"{made['all']} products: {made['extremes']} for the ends, {made['check_for_copies']} to "
+        f"look for repeated eigenvalues, {made['density']} for the density"
+    )
+    for note in result["notes"]:
+        console.print(f"note: {note}", markup=False)
+
+
+def _print_blocks(console: Any, blocks: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    names = ("largest", "smallest", "trace", "condition_number")
+    table = Table("block", "parameters", *names)
+    for row in blocks["rows"]:
+        cells = ["refused" if row[n] is None else f"{row[n]:.4g}" for n in names]
+        table.add_row(row["block"], str(row["num_parameters"]), *cells)
+    console.print(table)
+    for note in blocks["notes"]:
+        console.print(f"note: {note}", markup=False)

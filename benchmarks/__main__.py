@@ -5,7 +5,7 @@ import json
 import sys
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
-BENCHMARKS = ("training_step", "hosvd", "training_loop")
+BENCHMARKS = ("training_step", "hosvd", "measure", "training_loop")
 
 
 def main(names: list[str]) -> int:

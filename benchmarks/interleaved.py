@@ -32,6 +32,10 @@ class Times:
         """
         return statistics.median(self._ratios_to(other))
 
+    def fastest_ratio_to(self, other: "Times") -> float:
+        """The ratio of the least CPU times, which a busy machine disturbs least."""
+        return min(other.cpu) / min(self.cpu)
+
     def spread_to(self, other: "Times") -> float:
         """Half the interquartile range of the ratio over the rounds: what counts as noise."""
         low, _, high = statistics.quantiles(self._ratios_to(other), n=4)

@@ -1,9 +1,11 @@
 """Agreement with known implementations: the weights are copied across and the outputs compared."""
 
+from collections import Counter
 from functools import partial
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bathyscope import nets
 from tests.nets import by_hand
@@ -76,6 +78,38 @@ def test_second_implementation(name, options, reference):
     theirs = reference()
     by_hand.copy_in_order(ours, theirs)
     _agree(ours, theirs, size=28)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("resnet-20", lambda: _three(by_hand.PostBasic, 3)),
+        ("preresnet-20", lambda: _three(by_hand.PreBottleneck, 2, **_BOTTLENECKS)),
+    ],
+)
+def test_a_step_needs_no_more_operators_than_the_plain_one(name, reference):
+    """Nothing is copied or computed twice, whatever the blocks are put together from."""
+    ours, theirs = _operators(nets.build(name)), _operators(reference())
+    assert ours["total"] <= theirs["total"]
+    for operator in ("aten.convolution", "aten.native_batch_norm", "aten.clone", "aten._to_copy"):
+        assert ours[operator] == theirs[operator]
+
+
+class _Counter(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.counts[str(func.overloadpacket)] += 1
+        self.counts["total"] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _operators(network):
+    with _Counter() as counter:
+        network(torch.randn(2, 3, 8, 8)).sum().backward()
+    return counter.counts
 
 
 def _agree(ours, theirs, *, size):

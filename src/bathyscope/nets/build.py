@@ -188,8 +188,7 @@ def _arguments(name: str, family: Family, numbers: tuple[int, ...]) -> tuple[int
     if argument is None:
         near = " and ".join(name.replace(f"-{depth}", f"-{d}", 1) for d in depths.nearest(depth))
         raise UsageError(
-            f"There is no {name}: the depth of {family.pattern} is {formula}; "
-            f"the nearest: {near}."
+            f"There is no {name}: the depth of {family.pattern} is {formula}; the nearest: {near}."
         )
     return (argument, *others)
 

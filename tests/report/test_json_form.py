@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -96,3 +97,19 @@ def test_what_the_schema_does_not_know_is_invalid():
         VALIDATOR.validate(to_json(clean(3)) | {"surprise": 1})
     with pytest.raises(jsonschema.ValidationError):
         VALIDATOR.validate(to_json(treated(3)) | {"before": {"title": "x"}})
+
+
+def test_the_documented_example_is_a_report():
+    page = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text(encoding="utf-8")
+    example = json.loads(page.rpartition("```json\n")[2].partition("```")[0])
+    VALIDATOR.validate(example)
+    report = from_json(example)
+    assert report.measurements[0]["condition_samples"] == (math.inf,)
+    assert to_json(report) == example
+
+
+def test_the_document_names_every_field():
+    page = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text(encoding="utf-8")
+    for name, part in schema()["$defs"].items():
+        for field in part.get("properties", {}):
+            assert f"`{field}`" in page, f"{name}.{field} is not documented"

@@ -119,7 +119,7 @@ class TestLargePage:
         from selenium.webdriver.common.by import By
 
         driver = browser.driver
-        strip = driver.find_element(By.CSS_SELECTOR, '.strip[data-name="condition, samples"]')
+        strip = driver.find_element(By.CSS_SELECTOR, '.strip[data-name="condition (samples)"]')
         browser.run("arguments[0].scrollIntoView({block: 'center'})", strip)
         edge = strip.size["width"] // 2 - 3
         ActionChains(driver).move_to_element_with_offset(strip, edge, 0).perform()

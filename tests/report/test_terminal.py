@@ -1,6 +1,7 @@
 import dataclasses
 import io
 import math
+import re
 
 import pytest
 from rich.console import Console
@@ -44,10 +45,27 @@ def test_the_verdict_is_first_and_findings_are_in_order():
 
 
 def test_colour_adds_nothing_but_colour():
-    import re
-
     report = exploding(54)
     assert re.sub(r"\x1b\[[0-9;]*m", "", printed(report, color="truecolor")) == printed(report)
+
+
+def test_states_are_told_in_the_order_of_time():
+    assert "at the start: ✓ clean, then after 8 steps: ✗ problem" in printed(staged(54))
+    text = printed(treated(54))
+    assert text.index("✓ clean") < text.index("before: ✗ problem")
+
+
+def test_nothing_measured_is_still_told():
+    bare = dataclasses.replace(clean(3), measurements=())
+    assert printed(bare).splitlines()[0].startswith("preresnet-164 ✓ clean")
+
+
+def test_no_color_is_respected(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    colour = r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;)[0-9;]*m"
+    assert not re.search(colour, printed(exploding(54), color="truecolor"))
+    monkeypatch.delenv("NO_COLOR")
+    assert re.search(colour, printed(exploding(54), color="truecolor"))
 
 
 def test_ascii_terminals_get_ascii_strips():

@@ -79,8 +79,13 @@ def told_together(names: Sequence[str]) -> str:
 
 
 def _card(report: Report) -> str:
-    """A network's verdicts in the order of time, and the gravest of its findings."""
-    told = joined(verdict(state, heading=label) for label, state in moments(report))
+    """A network's verdict, how it came about, and the gravest of its findings."""
+    states = moments(report)
+    order = " → ".join(
+        f'{escape(label)} <span class="severity {state.verdict.level}">{state.verdict.level}</span>'
+        for label, state in states
+    )
+    told = verdict(report) + (f'<p class="order">{order}</p>' if len(states) > 1 else "")
     items = [
         f'<li><span class="severity {finding.severity}">{finding.severity}</span> '
         f"{escape(finding.title)}</li>"

@@ -22,7 +22,8 @@ _NOT_FINITE = Quantity(
 )
 _CONDITION = Quantity(
     label="condition",
-    what="Largest over smallest singular value; infinite where a direction is lost altogether.",
+    what="Largest over smallest singular value; infinite where a direction is lost, which over channels "
+    "and features a block that widens brings about by itself.",
     good="Below about 1e3. Above 1e7, float32 keeps nothing of the smallest direction.",
     why="What is squeezed this much hardly reaches the loss, and is learned as slowly.",
     scale="log",
@@ -237,11 +238,8 @@ GLOSSARY: dict[str, Quantity] = {
     ),
 }
 
-_MAIN_MODES = (
-    "representations.condition_samples",
-    "representations.condition_channels",
-    "representations.condition_features",
-)
+# the other modes are singular by design wherever a block widens: no sign of trouble
+_MAIN_MODES = ("representations.condition_samples",)
 
 _BY_WORDS: tuple[tuple[tuple[str, ...], Quantity], ...] = (
     (("not_finite", "nonfinite", "non_finite"), _NOT_FINITE),
@@ -267,7 +265,7 @@ def quantity(key: str) -> Quantity:
         >>> quantity("gradients.ratio").label
         'gradient ratio'
         >>> quantity("representations.condition_samples").label
-        'condition, samples'
+        'condition (samples)'
         >>> quantity("curvature.lowest_eigenvalue").label
         'curvature lowest eigenvalue'
         >>> quantity("curvature.condition_by_block").direction
@@ -279,7 +277,7 @@ def quantity(key: str) -> Quantity:
     if mode in MODES and stem in GLOSSARY:
         known = GLOSSARY[stem]
         role = "main" if key in _MAIN_MODES else known.role
-        return replace(known, label=f"{known.label}, {mode}", role=role)
+        return replace(known, label=f"{known.label} ({mode})", role=role)
     label = key.replace("_", " ").replace(".", " ")
     column = key.rpartition(".")[2]
     for words, known in _BY_WORDS:

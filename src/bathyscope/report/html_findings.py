@@ -44,18 +44,20 @@ def facts(report: Report) -> str:
 
 
 def verdicts(report: Report) -> str:
-    """The verdict, or those of all states side by side in the order of time."""
+    """The verdict; with an earlier state or stages, theirs side by side in the order of time."""
     states = moments(report)
     if len(states) == 1:
         return verdict(report)
     cards = [verdict(state, heading=label) for label, state in states]
-    return f'<div class="side-by-side">{joined(cards)}</div>'
+    # after a treatment the last state is the report; stages are told beside the verdict on them all
+    first = verdict(report) if report.stages else ""
+    return f'{first}<div class="side-by-side">{joined(cards)}</div>'
 
 
 def findings(report: Report) -> str:
     """The ranked findings, gravest first as they were given."""
     if not report.findings:
-        return '<p class="none">No rule found anything to say about this network.</p>'
+        return '<p class="none">There are no findings.</p>'
     return joined(_finding(finding, report.blocks) for finding in report.findings)
 
 

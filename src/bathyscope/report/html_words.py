@@ -16,7 +16,7 @@ def words(keys: Iterable[str]) -> str:
         told = [known.what, f"Good: {known.good}" if known.good else "", known.why]
         text = " ".join(part for part in told if part)
         if text:
-            alike.setdefault((known.label.partition(",")[0], text), []).append(key)
+            alike.setdefault((known.label.partition(" (")[0], text), []).append(key)
     entries = []
     for (label, text), members in alike.items():
         names = " ".join(f'<code id="word-{escape(key)}">{escape(key)}</code>' for key in members)

@@ -17,7 +17,8 @@ def to_png(report: Report, path: str | PathLike[str]) -> None:
         UsageError: the file cannot be written.
     """
     states = moments(report)
-    named = [(f"{report.title}, {label}" if label else report.title, s) for label, s in states]
+    named = [(report.title, report)] if report.stages or not report.before else []
+    named += [(f"{report.title}, {label}", state) for label, state in states if label]
     _save(named, states, [*depth_panels(states), *curve_panels(states)], path)
 
 

@@ -34,6 +34,8 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
     console.print(_headline(report, glyphs))
     if report.before is not None:
         console.print(_before(report.before, glyphs))
+    if report.stages:
+        console.print(_stages(report, glyphs))
     for finding in report.findings[:most_findings]:
         console.print()
         _show_finding(finding, console, glyphs)
@@ -52,6 +54,15 @@ def _headline(report: Report, glyphs: Glyphs) -> Text:
 
 def _before(before: Report, glyphs: Glyphs) -> Text:
     return Text("before: ", style="dim") + _judgement(before.verdict, glyphs)
+
+
+def _stages(report: Report, glyphs: Glyphs) -> Text:
+    text = Text()
+    for at, (label, stage) in enumerate(report.stages):
+        level = stage.verdict.level
+        text.append(f"{', then ' if at else ''}{label}: ", style="dim")
+        text.append(f"{glyphs.severities[level]} {level}", style=STYLES[level])
+    return text
 
 
 def _judgement(verdict: Judgement, glyphs: Glyphs) -> Text:

@@ -95,7 +95,7 @@ def nested_basis(
         cutoff: a direction counts as new if its singular value, of columns of norm one, exceeds
             this; numpy's convention ε·max(n, k) if None.
     """
-    n = len(features[0])
+    n = len(features[0] if weights is None else weights)
     w = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else weights / weights.sum()
     root = w.sqrt()[:, None]
     former = torch.zeros(n, 0, dtype=torch.float64)  # without the constant, in the scaled rows

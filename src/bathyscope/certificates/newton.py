@@ -13,6 +13,9 @@ Coefficients = Float[Tensor, "k c"]
 
 _SUFFICIENT_DECREASE = 1e-4  # Armijo's constant
 _SHORTEST_STEP = 1e-10
+_FORCING = 0.1  # relative residual to which the Newton equations are solved by conjugate gradients
+_MOST_PRODUCTS = 60  # products with the Hessian before it is factorised instead
+_LARGEST_FACTORED = 4000  # variables
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +42,14 @@ def newton(
     weights: Float[Tensor, " n"],
     ridge: Float[Tensor, " k"],
     start: Coefficients,
-    tolerance: float = 1e-18,
+    tolerance: float = 1e-15,
     max_iterations: int = 100,
 ) -> Minimum:
     """Minimise Σ_n w_n ℓ(Φ_n C, y_n) + ½ Σ_k ρ_k ‖C_k‖² over C, by Newton's method with line search.
 
     Each step solves H d = −g by conjugate gradients, preconditioned by the blocks of H that belong
-    to one output each: exact for a single output. The objective never rises, whatever the accuracy
-    of the steps, so the result is no worse than the start.
+    to one output each (exact for a single output), or by a factorisation where they stall. The
+    objective never rises, whatever the accuracy of the steps: the result is no worse than the start.
 
     Args:
         design: Φ; columns of similar size make the conjugate gradients short.
@@ -61,11 +64,15 @@ def newton(
     outputs = design @ C
     objective = loss.mean(outputs, weights) + _penalty(C, ridge)
     decrement, step_norm, gradient = float("inf"), float("inf"), torch.zeros_like(C)
-    iterations = 0
+    iterations, exact = 0, False
     while iterations < max_iterations:
         iterations += 1
         gradient = design.T @ (weights[:, None] * loss.gradients(outputs)) + ridge[:, None] * C
-        d = -_solved(design, loss, outputs, weights=weights, ridge=ridge, gradient=gradient)
+        system = _System(design, loss, outputs, weights, ridge)
+        solved = None if exact else system.by_conjugate_gradients(gradient)
+        if solved is None:  # once they stall they stall again: nearly separable classes
+            exact, solved = True, system.by_factorisation(gradient)
+        d = -solved
         if loss.is_shift_invariant:  # along a common shift the objective is flat, and d is noise
             d = d - d.mean(dim=1, keepdim=True)
         decrement = -float((gradient * d).sum())
@@ -88,63 +95,68 @@ def _penalty(C: Coefficients, ridge: Float[Tensor, " k"]) -> float:
     return 0.5 * float(ridge @ C.square().sum(dim=1))
 
 
-def _solved(
-    design: Design,
-    loss: ConvexLoss,
-    outputs: Float[Tensor, "n c"],
-    *,
-    weights: Float[Tensor, " n"],
-    ridge: Float[Tensor, " k"],
-    gradient: Coefficients,
-) -> Coefficients:
-    """H⁻¹ g by conjugate gradients, to a relative residual that tightens with the gradient."""
-    curvature = loss.curvature(outputs)
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The Newton equations H d = g, H = Φᵀ (w ∂²ℓ/∂ŷ²) Φ + diag(ρ), at one point."""
 
-    def hessian(d: Coefficients) -> Coefficients:
-        return design.T @ (weights[:, None] * curvature(design @ d)) + ridge[:, None] * d
+    design: Design
+    loss: ConvexLoss
+    outputs: Float[Tensor, "n c"]
+    weights: Float[Tensor, " n"]
+    ridge: Float[Tensor, " k"]
 
-    factors = _block_factors(
-        design, weights[:, None] * loss.curvature_diagonal(outputs), ridge=ridge
-    )
+    def by_conjugate_gradients(self, g: Coefficients) -> Coefficients | None:
+        """To a tenth of the gradient, preconditioned output by output; None where that stalls."""
+        curvature, w, rho = self.loss.curvature(self.outputs), self.weights[:, None], self.ridge
+        diagonal = w * self.loss.curvature_diagonal(self.outputs)
+        blocks = torch.stack([self.design.T @ (c[:, None] * self.design) for c in diagonal.T])
+        factors = _cholesky(blocks + torch.diag(rho))
+        accuracy = _FORCING * float(g.norm())
+        d, r = torch.zeros_like(g), g
+        z = _precondition(factors, r)
+        p, rz = z, float((r * z).sum())
+        for _ in range(_MOST_PRODUCTS):
+            if float(r.norm()) <= accuracy or rz <= 0:
+                return d
+            Hp = self.design.T @ (w * curvature(self.design @ p)) + rho[:, None] * p
+            bending = float((p * Hp).sum())
+            if bending <= 0:  # rounding: along p the objective is flat
+                return d if bool(d.any()) else z
+            d = d + (rz / bending) * p
+            r = r - (rz / bending) * Hp
+            z = _precondition(factors, r)
+            rz, former = float((r * z).sum()), rz
+            p = z + (rz / former) * p
+        return None if g.numel() <= _LARGEST_FACTORED else d
 
-    def precondition(r: Coefficients) -> Coefficients:
-        return torch.cholesky_solve(r.T[..., None], factors)[..., 0].T
-
-    size = float(gradient.norm())
-    accuracy = size * min(0.1, size**0.5)
-    d = torch.zeros_like(gradient)
-    r = gradient.clone()
-    z = precondition(r)
-    p, rz = z, float((r * z).sum())
-    for _ in range(min(2 * gradient.numel(), 200)):
-        if float(r.norm()) <= accuracy or rz <= 0:
-            break
-        Hp = hessian(p)
-        bending = float((p * Hp).sum())
-        if bending <= 0:  # rounding: along p the objective is flat
-            break
-        d = d + (rz / bending) * p
-        r = r - (rz / bending) * Hp
-        z = precondition(r)
-        rz, former = float((r * z).sum()), rz
-        p = z + (rz / former) * p
-    return d if bool(d.any()) else z
+    def by_factorisation(self, g: Coefficients) -> Coefficients:
+        """Exactly, with the whole of H."""
+        k, c = g.shape
+        curvature = self.loss.curvature(self.outputs)
+        H = torch.zeros(c, k, c, k, dtype=g.dtype)
+        for i in range(c):
+            unit = torch.zeros_like(self.outputs)
+            unit[:, i] = 1
+            column = self.weights[:, None] * curvature(unit)
+            for j in range(i + 1):
+                H[i, :, j, :] = self.design.T @ (column[:, j, None] * self.design)
+                H[j, :, i, :] = H[i, :, j, :]
+            H[i, :, i, :] += torch.diag(self.ridge)
+        factor = _cholesky(H.view(1, c * k, c * k))
+        return torch.cholesky_solve(g.T.reshape(1, -1, 1), factor).view(c, k).T
 
 
-def _block_factors(
-    design: Design, curvature: Float[Tensor, "n c"], *, ridge: Float[Tensor, " k"]
-) -> Float[Tensor, "c k k"]:
-    """Cholesky factors of Φᵀ diag(curvature_j) Φ + diag(ρ) for each output j.
+def _precondition(factors: Float[Tensor, "c k k"], r: Coefficients) -> Coefficients:
+    return torch.cholesky_solve(r.T[..., None], factors)[..., 0].T
 
-    A diagonal is added until the factorisation succeeds: it only makes a preconditioner.
-    """
-    blocks = torch.stack([design.T @ (column[:, None] * design) for column in curvature.T])
-    blocks = blocks + torch.diag(ridge)
-    largest = blocks.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
-    eye = torch.eye(blocks.shape[1], dtype=blocks.dtype)
+
+def _cholesky(matrices: Float[Tensor, "b k k"]) -> Float[Tensor, "b k k"]:
+    """Factors; a diagonal is added, growing until they exist: flat directions are rounded away."""
+    largest = matrices.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
+    eye = torch.eye(matrices.shape[1], dtype=matrices.dtype)
     shift = 1e-15
     while True:
-        factors, failed = torch.linalg.cholesky_ex(blocks + shift * largest[:, None, None] * eye)
+        factors, failed = torch.linalg.cholesky_ex(matrices + shift * largest[:, None, None] * eye)
         if not bool(failed.any()):
             return factors
         shift *= 100

@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.certificates.basis import NestedBasis
-from bathyscope.certificates.losses import ConvexLoss, Squared
+from bathyscope.certificates.losses import ConvexLoss, CrossEntropy, Logistic, Squared
 from bathyscope.certificates.newton import newton
 
-EXISTENCE_RIDGE = 1e-8
+EXISTENCE_RIDGE = 1e-6
 """Of ½λ · mean ‖ŷ‖², added where the loss alone has no minimiser (separable classes)."""
 
 # The last Newton step, relative to the coefficients, at a minimiser; along a direction in which the
@@ -77,8 +77,9 @@ def needed_ridge(
 ) -> tuple[float, Float[Tensor, "r c"] | None]:
     """0 where the loss has a minimiser over the features, else `EXISTENCE_RIDGE`; and a start.
 
-    The problem is solved with the ridge, then without it from there: at a minimiser Newton's steps
-    shrink, along a direction in which the loss falls for ever they do not.
+    The problem is solved with the ridge. If that gives every sample its own label, the classes can
+    be separated. Else it is solved without the ridge from there: at a minimiser Newton's steps shrink,
+    along a direction in which the loss falls for ever they do not.
     """
     if isinstance(loss, Squared):
         return 0.0, None
@@ -88,10 +89,23 @@ def needed_ridge(
     safe = newton(
         design, loss, weights=basis.weights, ridge=zeros + EXISTENCE_RIDGE, start=start
     ).coefficients
+    if _separates(design @ safe, loss):
+        return EXISTENCE_RIDGE, safe
     bare = newton(design, loss, weights=basis.weights, ridge=zeros, start=safe, max_iterations=20)
     if bare.step_norm <= _SETTLED * (1 + float(bare.coefficients.norm())):
         return 0.0, bare.coefficients
     return EXISTENCE_RIDGE, safe
+
+
+def _separates(outputs: Float[Tensor, "n c"], loss: ConvexLoss) -> bool:
+    """Whether every sample has its own label: growing weights then bring the loss to zero."""
+    if isinstance(loss, CrossEntropy):
+        own = outputs.gather(1, loss.targets[:, None])
+        beaten = outputs.scatter(1, loss.targets[:, None], -torch.inf).amax(dim=1, keepdim=True)
+        return bool((own > beaten).all())
+    if isinstance(loss, Logistic):
+        return bool((((2 * loss.targets - 1) * outputs) > 0).all(dim=0).any())
+    return False
 
 
 def penalty(outputs: Float[Tensor, "n c"], weights: Float[Tensor, " n"], *, ridge: float) -> float:

@@ -1,0 +1,337 @@
+"""What the six estimators share: parameters, fitting, partial fitting, outputs."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bathyscope.certificates.width import width_of
+from bathyscope.core.errors import UsageError
+from bathyscope.estimators.certificate import FitCertificate
+from bathyscope.estimators.certifying import certificate_of
+from bathyscope.estimators.fitting import (
+    Choice,
+    Task,
+    chosen_ridge,
+    initial_network,
+    learn_features_,
+    path_of,
+)
+from bathyscope.estimators.forms import Form, Sizes
+from bathyscope.estimators.learning import Schedule, Training
+from bathyscope.estimators.narrow import solve_narrow_
+from bathyscope.estimators.samples import Samples, merged, split
+from bathyscope.estimators.scaling import Array, Scaling
+from bathyscope.estimators.solving import Solution
+from bathyscope.nets.nest import NEst, ResNEst
+
+_ROWS = 4096  # samples whose features are in memory at once
+_SAMPLES_A_WEIGHT = 10  # below this, `partial_fit` does not solve for the weights: it would overfit
+_ALL_DATA = "all data given to fit"
+_LAST_CALL = "the data of the last call to partial_fit only"
+
+
+class GuaranteeWarning(UserWarning):
+    """The estimator was fitted, but nothing guarantees that it is no worse than linear."""
+
+
+@dataclass(frozen=True)
+class _Seeds:
+    network: int
+    order: int
+    split: int
+
+
+class NonlinearEstimator(BaseEstimator):
+    """A network of the NEst family with its prediction weights solved on all the data.
+
+    Subclasses say which form of network (`_form`) and what is predicted (`_encoded`).
+    """
+
+    _form: Form
+
+    def __init__(
+        self,
+        *,
+        num_blocks: int = 3,
+        block_size: int = 64,
+        training: Training = "joint",
+        ridge: float | Literal["auto"] = "auto",
+        learning_rate: float = 2e-3,
+        batch_size: int | Literal["auto"] = "auto",
+        max_epochs: int = 200,
+        early_stopping: bool = True,
+        patience: int = 15,
+        validation_fraction: float = 0.2,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self.training = training
+        self.ridge = ridge
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _encoded(
+        self, y: npt.NDArray[Any], *, weights: Array, first: bool
+    ) -> tuple[npt.NDArray[Any], Task]:
+        """Targets as numbers, and the task; where `first`, what is predicted is learnt from y."""
+
+    @abstractmethod
+    def _scaled_targets(self, samples: Samples, *, first: bool) -> Samples:
+        """The samples with their targets in the units of the network's outputs."""
+
+    @abstractmethod
+    def _target_units(self) -> Array | None:
+        """What a unit of each output of the network is in the targets; None for classes."""
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Learn features on a part of the samples, then solve for the prediction weights on all.
+
+        Args:
+            X: samples by features.
+            y: targets.
+            sample_weight: of each sample; equal if None. A weight of two is the same as two copies.
+        """
+        self._check_parameters()
+        samples, task = self._prepared(X, y, sample_weight, first=True)
+        seeds = self._seeds()
+        network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
+        self._learn_and_solve(network, samples, task, seeds, epochs=self.max_epochs)
+        return self
+
+    def _partial_fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None
+    ) -> Self:
+        """One pass over the data of this call, from where the last one ended."""
+        self._check_parameters()
+        first = not hasattr(self, "network_")
+        samples, task = self._prepared(X, y, sample_weight, first=first)
+        seeds = self._seeds()
+        if first:
+            network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
+        else:
+            network = self.network_.float()
+        sizes = self._sizes(samples, task)
+        weights = sizes.num_inputs + 1 + sum(sizes.feature_sizes)
+        solve = len(samples) >= _SAMPLES_A_WEIGHT * weights
+        self._learn_and_solve(
+            network, samples, task, seeds, epochs=1, begin=first, solve=solve, scope=_LAST_CALL
+        )
+        return self
+
+    def _learn_and_solve(
+        self,
+        network: NEst,
+        samples: Samples,
+        task: Task,
+        seeds: _Seeds,
+        *,
+        epochs: int,
+        begin: bool = True,
+        solve: bool = True,
+        scope: str = _ALL_DATA,
+    ) -> None:
+        labels = samples.Y if task.loss != "squared" and samples.Y.ndim == 1 else None
+        parts = split(samples, fraction=self.validation_fraction, labels=labels, seed=seeds.split)
+        train, validation = parts if parts is not None else (samples, None)
+        self.history_ = learn_features_(
+            network,
+            self._form,
+            task,
+            train=train,
+            validation=validation,
+            training=self.training,
+            schedule=self._schedule(len(train), epochs),
+            seed=seeds.order,
+            begin=begin,
+            progress=self._progress(),
+        )
+        self.network_ = network.double()
+        choice = Choice(float("inf"), ())
+        if self.ridge != "auto":
+            choice = Choice(float(self.ridge), ())
+        elif solve and parts is not None:
+            choice = chosen_ridge(self.network_, task, train=parts[0], validation=parts[1])
+        self.certificate_ = self._solved(samples, task, choice, solve=solve, scope=scope)
+        self.ridge_ = self.certificate_.ridge
+
+    def _solved(
+        self, samples: Samples, task: Task, choice: Choice, *, solve: bool, scope: str
+    ) -> FitCertificate:
+        """Give the network its prediction weights and say what is known of them."""
+        sizes = self._sizes(samples, task)
+        path = path_of(self.network_, samples, task)
+        width = None
+        if isinstance(self.network_, ResNEst):
+            width = width_of(self.network_, sizes=(), room=0)
+        wide = width is None or (width.width >= sizes.needed_width and width.features_recoverable)
+        solution: Solution | None = None
+        if solve and wide:
+            solution = path.best(choice.ridge)
+            self._form.write_(self.network_, solution.readout())
+        elif solve:
+            assert isinstance(self.network_, ResNEst)
+            solve_narrow_(self.network_, samples, task, ridge=choice.ridge)
+        found = certificate_of(
+            self.network_,
+            path,
+            samples,
+            solution=solution,
+            units=self._target_units(),
+            choice=choice,
+            width=width,
+            needed_width=sizes.needed_width if width is not None else None,
+            scope=scope,
+        )
+        if not found.guaranteed and solve:
+            warnings.warn(
+                f"{type(self).__name__} was fitted, but {found.decided_by}: it may be worse than "
+                "the best linear predictor on the training data.",
+                GuaranteeWarning,
+                stacklevel=4,
+            )
+        return found
+
+    def _outputs(self, X: npt.ArrayLike) -> Array:
+        """The network's outputs for new samples, one row each."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        Z = torch.from_numpy(self.scaling_.apply(rows.astype(np.float64)))
+        with torch.no_grad():
+            return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
+
+    def _prepared(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any, *, first: bool
+    ) -> tuple[Samples, Task]:
+        """Checked, merged and standardised samples."""
+        rows, targets = self._validated(X, y, first=first)
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError("Negative values in data passed to `sample_weight`.")
+        if not weights.any():
+            raise ValueError("The sample weights are all zero; give at least one that is not.")
+        Y, task = self._encoded(targets, weights=weights, first=first)
+        samples = merged(rows.astype(np.float64), Y, weights)
+        if first:
+            self.scaling_ = Scaling.of(samples.X, samples.weights)
+        scaled = Samples(self.scaling_.apply(samples.X), samples.Y, samples.weights)
+        return self._scaled_targets(scaled, first=first), task
+
+    def _validated(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, *, first: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        return validate_data(
+            self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=first
+        )
+
+    def _sizes(self, samples: Samples, task: Task) -> Sizes:
+        return Sizes(
+            num_inputs=samples.X.shape[1],
+            num_outputs=task.num_outputs,
+            feature_sizes=(self.block_size,) * self.num_blocks,
+            width=getattr(self, "width", None),
+        )
+
+    def _seeds(self) -> _Seeds:
+        random = check_random_state(self.random_state)
+        return _Seeds(*(int(seed) for seed in random.randint(2**31 - 1, size=3)))
+
+    def _schedule(self, num_samples: int, epochs: int) -> Schedule:
+        size = self.batch_size
+        if size == "auto":  # about twenty steps an epoch, as far as memory of the cache is good for
+            size = int(np.clip(num_samples // 20, 16, 256))
+        patience = self.patience if self.early_stopping else None
+        return Schedule(self.learning_rate, int(size), epochs, patience)
+
+    def _progress(self) -> Callable[[Iterable[int]], Iterable[int]]:
+        if not self.verbose:
+            return iter
+        from rich.progress import track
+
+        return lambda epochs: track(list(epochs), description="learning features", transient=True)
+
+    def _check_parameters(self) -> None:
+        """Raise on a parameter that cannot be meant.
+
+        Raises:
+            UsageError: which is also a ValueError, as scikit-learn's users expect.
+        """
+        counts = {name: getattr(self, name) for name in ("num_blocks", "block_size", "max_epochs")}
+        counts["patience"] = self.patience
+        for name in ("batch_size", "width"):
+            if getattr(self, name, None) not in (None, "auto"):
+                counts[name] = getattr(self, name)
+        for name, value in counts.items():
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        if self.training not in ("joint", "blockwise"):
+            raise UsageError(f"training must be 'joint' or 'blockwise', got {self.training!r}.")
+        if self.ridge != "auto" and not (_is_real(self.ridge) and self.ridge >= 0):
+            raise UsageError(f"ridge must be 'auto' or a number of at least 0, got {self.ridge!r}.")
+        if not (_is_real(self.learning_rate) and 0 < self.learning_rate < float("inf")):
+            raise UsageError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
+        if not (_is_real(self.validation_fraction) and 0 < self.validation_fraction < 1):
+            raise UsageError(
+                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}."
+            )
+
+
+class WithWidth(NonlinearEstimator):
+    """An estimator whose network has a residual space of width M."""
+
+    def __init__(
+        self,
+        *,
+        num_blocks: int = 3,
+        block_size: int = 64,
+        width: int | None = None,
+        training: Training = "joint",
+        ridge: float | Literal["auto"] = "auto",
+        learning_rate: float = 2e-3,
+        batch_size: int | Literal["auto"] = "auto",
+        max_epochs: int = 200,
+        early_stopping: bool = True,
+        patience: int = 15,
+        validation_fraction: float = 0.2,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            num_blocks=num_blocks,
+            block_size=block_size,
+            training=training,
+            ridge=ridge,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            early_stopping=early_stopping,
+            patience=patience,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.width = width
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and value == value

@@ -131,6 +131,23 @@ def test_before_and_after_say_what_changed():
     assert re.findall(r'class="when">([^<]+)', html) == ["before", "after"]
 
 
+def test_a_change_of_severity_is_told():
+    before = exploding(12)
+    first, second, third, _ = before.findings
+    mild = dataclasses.replace(first, severity=Severity.NOTE)
+    grave = dataclasses.replace(third, severity=Severity.PROBLEM)
+    fresh = dataclasses.replace(second, code="fresh")
+    after = dataclasses.replace(before, findings=(grave, second, fresh, mild), before=before)
+    told = re.findall(r'class="change">([^<]+)</span>.*?<code>([^<]+)', to_html(after))
+    assert sorted(told) == [
+        ("gone", "batchnorm-masks"),
+        ("graver", "not-norm-preserving"),
+        ("milder", "gradient-explodes"),
+        ("new", "fresh"),
+        ("still there", "singular-representation"),
+    ]
+
+
 def test_stages_stand_in_the_order_of_time():
     report = staged(54)
     html = to_html(report)

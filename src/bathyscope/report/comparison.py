@@ -88,7 +88,7 @@ def _card(report: Report) -> str:
     told = verdict(report) + (f'<p class="order">{order}</p>' if len(states) > 1 else "")
     items = [
         f'<li><span class="severity {finding.severity}">{finding.severity}</span> '
-        f"{escape(finding.title)}</li>"
+        f"<span>{escape(finding.title)}</span></li>"
         for finding in report.findings[:_MOST_FINDINGS]
     ]
     if len(report.findings) > _MOST_FINDINGS:

@@ -62,23 +62,31 @@ def findings(report: Report) -> str:
 
 
 def changes(report: Report) -> str:
-    """Which findings are gone, still there or new, where an earlier state is known."""
+    """Which kinds of finding are gone, changed, still there or new since the earlier state."""
     if report.before is None:
         return ""
-    old = {finding.code: finding for finding in report.before.findings}
-    new = {finding.code: finding for finding in report.findings}
-    told = [
-        ("gone", [f for code, f in old.items() if code not in new]),
-        ("still there", [f for code, f in new.items() if code in old]),
-        ("new", [f for code, f in new.items() if code not in old]),
-    ]
+    old, new = _gravest(report.before.findings), _gravest(report.findings)
     items = [
-        f'<li><span class="change">{what}</span> <span class="severity {finding.severity}">'
-        f"{finding.severity}</span> {escape(finding.title)} <code>{escape(finding.code)}</code></li>"
-        for what, group in told
-        for finding in group
+        f'<li><span class="change">{_change(old.get(code), new.get(code))}</span> '
+        f'<span class="severity {finding.severity}">{finding.severity}</span> '
+        f"<span>{escape(finding.title)} <code>{escape(code)}</code></span></li>"
+        for code, finding in (old | new).items()
     ]
     return f'<ul class="changes">{joined(items)}</ul>' if items else ""
+
+
+def _gravest(found: Sequence[Finding]) -> dict[str, Finding]:
+    """The gravest finding of each code; blocks of one kind may be told apart by severity."""
+    return {f.code: f for f in sorted(found, key=lambda f: f.severity.rank)}
+
+
+def _change(old: Finding | None, new: Finding | None) -> str:
+    if new is None:
+        return "gone"
+    if old is None:
+        return "new"
+    step = new.severity.rank - old.severity.rank
+    return "graver" if step > 0 else "milder" if step < 0 else "still there"
 
 
 def _finding(finding: Finding, blocks: Sequence[Block]) -> str:

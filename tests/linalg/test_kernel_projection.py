@@ -9,10 +9,9 @@ from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.kernel_projection import (
     alternating_projection,
     exact_projection,
-    gauge_of,
-    newton_schulz_step,
     projected,
 )
+from bathyscope.linalg.kernel_step import gauge_of, newton_schulz_step
 from bathyscope.linalg.reference_projection import reference_projection
 from bathyscope.linalg.taps import compressed, polyphase
 
@@ -56,18 +55,18 @@ def test_step_equals_the_step_at_every_frequency_of_a_large_image_then_the_cut(s
     taps, target = near_target(gaussian(*shape), **options)
     stepped, gauge = newton_schulz_step(taps, target)
     assert gauge.bound < 2.6, "the guard would shorten the step"
-    grid = tuple(18 for _ in taps.span)
+    grid = tuple(18 for _ in taps.layout.span)
     axes = tuple(range(4, 4 + len(grid)))
     # Place the taps on a torus much larger than the kernel, step there, cut back.
     image = torch.zeros(*taps.weight.shape[:3], 1, *grid, dtype=torch.float64)
-    for index, place in enumerate(taps.offsets):
+    for index, place in enumerate(taps.layout.offsets):
         image[(..., 0, *place)] = taps.weight[..., index]
     p = torch.fft.fftn(image, dim=axes) if axes else image.to(torch.complex128)
     p = p.movedim((1, 2), (-2, -1))
     p = 1.5 * p - 0.5 * (p @ (p.mH @ p)) / target**2
     p = p.movedim((-2, -1), (1, 2))
     image = (torch.fft.ifftn(p, dim=axes) if axes else p).real
-    cut = torch.stack([image[(..., 0, *place)] for place in taps.offsets], -1)
+    cut = torch.stack([image[(..., 0, *place)] for place in taps.layout.offsets], -1)
     reference = taps.with_weight(cut)
     assert (stepped.weight - reference.weight).abs().max() < 1e-12
 

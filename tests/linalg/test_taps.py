@@ -7,7 +7,7 @@ from bathyscope.linalg.taps import compressed, frequency_matrices, half_plane, p
 def test_transform_equals_the_fft():
     weight = torch.randn(3, 2, 3, 3, dtype=torch.float64)
     taps = polyphase(convolution_of(weight))
-    plane = half_plane(taps.offsets, (6, 5))
+    plane = half_plane(taps.layout.offsets, (6, 5))
     matrices = frequency_matrices(taps.weight, plane.analysis)[:, 0]
     reference = torch.fft.ifft2(weight, s=(6, 5), norm="forward").permute(2, 3, 0, 1).flatten(0, 1)
     kept = [min((reference - m).abs().amax((1, 2))) for m in matrices]
@@ -17,7 +17,7 @@ def test_transform_equals_the_fft():
 
 def test_synthesis_inverts_analysis():
     taps = polyphase(convolution_of(torch.randn(3, 2, 3, 3, dtype=torch.float64)))
-    plane = half_plane(taps.offsets, (4, 5))
+    plane = half_plane(taps.layout.offsets, (4, 5))
     torch.testing.assert_close(plane.synthesis @ plane.analysis, torch.eye(9).double())
 
 
@@ -37,6 +37,6 @@ def test_with_weight_cuts_what_is_no_tap():
 
 def test_common_factors_of_dilation_are_taken_out():
     taps = polyphase(convolution_of(torch.randn(4, 2, 3, 3), dilation=(2, 3)))
-    assert taps.span == (5, 7)
-    assert compressed(taps).span == (3, 3)
-    assert compressed(taps).alias_free_grid == (5, 5)
+    assert taps.layout.span == (5, 7)
+    assert compressed(taps).layout.span == (3, 3)
+    assert compressed(taps).layout.alias_free_grid == (5, 5)

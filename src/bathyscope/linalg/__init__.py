@@ -7,11 +7,8 @@ from bathyscope.linalg.density import Interval, SpectralDensity, spectral_densit
 from bathyscope.linalg.extremes import Eigenpairs, Ends, ExtremeEigenvalues, extreme_eigenvalues
 from bathyscope.linalg.gram import gram_matrix
 from bathyscope.linalg.hosvd import aggregate, hosvd_of
-from bathyscope.linalg.kernel_projection import (
-    alternating_projection,
-    exact_projection,
-    newton_schulz_step,
-)
+from bathyscope.linalg.kernel_projection import alternating_projection, exact_projection
+from bathyscope.linalg.kernel_step import newton_schulz_step
 from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator
 from bathyscope.linalg.norms import frobenius_norm
 from bathyscope.linalg.polar import newton_schulz, polar_factor

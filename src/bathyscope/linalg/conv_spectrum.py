@@ -209,7 +209,7 @@ def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Ten
     Pixels that a stride skips add the value zero, which is left out here.
     """
     taps = polyphase(conv)
-    plane = half_plane(taps.offsets, grid, device=conv.weight.device)
+    plane = half_plane(taps.layout.offsets, grid, device=conv.weight.device)
     double_only = conv.weight.dtype == torch.float64
     start = torch.float64 if double_only else torch.float32
     parts = []

@@ -16,7 +16,7 @@ def reference_projection(taps: Taps, target: float, *, grid: tuple[int, ...]) ->
     root. The authors' code conjugates the spectrum on the way back, which mirrors the kernel and
     moves its energy to one corner; that is not repeated here.
     """
-    phases = _all_phases(taps.offsets, grid, taps.weight)
+    phases = _all_phases(taps.layout.offsets, grid, taps.weight)
     matrices = torch.einsum("gdct,ft->fgdc", taps.weight.to(phases.dtype), phases)
     projected = target * (matrices @ inverse_square_root(matrices.mH @ matrices))
     kernel = torch.einsum("fgdc,ft->gdct", projected, phases.conj()).real / math.prod(grid)

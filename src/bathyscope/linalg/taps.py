@@ -7,7 +7,7 @@ the number of axes become offsets, groups a batch: what follows needs to know no
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Complex, Float
@@ -16,26 +16,25 @@ from torch import Tensor
 from bathyscope.linalg.convolution import Convolution
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Taps:
-    """The matrices W_t of a kernel, their offsets q_t, and the way back to the kernel.
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where the taps of a kernel lie, and the way back to the kernel.
 
     `slots` names for each tap of the kernel the polyphase component and the offset it became;
-    None stands for stride 1, where the taps are those of the kernel.
+    None stands for taps that are those of the kernel, in its order.
     """
 
-    weight: Float[Tensor, "g d c t"]
     offsets: tuple[tuple[int, ...], ...]
     kernel: tuple[int, ...]
     components: int = 1
     slots: tuple[tuple[int, int], ...] | None = None
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, ...]:
         """Offsets from first to last along each axis, inclusive."""
         return tuple(max(axis) + 1 for axis in zip(*self.offsets, strict=True))
 
-    @property
+    @cached_property
     def alias_free_grid(self) -> tuple[int, ...]:
         """The smallest grid on which P, PᴴP, and P·PᴴP at the kernel's taps, are all exact.
 
@@ -44,21 +43,31 @@ class Taps:
         """
         return tuple(2 * span - 1 for span in self.span)
 
+
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """The matrices W_t of a kernel, and where they lie."""
+
+    weight: Float[Tensor, "g d c t"]
+    layout: Layout
+
     def with_weight(self, weight: Float[Tensor, "g d c t"]) -> "Taps":
-        """The same taps holding other matrices; entries that are no tap of the kernel are cut."""
-        if self.slots is None:
-            return replace(self, weight=weight)
-        return _scatter(self, _gather(self, weight))
+        """Other matrices at the same places; entries that are no tap of the kernel are cut."""
+        if self.layout.slots is not None:
+            weight = _scatter(_gather(weight, self.layout), self.layout)
+        return Taps(weight, self.layout)
 
     def with_kernel(self, kernel: Float[Tensor, "g d c *kernel"]) -> "Taps":
-        """The same taps holding the matrices of another kernel of the same shape."""
-        weight = _flat(kernel)
-        return replace(self, weight=weight) if self.slots is None else _scatter(self, weight)
+        """The taps of another kernel of the same shape."""
+        weight = kernel.reshape(*kernel.shape[:3], -1)
+        if self.layout.slots is not None:
+            weight = _scatter(weight, self.layout)
+        return Taps(weight, self.layout)
 
     def to_kernel(self) -> Float[Tensor, "g d c *kernel"]:
         """The kernel, shaped as in `Convolution.weight`."""
-        weight = self.weight if self.slots is None else _gather(self, self.weight)
-        return weight.reshape(*weight.shape[:3], *self.kernel)
+        weight = self.weight if self.layout.slots is None else _gather(self.weight, self.layout)
+        return weight.reshape(*weight.shape[:3], *self.layout.kernel)
 
 
 def polyphase(conv: Convolution) -> Taps:
@@ -70,47 +79,43 @@ def polyphase(conv: Convolution) -> Taps:
     Example:
         >>> from bathyscope.linalg.convolution import convolution_of
         >>> taps = polyphase(convolution_of(torch.ones(8, 3, 3, 3), stride=2))
-        >>> taps.components, taps.span, tuple(taps.weight.shape)
+        >>> taps.layout.components, taps.layout.span, tuple(taps.weight.shape)
         (4, (2, 2), (1, 8, 12, 4))
     """
     places = itertools.product(*(range(k) for k in conv.kernel))
     pixels = [tuple(t * dil for t, dil in zip(p, conv.dilation, strict=True)) for p in places]
-    if all(s == 1 for s in conv.stride):
-        return Taps(weight=_flat(conv.weight), offsets=tuple(pixels), kernel=conv.kernel)
     split = [
         tuple(zip(*(divmod(x, s) for x, s in zip(p, conv.stride, strict=True)), strict=True))
+        or ((), ())
         for p in pixels
     ]
     offsets = sorted({q for q, _ in split})
     remainders = sorted({r for _, r in split})
     slots = tuple((remainders.index(r), offsets.index(q)) for q, r in split)
-    strided = Taps(
-        weight=_flat(conv.weight),
+    unmoved = slots == tuple((0, index) for index in range(len(offsets)))
+    layout = Layout(
         offsets=tuple(offsets),
         kernel=conv.kernel,
         components=len(remainders),
-        slots=slots,
+        slots=None if unmoved else slots,
     )
-    return strided.with_kernel(conv.weight)
+    empty = conv.weight.new_empty(*conv.weight.shape[:3], 0)
+    return Taps(empty, layout).with_kernel(conv.weight)
 
 
-def _flat(kernel: Float[Tensor, "g d c *kernel"]) -> Float[Tensor, "g d c t"]:
-    return kernel.reshape(*kernel.shape[:3], -1)
-
-
-def _scatter(taps: Taps, weight: Float[Tensor, "g d c k"]) -> Taps:
-    assert taps.slots is not None
+def _scatter(weight: Float[Tensor, "g d c k"], layout: Layout) -> Float[Tensor, "g d rc t"]:
+    assert layout.slots is not None
     g, d, c, _ = weight.shape
-    spread = weight.new_zeros(g, d, taps.components, len(taps.offsets), c)
-    component, offset = zip(*taps.slots, strict=True)
+    spread = weight.new_zeros(g, d, layout.components, len(layout.offsets), c)
+    component, offset = zip(*layout.slots, strict=True)
     spread[:, :, component, offset] = weight.transpose(2, 3)
-    return replace(taps, weight=spread.transpose(3, 4).flatten(2, 3))
+    return spread.transpose(3, 4).flatten(2, 3)
 
 
-def _gather(taps: Taps, weight: Float[Tensor, "g d rc t"]) -> Float[Tensor, "g d c k"]:
-    assert taps.slots is not None
-    component, offset = zip(*taps.slots, strict=True)
-    split = weight.unflatten(2, (taps.components, -1)).transpose(3, 4)
+def _gather(weight: Float[Tensor, "g d rc t"], layout: Layout) -> Float[Tensor, "g d c k"]:
+    assert layout.slots is not None
+    component, offset = zip(*layout.slots, strict=True)
+    split = weight.unflatten(2, (layout.components, -1)).transpose(3, 4)
     return split[:, :, component, offset].transpose(2, 3)
 
 
@@ -119,14 +124,14 @@ def compressed(taps: Taps) -> Taps:
 
     On an endless lattice this only relabels frequencies: the set of singular values is the same.
     """
-    factors = [math.gcd(*axis) or 1 for axis in zip(*taps.offsets, strict=True)]
+    places = taps.layout.offsets
+    factors = [math.gcd(*axis) or 1 for axis in zip(*places, strict=True)]
     if all(factor == 1 for factor in factors):
         return taps
     offsets = tuple(
-        tuple(q // factor for q, factor in zip(place, factors, strict=True))
-        for place in taps.offsets
+        tuple(q // factor for q, factor in zip(place, factors, strict=True)) for place in places
     )
-    return replace(taps, offsets=offsets)
+    return Taps(taps.weight, replace(taps.layout, offsets=offsets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +144,7 @@ class HalfPlane:
     """
 
     multiplicity: Float[Tensor, " f"]
-    share: Float[Tensor, " f"]
+    share: tuple[float, ...]
     analysis: Float[Tensor, "parts t"]
     synthesis: Float[Tensor, "t parts"]
 
@@ -178,7 +183,7 @@ def half_plane(
     weights = torch.cat([share, share])
     return HalfPlane(
         multiplicity.to(device, dtype),
-        share.to(device, dtype),
+        tuple(share.tolist()),
         analysis.to(device, dtype),
         (analysis * weights[:, None]).T.contiguous().to(device, dtype),
     )

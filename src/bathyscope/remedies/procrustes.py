@@ -4,6 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -132,8 +133,9 @@ class ProcrustesHandle:
     def project(self) -> None:
         """Project every layer now, whatever the count of steps."""
         began = time.perf_counter()
-        for treated in self._treated:
-            treated.project()
+        with torch.no_grad(), _full_precision(self._treated[0].weight.device.type):
+            for treated in self._treated:
+                treated.project()
         self._projections += 1
         self._seconds += time.perf_counter() - began
 
@@ -230,14 +232,12 @@ class _Treated:
         weight = self.weight.detach()
         return self.taps.with_kernel(weight.to(working_dtype(weight.dtype)).reshape(self.grouped))
 
-    @torch.no_grad()
     def project(self) -> None:
         """Bring the layer's kernel to its target, or leave it alone and say why, once."""
         weight = self.weight
-        with torch.autocast(weight.device.type, enabled=False):
-            if self.energy is not None:
-                self.energy.update()
-            taps, gauge = self.projection(self.current(), self.target)
+        if self.energy is not None:
+            self.energy.update()
+        taps, gauge = self.projection(self.current(), self.target)
         trouble = _trouble(gauge)
         if trouble is None:
             weight.copy_(taps.to_kernel().reshape(weight.shape))
@@ -264,6 +264,11 @@ class _Treated:
         """Stop watching the layer."""
         if self.energy is not None:
             self.energy.remove()
+
+
+def _full_precision(device: str) -> AbstractContextManager[None]:
+    enabled = torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if enabled else nullcontext()
 
 
 def _exactly(taps: Taps, target: float) -> tuple[Taps, Gauge]:

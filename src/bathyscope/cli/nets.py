@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from bathyscope.core import Blocks
-    from bathyscope.nets import Network
+    from bathyscope.nets.family import AnyNetwork
 
 
 def nets(
@@ -80,7 +80,9 @@ def _summary(name: str, *, size: int | None, channels: int, classes: int | None)
         "input": list(shape),
         "parameters": _num_parameters(network),
         "blocks": _block_rows(blocks),
-        "transition_layers": list(network.transition_layers()),
+        "transition_layers": list(network.transition_layers())
+        if isinstance(network, catalog.Network)
+        else [],
     }
 
 
@@ -98,7 +100,7 @@ def _block_rows(blocks: "Blocks") -> list[dict[str, Any]]:
     ]
 
 
-def _num_parameters(network: "Network") -> int:
+def _num_parameters(network: "AnyNetwork") -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 

@@ -5,20 +5,34 @@ from bathyscope.nets.build import build, build_for, families, family_of, names, 
 from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.family import Family
 from bathyscope.nets.gates import Gates
+from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
+from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_standard import standard_to_resnest
+from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
 from bathyscope.nets.network import Network
 from bathyscope.nets.nshortcut import general_shortcut
 
 __all__ = [
+    "AugmentedResNEst",
+    "DenseNEst",
     "DiracConv2d",
     "Family",
     "Gates",
+    "NEst",
     "Network",
+    "ResNEst",
     "ResidualBlock",
+    "aresnest",
+    "augmented",
     "build",
     "build_for",
+    "dense_to_residual",
+    "densenest",
     "families",
     "family_of",
     "general_shortcut",
     "names",
+    "resnest",
     "skeleton",
+    "standard_to_resnest",
 ]

@@ -11,8 +11,7 @@ from bathyscope import inits
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
-from bathyscope.nets.family import Family
-from bathyscope.nets.network import Network
+from bathyscope.nets.family import AnyNetwork, Family
 
 _NAME = re.compile(r"(?P<family>[a-z][a-z-]*[a-z])(?P<numbers>(?:-\d+)+)(?P<erased>-erased)?")
 _ERASED = "-erased"
@@ -25,7 +24,7 @@ def build(
     seed: int | None = None,
     generator: torch.Generator | None = None,
     **options: Any,
-) -> Network:
+) -> AnyNetwork:
     """Build the network of that name, with its weights drawn.
 
     Args:
@@ -61,7 +60,7 @@ def build(
     return network
 
 
-def skeleton(name: str, **options: Any) -> Network:
+def skeleton(name: str, **options: Any) -> AnyNetwork:
     """The network of that name without weights, on the `meta` device: to count and to look at.
 
     Args:
@@ -78,7 +77,7 @@ def skeleton(name: str, **options: Any) -> Network:
 
 def build_for(
     name: str, sample_shape: Sequence[int], *, num_classes: int, **options: Any
-) -> Network:
+) -> AnyNetwork:
     """Build a network that takes samples of that shape, images or vectors.
 
     A convolutional network gets the number of channels; a network on vectors the number of
@@ -152,7 +151,7 @@ class _Parsed:
     erased: bool
 
 
-def _unfilled(name: str, options: dict[str, Any]) -> Network:
+def _unfilled(name: str, options: dict[str, Any]) -> AnyNetwork:
     """The network with whatever weights its layers are made with."""
     parsed = _parse(name)
     parsed.family.check(name, options)

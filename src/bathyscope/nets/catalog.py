@@ -1,6 +1,15 @@
 """Every family of networks, by name."""
 
-from bathyscope.nets import densenet, imagenet, linear, nshortcut, preresnet, resnet, resnext
+from bathyscope.nets import (
+    densenet,
+    imagenet,
+    linear,
+    nest_conv,
+    nshortcut,
+    preresnet,
+    resnet,
+    resnext,
+)
 from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family
 
@@ -119,6 +128,70 @@ CATALOG: dict[str, Family] = {
         summary="wide ResNet, K times the channels",
         theme="nests",
         example="wrn-16-2",
+    ),
+    "resnest": Family(
+        pattern="resnest-N",
+        builder=nest_conv.resnest,
+        depths=Arithmetic(6, 2),
+        summary="prebasic without nonlinearity at its last representation",
+        theme="nests",
+        example="resnest-20",
+    ),
+    "resnest-wrn": Family(
+        pattern="resnest-wrn-D-K",
+        builder=nest_conv.resnest,
+        depths=Arithmetic(6, 4),
+        summary="wrn without nonlinearity at its last representation",
+        theme="nests",
+        example="resnest-wrn-16-2",
+    ),
+    "bnresnest": Family(
+        pattern="bnresnest-N",
+        builder=nest_conv.bnresnest,
+        depths=Arithmetic(6, 2),
+        summary="resnest with batch normalisation before its head",
+        theme="nests",
+        example="bnresnest-20",
+    ),
+    "bnresnest-wrn": Family(
+        pattern="bnresnest-wrn-D-K",
+        builder=nest_conv.bnresnest,
+        depths=Arithmetic(6, 4),
+        summary="resnest-wrn with batch normalisation before its head",
+        theme="nests",
+        example="bnresnest-wrn-16-2",
+    ),
+    "aresnest": Family(
+        pattern="aresnest-N",
+        builder=nest_conv.aresnest,
+        depths=Arithmetic(6, 2),
+        summary="augmented ResNEst: a linear head on every feature of prebasic",
+        theme="nests",
+        example="aresnest-20",
+    ),
+    "aresnest-wrn": Family(
+        pattern="aresnest-wrn-D-K",
+        builder=nest_conv.aresnest,
+        depths=Arithmetic(6, 4),
+        summary="augmented ResNEst: a linear head on every feature of wrn",
+        theme="nests",
+        example="aresnest-wrn-16-2",
+    ),
+    "densenest": Family(
+        pattern="densenest-N",
+        builder=nest_conv.densenest,
+        depths=Arithmetic(6, 2),
+        summary="dense blocks, features side by side, the size of prebasic",
+        theme="nests",
+        example="densenest-20",
+    ),
+    "densenest-wrn": Family(
+        pattern="densenest-wrn-D-K",
+        builder=nest_conv.densenest,
+        depths=Arithmetic(6, 4),
+        summary="dense blocks, features side by side, the size of wrn",
+        theme="nests",
+        example="densenest-wrn-16-2",
     ),
     "preresnet": Family(
         pattern="preresnet-N",

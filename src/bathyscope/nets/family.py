@@ -7,7 +7,11 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.depth import Depths
+from bathyscope.nets.nest import NEst
 from bathyscope.nets.network import Network
+
+AnyNetwork = Network | NEst
+"""Stem, blocks and head; or a nonlinear estimator, whose output is linear in its features."""
 
 Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation"]
 
@@ -29,7 +33,7 @@ class Family:
     """
 
     pattern: str
-    builder: Callable[..., Network]
+    builder: Callable[..., AnyNetwork]
     depths: Depths
     summary: str
     theme: Theme

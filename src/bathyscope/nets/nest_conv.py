@@ -1,0 +1,195 @@
+"""Convolutional forms of the pre-activation ResNets and wide ResNets   (nests).
+
+A block's feature v_i is what its second convolution W_i reads; heads and certificates see it
+averaged over the image. Every builder takes n, blocks in each of three stages, and k, the factor
+on all widths: ResNet-20 and -110 are n = 3 and 18 with k = 1, WRN-16-8 is n = 2 with k = 8.
+"""
+
+import torch
+from torch import nn
+
+from bathyscope.core.errors import UsageError
+from bathyscope.nets.branch import basic
+from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, ResNEst
+from bathyscope.nets.nest_blocks import DenseNEstBlock, NEstBlock
+from bathyscope.nets.shortcut import Place, projection, stages
+from bathyscope.nets.stem import bare_stem
+
+
+def resnest(
+    num_blocks: int,
+    widen: int = 1,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+) -> ResNEst:
+    """The standard network without the batch normalisation and ReLU before its head.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, factor on the channels of every stage and of the stem.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage before widening; they double twice.
+    """
+    places = _places(num_blocks, width * widen)
+    return ResNEst(
+        bare_stem(in_channels, width * widen),
+        [_block(place) for place in places],
+        nn.Linear(places[-1].out_channels, num_classes),
+        pool=_pool(),
+    )
+
+
+def bnresnest(
+    num_blocks: int,
+    widen: int = 1,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+) -> ResNEst:
+    """The ResNEst with the batch normalisation before its head, but not the ReLU: still affine.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, factor on the channels of every stage and of the stem.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the first stage before widening; they double twice.
+    """
+    network = resnest(
+        num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
+    )
+    network.norm = nn.BatchNorm2d(network.output.in_features)
+    return network
+
+
+def aresnest(
+    num_blocks: int,
+    widen: int = 1,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+) -> AugmentedResNEst:
+    """The augmented ResNEst: a linear head on the pooled image and on every pooled feature.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, factor on the channels of every stage and of the stem.
+        num_classes: outputs of every head.
+        in_channels: channels of the image.
+        width: channels of the first stage before widening; they double twice.
+    """
+    places = _places(num_blocks, width * widen)
+    sizes = [in_channels, *(place.out_channels for place in places)]
+    return AugmentedResNEst(
+        bare_stem(in_channels, width * widen),
+        [_block(place) for place in places[:-1]],
+        _function(places[-1]),
+        [nn.Linear(size, num_classes) for size in sizes],
+        pool=_pool(),
+    )
+
+
+def densenest(
+    num_blocks: int,
+    widen: int = 1,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: int = 16,
+    growth: int | None = None,
+) -> DenseNEst:
+    """A DenseNEst of as many blocks and stages: each adds channels, average pooling halves the rest.
+
+    The paper gives no convolutional DenseNEst; this one is ours. Its first representation is the
+    image itself, and every block adds the same number of channels.
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, which with `width` sets the size of the standard network to compare with.
+        num_classes: outputs of the classifier.
+        in_channels: channels of the image.
+        width: channels of the standard network's first stage before widening.
+        growth: channels that a block adds; the most with which there are no more parameters than in
+            the standard network, if None.
+
+    Raises:
+        UsageError: one channel a block already makes more parameters than the standard network has.
+    """
+    places = _places(num_blocks, width * widen)
+    if growth is None:
+        growth = _equal_growth(
+            num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
+        )
+    channels, blocks = in_channels, []
+    for place in places:
+        here = Place(channels, growth, place.stride)
+        halve = nn.AvgPool2d(2, ceil_mode=True) if place.stride == 2 else None
+        blocks.append(DenseNEstBlock(_function(here), shortcut=halve))
+        channels += growth
+    return DenseNEst(
+        blocks,
+        nn.Linear(channels, num_classes),
+        feature_sizes=[in_channels, *[growth] * len(places)],
+        pool=_pool(),
+    )
+
+
+def _places(num_blocks: int, width: int) -> list[Place]:
+    return stages(num_blocks, (width, 2 * width, 4 * width), width)
+
+
+def _function(place: Place) -> nn.Sequential:
+    """G_i: normalisation, ReLU, 3×3 convolution, normalisation, ReLU."""
+    return nn.Sequential(
+        nn.BatchNorm2d(place.in_channels),
+        nn.ReLU(),
+        *basic(place, num_layers=1),
+        nn.BatchNorm2d(place.out_channels),
+        nn.ReLU(),
+    )
+
+
+def _block(place: Place) -> NEstBlock:
+    (mix,) = basic(Place(place.out_channels, place.out_channels), num_layers=1)
+    return NEstBlock(
+        _function(place),
+        mix,
+        shortcut=projection(place) if place.changes_dimension else None,
+        changes_dimension=place.changes_dimension,
+    )
+
+
+def _pool() -> nn.Sequential:
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def _equal_growth(
+    num_blocks: int, widen: int, *, num_classes: int, in_channels: int, width: int
+) -> int:
+    """The largest growth with no more parameters than the standard network, by counting."""
+    with torch.device("meta"):  # the BN-ResNEst has the parameters of the standard network
+        standard = bnresnest(
+            num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
+        )
+    room = sum(p.numel() for p in standard.parameters())
+    growth = 0
+    while _num_dense(growth + 1, 3 * num_blocks, in_channels, num_classes) <= room:
+        growth += 1
+    if growth == 0:
+        raise UsageError(
+            f"A DenseNEst of {3 * num_blocks} blocks has more parameters than the standard network "
+            f"of width {width * widen}, whatever its growth; give a growth or a larger width."
+        )
+    return growth
+
+
+def _num_dense(growth: int, count: int, in_channels: int, num_classes: int) -> int:
+    """Parameters of the DenseNEst: two normalisations and a convolution a block, and the output."""
+    before = [in_channels + i * growth for i in range(count + 1)]
+    blocks = sum(2 * c + 9 * c * growth + 2 * growth for c in before[:-1])
+    return blocks + (before[-1] + 1) * num_classes

@@ -5,7 +5,15 @@ import json
 import sys
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
-BENCHMARKS = ("training_step", "hosvd", "measure", "training_loop")
+BENCHMARKS = (
+    "training_step",
+    "hosvd",
+    "measure",
+    "training_loop",
+    "stacked",
+    "conv_spectrum",
+    "procrustes",
+)
 
 
 def main(names: list[str]) -> int:

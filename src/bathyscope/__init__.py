@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bathyscope import remedies as remedies
     from bathyscope import report as report
     from bathyscope import runs as runs
+    from bathyscope import sweep as sweep
     from bathyscope import training as training
     from bathyscope.core import blocks_of as blocks_of
     from bathyscope.core import preserved as preserved
@@ -43,6 +44,7 @@ __getattr__, __dir__, __all__ = lazy(
         "remedies",
         "report",
         "runs",
+        "sweep",
         "training",
     ],
     names={

@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from bathyscope import __version__
-from bathyscope.cli import compare, data, diagnose, hessian, nets, train, treat
+from bathyscope.cli import (
+    certify,
+    compare,
+    data,
+    diagnose,
+    hessian,
+    nets,
+    show,
+    sweep,
+    train,
+    treat,
+)
 from bathyscope.core.errors import BathyscopeError
 
 app = typer.Typer(
@@ -46,8 +57,11 @@ app.command("explain")(diagnose.explain)
 app.command("compare")(compare.compare)
 app.command("treat")(treat.treat)
 app.command("hessian")(hessian.hessian)
+app.command("certify")(certify.certify)
 app.command("nets")(nets.nets)
 app.command("train")(train.train)
+app.command("sweep")(sweep.sweep)
+app.command("show")(show.show)
 app.add_typer(data.app, name="data")
 
 

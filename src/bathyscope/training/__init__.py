@@ -8,6 +8,7 @@ from bathyscope.training.evaluation import evaluate
 from bathyscope.training.progress import ProgressBar
 from bathyscope.training.runner import Outcome, fit, recorded, train
 from bathyscope.training.saving import Saving
+from bathyscope.training.stacked import fit_stacked
 
 __all__ = [
     "Callback",
@@ -21,6 +22,7 @@ __all__ = [
     "TrainingConfig",
     "evaluate",
     "fit",
+    "fit_stacked",
     "recorded",
     "train",
 ]

@@ -61,14 +61,15 @@ class Batches:
     def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Examples]:
         """The batches of an epoch, from batch `start` on."""
         inputs, targets = self.examples
+        if self.per_epoch == 1:  # an order within the one batch would change only rounding
+            if start == 0:
+                yield self._augmented(inputs, epoch, 0), targets
+            return
         generator = torch.Generator().manual_seed(derived_seed(self.config.seed, "order", epoch))
         order = torch.randperm(self.num_samples, generator=generator).to(inputs.device)
-        shuffle = self.per_epoch > 1  # the order within one full batch changes only rounding
         for index in range(start, self.per_epoch):
             rows = order[index * self.batch_size : (index + 1) * self.batch_size]
-            x, y = inputs, targets
-            if shuffle:
-                x, y = inputs.index_select(0, rows), targets.index_select(0, rows)
+            x, y = inputs.index_select(0, rows), targets.index_select(0, rows)
             yield self._augmented(x, epoch, index), y
 
     def _augmented(self, x: Tensor, epoch: int, index: int) -> Tensor:
@@ -99,3 +100,12 @@ def checked_examples(examples: Examples, config: TrainingConfig, *, what: str) -
             f"flip and shift work on images (n, c, h, w), but the {what} inputs have shape "
             f"{tuple(inputs.shape)}; switch them off."
         )
+
+
+def converted(examples: Examples, config: TrainingConfig) -> Examples:
+    """Inputs (and real targets) in the run's dtype and memory format."""
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    inputs, targets = (t.to(dtype) if t.is_floating_point() else t for t in examples)
+    if config.channels_last and inputs.ndim == 4:
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+    return inputs, targets

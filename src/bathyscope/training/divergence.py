@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,17 @@ class Divergence:
     def __str__(self) -> str:
         where = f"in block {self.block}" if self.block else "in the loss"
         return f"diverged at step {self.step} {where}"
+
+    def result(self, *, epoch: int, loss: float, gradient_norm: float) -> dict[str, Any]:
+        """The last numbers of a run that ended so."""
+        return {
+            "step": self.step,
+            "epoch": epoch,
+            "last_loss": loss,
+            "last_gradient_norm": gradient_norm,
+            "diverged_block": self.block,
+            "diverged_quantity": self.quantity,
+        }
 
 
 def first_not_finite(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
-from bathyscope.training.batches import Batches, Examples, checked_examples
+from bathyscope.training.batches import Batches, Examples, checked_examples, converted
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group
@@ -17,23 +17,8 @@ from bathyscope.training.divergence import Divergence, first_not_finite
 from bathyscope.training.evaluation import evaluate
 from bathyscope.training.losses import loss_of, num_correct
 from bathyscope.training.optimizers import optimizer_of
+from bathyscope.training.records import EpochSums, step_record
 from bathyscope.training.schedules import learning_rate
-
-
-@dataclass
-class EpochSums:
-    """Sums over the samples of an epoch so far."""
-
-    loss: float = 0.0
-    correct: int = 0
-    seen: int = 0
-    labelled: bool = True
-
-    def averages(self) -> dict[str, float]:
-        """Mean loss, and accuracy where the targets are labels."""
-        count = max(1, self.seen)
-        accuracy = {"train_accuracy": self.correct / count} if self.labelled else {}
-        return {"train_loss": self.loss / count} | accuracy
 
 
 @dataclass
@@ -90,8 +75,8 @@ class Loop:
         if self.test is not None:
             checked_examples(self.test, self.config, what="test")
         self.loss_fn = self.loss or loss_of(self.config)
-        self.train = self._converted(self.train)
-        self.test = None if self.test is None else self._converted(self.test)
+        self.train = converted(self.train, self.config)
+        self.test = None if self.test is None else converted(self.test, self.config)
         _convert_model(self.model, self.config)
         self.optimizer = optimizer_of(self.config, self.model.parameters())
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -195,21 +180,15 @@ class Loop:
     ) -> None:
         self.step += 1
         self.index += 1
-        self.sums.loss += loss * num_samples
-        self.sums.seen += num_samples
-        record: dict[str, Any] = {
-            "kind": "step",
-            "step": self.step,
-            "epoch": self.epoch,
-            "loss": loss,
-            "gradient_norm": norm,
-            "lr": lr,
-        }
-        if correct is None:
-            self.sums.labelled = False
-        else:
-            self.sums.correct += correct
-            record["accuracy"] = correct / num_samples
+        self.sums.add(loss, correct, num_samples=num_samples)
+        record = step_record(
+            self.step,
+            self.epoch,
+            loss=loss,
+            gradient_norm=norm,
+            lr=lr,
+            accuracy=None if correct is None else correct / num_samples,
+        )
         if self.step % self.config.log_every == 0:
             self.write(record)
         for callback in self.callbacks:
@@ -217,17 +196,12 @@ class Loop:
 
     def _end_epoch(self) -> None:
         """Average, evaluate, record, and turn to the next epoch."""
-        record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": self.epoch}
-        record |= self.sums.averages()
-        every = self.config.evaluate_every
+        every, scores = self.config.evaluate_every, None
         if self.test is not None and every and ((self.epoch + 1) % every == 0 or self.is_over):
             scores = self._evaluated(self.test)
-            record |= {f"test_{name}": value for name, value in scores.items()}
-            record["generalisation_gap"] = record["test_loss"] - record["train_loss"]
-            if "accuracy" in scores:
-                record["accuracy_gap"] = record["train_accuracy"] - record["test_accuracy"]
             if self.patience.exhausted(scores["loss"], most=self.config.patience):
                 self.stop(f"no better test loss in {self.config.patience} evaluations")
+        record = self.sums.record(self.step, self.epoch, test=scores)
         self.write(record)
         self.result = {k: v for k, v in record.items() if k != "kind"}
         for callback in self.callbacks:
@@ -253,23 +227,8 @@ class Loop:
         self.divergence = first_not_finite(
             self.model, (x, y), loss=self.loss_fn, call=eager, step=self.step + 1
         )
-        self.result = {
-            "step": self.step + 1,
-            "epoch": self.epoch,
-            "loss": loss,
-            "gradient_norm": norm,
-            "diverged_block": self.divergence.block,
-            "diverged_quantity": self.divergence.quantity,
-        }
+        self.result = self.divergence.result(epoch=self.epoch, loss=loss, gradient_norm=norm)
         self.write({"kind": "divergence"} | self.result)
-
-    def _converted(self, examples: Examples) -> Examples:
-        """Inputs (and real targets) in the run's dtype and memory format."""
-        dtype = torch.float64 if self.config.precision == "float64" else torch.float32
-        inputs, targets = (t.to(dtype) if t.is_floating_point() else t for t in examples)
-        if self.config.channels_last and inputs.ndim == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        return inputs, targets
 
 
 def _convert_model(model: nn.Module, config: TrainingConfig) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import Checkpoint
 from bathyscope.training.divergence import Divergence
-from bathyscope.training.loop import EpochSums, Loop, Patience
+from bathyscope.training.loop import Loop, Patience
+from bathyscope.training.records import EpochSums
 
 _COUNTERS = ("step", "epoch", "index", "result", "reason")
 

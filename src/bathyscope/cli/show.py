@@ -1,0 +1,100 @@
+"""`bathyscope show`: a run, or a folder of runs, as a table and a picture."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What is worth a column, if it is there, beside the settings in which the runs differ.
+_RESULTS = ("train_loss", "test_loss", "train_accuracy", "test_accuracy", "generalisation_gap")
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(help="A run's folder, or one that holds runs.")],
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curves of all runs into this picture (.png).")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What to draw; test_loss, or train_loss without a test.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write the whole table, every column: .csv or .parquet.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Show how the runs of a folder stand: what differs between them and how each ended.
+
+    Example: bathyscope show runs/depth --plot curves.png --table runs.csv
+    """
+    from bathyscope import runs
+
+    frame = runs.table(folder)
+    if table is not None:
+        runs.write_table(frame, table)
+    if plot is not None:
+        _draw(folder, frame, plot, metric=metric)
+    if as_json:
+        typer.echo(json.dumps(json.loads(frame.to_json(orient="records"))))
+        return
+    _print(frame)
+    planned = _planned(folder)
+    missing = len(planned - set(frame["run"]))
+    counts = ", ".join(f"{n} {how}" for how, n in frame["status"].value_counts().items())
+    typer.echo(f"{len(frame)} runs: {counts}" + (f"; {missing} not begun" if missing else ""))
+    for row in frame[frame["status"].isin(["failed", "diverged", "stopped"])].itertuples():
+        typer.echo(f"  {row.run}: {row.ending}")
+
+
+def _print(frame: "pd.DataFrame") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    settings = list(frame.columns[1 : frame.columns.get_loc("status")])
+    differ = [c for c in settings if frame[c].map(str).nunique() > 1]
+    columns = ["run", *differ, "status", *(c for c in _RESULTS if c in frame), "seconds"]
+    shown = Table(*columns)
+    for _, row in frame[columns].iterrows():
+        shown.add_row(*(_text(value) for value in row))
+    Console().print(shown)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+def _planned(folder: Path) -> set[str]:
+    """The runs of the folder's grids, begun or not."""
+    plan = folder / "sweep.json"
+    return set(json.loads(plan.read_bytes())["runs"]) if plan.is_file() else set()
+
+
+def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from bathyscope import runs
+    from bathyscope.core.errors import UnknownName
+
+    curves = runs.curves(folder)
+    metric = metric or ("test_loss" if "test_loss" in curves else "train_loss")
+    if metric not in curves:
+        known = [c for c in curves.columns if c not in ("run", "kind", "epoch", "step")]
+        raise UnknownName("metric", metric, known, hint=f"There are: {', '.join(known)}.")
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    for name, curve in curves.groupby("run"):
+        axes.plot(curve["epoch"] + 1, curve[metric], marker=".", label=str(name))
+    if "loss" in metric and (curves[metric].dropna() > 0).all():
+        axes.set_yscale("log")
+    axes.set(xlabel="epoch", ylabel=metric.replace("_", " "), title=f"{len(frame)} runs")
+    if len(frame) <= 12:
+        axes.legend(fontsize="x-small")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,0 +1,75 @@
+"""`bathyscope certify` as a user calls it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from bathyscope.cli import app
+from bathyscope.core.errors import UsageError
+
+MODULE = """
+import torch
+from bathyscope.nets import resnest
+
+def model():
+    torch.manual_seed(0)
+    return resnest(6, 1, width=10, feature_sizes=[4, 4], intercept=False)
+
+def loader():
+    torch.manual_seed(1)
+    return ((torch.randn(n, 6), torch.randn(n, 1)) for n in (40, 30))
+"""
+
+
+def certify(*words):
+    return CliRunner().invoke(app, ["certify", *words], catch_exceptions=False)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    name = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_an_own_network_and_loader(own):
+    result = certify(f"{own}:model", "--data", f"{own}:loader", "--json", "-")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["num_samples"] == 70
+    assert found["loss"] == "squared"
+    assert found["guaranteed"]
+    assert found["width"]["rank"] == 10
+
+
+def test_a_catalog_network_on_images():
+    result = certify("aresnest-8", "--data", "digits", "--samples", "60", "--no-blocks")
+    assert result.exit_code == 0
+    assert "AugmentedResNEst, cross_entropy loss, 60 samples" in result.stdout
+    assert "guaranteed: yes" in result.stdout
+
+
+def test_a_network_outside_the_family():
+    result = certify("prebasic-8", "--samples", "40", "--no-blocks")
+    assert result.exit_code == 0
+    assert "no theorem" in result.stdout
+
+
+def test_a_run(tmp_path):
+    train = ["train", "densenest-8", "--out", str(tmp_path), "--epochs", "1", "--lr", "0.01"]
+    small = ["--set", "num_train=64", "--set", "num_test=16", "--json"]
+    result = CliRunner().invoke(app, [*train, *small], catch_exceptions=False)
+    folder = json.loads(result.stdout)["folder"]
+    found = certify(folder, "--samples", "64", "--no-blocks", "--json", str(tmp_path / "c.json"))
+    assert found.exit_code == 0
+    assert json.loads((tmp_path / "c.json").read_text())["network"] == "DenseNEst"
+    with pytest.raises(UsageError, match="its own weights"):
+        certify(folder, "--set", "width=4")
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(UsageError):
+        certify(str(tmp_path))

@@ -7,8 +7,6 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg import conv_singular_values
 from bathyscope.linalg.conv_spectrum import spread_about
-from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.padded_operator import PaddedOperator
 
 
 def gaussian(*shape, seed=0, dtype=torch.float64):
@@ -105,67 +103,6 @@ def test_linear_layer_and_pointwise_stride_that_does_not_divide():
     spectrum = conv_singular_values(pointwise, 5)
     assert spectrum.method == "fourier"
     torch.testing.assert_close(spectrum.values, exact, atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.Conv2d(2, 4, 3, padding=1),
-        nn.Conv2d(4, 2, 3, padding=1, stride=2),
-        nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=2),
-        nn.Conv2d(2, 3, 4, padding="same"),
-        nn.Conv2d(2, 3, 3),
-        nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"),
-        nn.Conv2d(2, 3, 3, padding=2, padding_mode="replicate", stride=3),
-        nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular", stride=2),
-        nn.Conv2d(2, 3, 3, padding=0, padding_mode="circular"),
-        nn.ConvTranspose2d(4, 2, 3, stride=2, padding=1, output_padding=1),
-        nn.ConvTranspose2d(2, 4, 4, stride=2),
-    ],
-    ids=repr,
-)
-def test_padding_bound_holds_and_matrix_free_is_exact(layer):
-    layer = layer.double()
-    channels, size = layer.in_channels, (7, 8)
-    exact = torch.linalg.svdvals(explicit(layer, size, channels))
-    bound = conv_singular_values(layer, size)
-    assert bound.method == "bound"
-    assert bound.padding == layer.padding_mode
-    assert bound.lower is not None
-    assert (exact <= bound.values + 1e-10).all()
-    assert (exact >= bound.lower - 1e-10).all()
-    true = conv_singular_values(layer, size, method="matrix-free")
-    assert true.complete
-    assert true.shape == (len(explicit(layer, size, channels)), channels * 56)
-    assert (true.values - exact).abs().max() <= 1e-6 * exact[0]
-
-
-def test_extremes_of_a_map_too_large_to_write_down(monkeypatch):
-    monkeypatch.setattr("bathyscope.linalg.padded_operator._DENSE", 100)
-    layer = nn.Conv2d(2, 5, 3, padding=1, bias=False).double()
-    exact = torch.linalg.svdvals(explicit(layer, (8, 8), 2))
-    spectrum = conv_singular_values(layer, 8, method="matrix-free", num=3)
-    assert not spectrum.complete
-    assert math.isnan(spectrum.spread)
-    wanted = torch.cat([exact[:3], exact[-3:]])
-    assert (spectrum.values - wanted).abs().max() <= 1e-6 * exact[0]
-
-
-def test_transposed_convolution_on_a_torus_is_the_adjoint():
-    layer = nn.ConvTranspose2d(6, 2, 3, stride=2, padding=1).double()
-    spectrum = conv_singular_values(layer, 4, padding="circular")
-    conv = convolution_of(layer, padding="circular")
-    exact = torch.linalg.svdvals(PaddedOperator(conv, (8, 8)).dense())
-    torch.testing.assert_close(spectrum.values, exact)
-    assert spectrum.shape == (2 * 64, 6 * 16)
-
-
-def test_zero_padding_has_another_spectrum_than_the_torus():
-    weight = gaussian(4, 4, 3, 3)
-    torus = conv_singular_values(weight, 8)
-    zeros = conv_singular_values(weight, 8, padding="zeros", method="matrix-free")
-    assert (torus.padding, zeros.padding) == ("circular", "zeros")
-    assert (torus.values - zeros.values).abs().max() > 0.05 * torus.largest
 
 
 def test_float32_has_five_digits_even_where_the_gram_matrix_loses_them():

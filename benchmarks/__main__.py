@@ -13,6 +13,7 @@ BENCHMARKS = (
     "stacked",
     "conv_spectrum",
     "procrustes",
+    "curvature",
 )
 
 

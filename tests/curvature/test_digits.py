@@ -1,0 +1,64 @@
+"""The network on which public tools were compared: an MLP on the digits with 1930 parameters."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.stats import wasserstein_distance
+from sklearn.datasets import load_digits
+from torch import nn
+
+from bathyscope.curvature import Unresolved, hessian
+
+
+@pytest.fixture(scope="module")
+def digits():
+    pixels, labels = load_digits(return_X_y=True)
+    x, y = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(labels)
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 10)]
+    model = nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(120):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return model.double(), (x.double(), y)
+
+
+@pytest.fixture(scope="module")
+def spectrum(digits):
+    """All eigenvalues of the dense matrix, in float64."""
+    return hessian(*digits).eigenvalues()
+
+
+def test_both_ends_in_few_products(digits, spectrum):
+    top = hessian(*digits).extremes(5, ends="largest")
+    assert top.products <= 20
+    found = hessian(*digits).extremes(5)
+    assert found.products <= 20 + 90
+    for pairs, truth in ((found.largest, spectrum.flip(0)[:5]), (found.smallest, spectrum[:5])):
+        np.testing.assert_allclose(pairs.values, truth, rtol=1e-5)
+        assert (pairs.values - truth).abs().le(pairs.errors + 1e-12).all()
+    np.testing.assert_allclose(top.largest.values, spectrum.flip(0)[:5], rtol=1e-5)
+    assert found.checked
+
+
+def test_density_with_400_products(digits, spectrum):
+    found = hessian(*digits).density()
+    assert found.products == 400
+    points = torch.cat([found.atoms, found.nodes.reshape(-1)])
+    share = torch.full_like(found.atoms, 1 / found.dim)
+    mass = torch.cat([share, found.weights.reshape(-1) / found.num_probes])
+    span = float(spectrum[-1] - spectrum[0])
+    assert wasserstein_distance(points.numpy(), spectrum.numpy(), mass.numpy()) / span <= 5e-4
+
+
+def test_index_is_exact_here_and_refused_from_400_products(digits, spectrum):
+    """Peers report 0.56 for a truth near 0.3: the bulk is too close to zero for 40 steps."""
+    H = hessian(*digits)
+    cutoff = 1e-6 / float(spectrum.abs().max())
+    truth = float((spectrum < -1e-6).double().mean())
+    with pytest.raises(Unresolved, match="only known to lie") as refusal:
+        H.negative_index(exact=False, cutoff=cutoff)
+    assert refusal.value.lower <= truth <= refusal.value.upper

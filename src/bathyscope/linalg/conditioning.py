@@ -1,6 +1,7 @@
 """Condition number, numerical rank and stable rank, each with its cut-off and its error."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,21 +138,40 @@ def conditioning_of(
     """
     if tensor.ndim == 0:
         raise UsageError("A condition number needs a matrix, but a single number was given.")
-    rows = tensor.shape[mode]
-    columns = tensor.numel() // rows if rows else 0
-    if cutoff is None:
-        cutoff = rounding_cutoff(rows, columns, tensor.dtype)
-    if not 0 <= cutoff < 1:
+    return conditioning_of_modes(tensor, (mode,), cutoff=cutoff, tolerance=tolerance)[0]
+
+
+def conditioning_of_modes(
+    tensor: Float[Tensor, "..."],
+    modes: Iterable[int],
+    *,
+    cutoff: float | None = None,
+    tolerance: float | None = None,
+) -> tuple[Conditioning, ...]:
+    """`conditioning_of` for several modes of a tensor, whose range is looked at once.
+
+    Example:
+        >>> [c.rank for c in conditioning_of_modes(torch.ones(2, 3, 4), (0, 2))]
+        [1, 1]
+    """
+    if cutoff is not None and not 0 <= cutoff < 1:
         raise UsageError(
             f"The cut-off is {cutoff}, but it must lie in [0, 1): it multiplies σ_max."
         )
     if tolerance is None:
         tolerance = 1e-8 if tensor.dtype == torch.float64 else 1e-2
-    tensor, unit = rescaled(tensor)
-    if not 0 < unit < math.inf:
-        values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan)
-        return Conditioning.of_singular_values(values, cutoff=cutoff)
-    return _spectrum(tensor, mode=mode, unit=unit, cutoff=cutoff, tolerance=tolerance)
+    scaled, unit = rescaled(tensor)
+    found = []
+    for mode in modes:
+        rows = tensor.shape[mode]
+        columns = tensor.numel() // rows if rows else 0
+        cut = rounding_cutoff(rows, columns, tensor.dtype) if cutoff is None else cutoff
+        if 0 < unit < math.inf:
+            found.append(_spectrum(scaled, mode=mode, unit=unit, cutoff=cut, tolerance=tolerance))
+        else:
+            values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan)
+            found.append(Conditioning.of_singular_values(values, cutoff=cut))
+    return tuple(found)
 
 
 def _spectrum(

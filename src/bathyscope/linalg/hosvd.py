@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import Conditioning, conditioning_of
+from bathyscope.linalg.conditioning import Conditioning, conditioning_of_modes
 
 Aggregate = Literal["max", "min", "mean", "geometric mean"]
 
@@ -52,9 +52,7 @@ def hosvd_of(
                 f"Mode {axis} was asked of a tensor of {tensor.ndim} axes; "
                 f"give modes from 0 to {tensor.ndim - 1}."
             )
-    return tuple(
-        conditioning_of(tensor, mode=axis, cutoff=cutoff, tolerance=tolerance) for axis in axes
-    )
+    return conditioning_of_modes(tensor, axes, cutoff=cutoff, tolerance=tolerance)
 
 
 def aggregate(modes: Iterable[Conditioning], *, how: Aggregate = "max") -> float:

@@ -11,7 +11,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import Conditioning, conditioning_of, rescaled
+from bathyscope.linalg import Conditioning, hosvd_of, rescaled
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import found_blocks
 from bathyscope.measure.rows import Rows
@@ -122,16 +122,16 @@ class RepresentationTap(Silent):
             return
         axes = axes_of(self.model, block, ndim=x.ndim)
         self.rows.put(block, mean_cosine=mean_cosine(x.movedim(axes.samples, 0).flatten(1)))
-        for axis, mode in enumerate(axes.names):
-            side = min(x.shape[axis], x.numel() // x.shape[axis])
-            if side > self.largest_side and not self.keep:
-                self.rows.note(
-                    f"Modes wider than {self.largest_side} were not decomposed ({mode} at "
-                    f"{block.label}: {side}); raise largest_side to have them."
-                )
-                continue
-            found = conditioning_of(x, mode=axis, cutoff=self.cutoff)
-            self.rows.put(block, **columns_of(found, mode), **{f"full_rank_{mode}": side})
+        sides = [min(size, x.numel() // size) for size in x.shape]
+        narrow = [i for i, side in enumerate(sides) if self.keep or side <= self.largest_side]
+        for axis in set(range(x.ndim)) - set(narrow):
+            self.rows.note(
+                f"Modes wider than {self.largest_side} were not decomposed ({axes.names[axis]} at "
+                f"{block.label}: {sides[axis]}); raise largest_side to have them."
+            )
+        for axis, found in zip(narrow, hosvd_of(x, modes=narrow, cutoff=self.cutoff), strict=True):
+            mode = axes.names[axis]
+            self.rows.put(block, **columns_of(found, mode), **{f"full_rank_{mode}": sides[axis]})
             if self.keep:
                 self.spectra.setdefault(block.label, {})[mode] = found
 

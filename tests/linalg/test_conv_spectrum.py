@@ -193,3 +193,19 @@ def test_bad_input_is_one_sentence(arguments, message):
     with pytest.raises(UsageError) as caught:
         conv_singular_values(arguments.pop("layer"), arguments.pop("size"), **arguments)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (1, 3), (3, 1)])
+def test_an_axis_with_one_tap_is_solved_once(kernel, monkeypatch):
+    solved = []
+    eigvalsh = torch.linalg.eigvalsh
+    monkeypatch.setattr(
+        torch.linalg, "eigvalsh", lambda gram: solved.append(len(gram)) or eigvalsh(gram)
+    )
+    layer = nn.Conv2d(
+        2, 4, kernel, padding=tuple(k // 2 for k in kernel), padding_mode="circular", bias=False
+    ).double()
+    spectrum = conv_singular_values(layer, (6, 8))
+    exact = torch.linalg.svdvals(explicit(layer, (6, 8), 2))
+    torch.testing.assert_close(spectrum.values, exact)
+    assert sum(solved) == {(1, 1): 1, (1, 3): 5, (3, 1): 4}[kernel]

@@ -209,15 +209,18 @@ def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Ten
     Pixels that a stride skips add the value zero, which is left out here.
     """
     taps = polyphase(conv)
-    plane = half_plane(taps.layout.offsets, grid, device=conv.weight.device)
-    double_only = conv.weight.dtype == torch.float64
-    start = torch.float64 if double_only else torch.float32
+    # Along an axis with one tap every frequency has the same matrix: one stands for all.
+    told = tuple(n if span > 1 else 1 for n, span in zip(grid, taps.layout.span, strict=True))
+    copies = math.prod(grid) // math.prod(told)
+    plane = half_plane(taps.layout.offsets, told, device=conv.weight.device)
+    start = torch.float64 if conv.weight.dtype == torch.float64 else torch.float32
     parts = []
     rows = torch.arange(len(plane), device=conv.weight.device)
     chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
     for piece in rows.split(chunk):
         values = _values_at(taps, plane.analysis, piece, start)
-        parts.append(values.repeat_interleave(plane.multiplicity[piece].long(), dim=0))
+        repeats = copies * plane.multiplicity[piece].long()
+        parts.append(values.repeat_interleave(repeats, dim=0))
     ordered = torch.cat(parts).flatten().sort(descending=True).values
     return ordered.to(working_dtype(conv.weight.dtype))
 

@@ -46,15 +46,13 @@ class GradientEnergy:
 
     def update(self) -> None:
         """Take the last gradient into the running mean; the same on every process of a group."""
-        if self._gradient is None:
-            return
-        whole, seen = self._energies(self._gradient)
+        whole, seen = (0.0, 0.0) if self._gradient is None else self._energies(self._gradient)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            both = torch.tensor([whole, seen], device=self._gradient.device)
+            both = torch.tensor([whole, seen], device=self.layer.weight.device)  # type: ignore[arg-type]
             torch.distributed.all_reduce(both)
             whole, seen = both.tolist()
         self._gradient = None
-        # A gradient that overflowed, or is zero, says nothing.
+        # No gradient, a zero one, or one that overflowed says nothing.
         if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:
             share = seen / whole
             self.share = (

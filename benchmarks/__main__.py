@@ -13,6 +13,8 @@ BENCHMARKS = (
     "stacked",
     "conv_spectrum",
     "procrustes",
+    "estimators",
+    "kill",
     "curvature",
 )
 

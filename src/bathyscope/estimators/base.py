@@ -266,9 +266,11 @@ class NonlinearEstimator(BaseEstimator):
     def _progress(self) -> Callable[[Iterable[int]], Iterable[int]]:
         if not self.verbose:
             return iter
+        from rich.console import Console
         from rich.progress import track
 
-        return lambda epochs: track(list(epochs), description="learning features", transient=True)
+        console = Console(stderr=True)
+        return lambda epochs: track(list(epochs), "learning features", console=console)
 
     def _check_parameters(self) -> None:
         """Raise on a parameter that cannot be meant.

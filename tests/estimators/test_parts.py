@@ -1,0 +1,92 @@
+"""Scaling, merging, splitting and the ridge path on their own."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+from bathyscope.certificates.losses import convex_loss
+from bathyscope.estimators.samples import Samples, merged, split
+from bathyscope.estimators.scaling import Scaling
+from bathyscope.estimators.solving import RidgePath
+
+rng = np.random.default_rng(0)
+
+
+def test_scaling_is_the_usual_one():
+    X = rng.standard_normal((50, 4)) * [1, 1e9, 1e-9, 1] + [0, 1e9, 0, 5]
+    found = Scaling.of(X, np.full(50, 1 / 50))
+    np.testing.assert_allclose(found.apply(X), StandardScaler().fit_transform(X), atol=1e-12)
+    np.testing.assert_allclose(found.invert(found.apply(X)), X)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e300, -1e-300])
+def test_constant_columns_become_zero(value):
+    X = np.full((7, 1), value)
+    found = Scaling.of(X, np.full(7, 1 / 7))
+    assert (found.apply(X) == 0).all()
+    np.testing.assert_allclose(found.invert(found.apply(X)), X)
+
+
+def test_merging_forgets_order_and_repetition():
+    X = rng.integers(0, 2, (40, 2)).astype(float)
+    Y = rng.integers(0, 2, 40)
+    w = rng.uniform(0.5, 1, 40)
+    order = rng.permutation(40)
+    one, other = merged(X, Y, w), merged(X[order], Y[order], w[order])
+    np.testing.assert_array_equal(one.X, other.X)
+    np.testing.assert_array_equal(one.Y, other.Y)
+    np.testing.assert_allclose(one.weights, other.weights)
+    assert len(one) == 8
+    assert one.weights.sum() == pytest.approx(1)
+
+
+def test_splits_keep_classes_in_proportion():
+    labels = np.repeat([0, 1, 2], [100, 50, 1])
+    samples = Samples(np.arange(151.0)[:, None], labels, np.full(151, 1 / 151))
+    train, validation = split(samples, fraction=0.2, labels=labels, seed=0)
+    assert len(train) + len(validation) == 151
+    assert abs(np.sum(validation.Y == 0) - 20) <= 1
+    assert abs(np.sum(validation.Y == 1) - 10) <= 1
+    assert not (validation.Y == 2).any()  # a class of one is learnt from
+    assert split(samples.take(np.arange(20)), fraction=0.2, labels=None, seed=0) is None
+
+
+def path(n=80, outputs=2):
+    x = torch.from_numpy(rng.standard_normal((n, 3)))
+    v = torch.from_numpy(np.maximum(rng.standard_normal((n, 5)) * 3 + 1, 0))
+    y = torch.from_numpy(rng.standard_normal((n, outputs)))
+    w = torch.from_numpy(rng.uniform(0.5, 1.5, n))
+    w = w / w.sum()
+    loss = convex_loss("squared", y, num_outputs=outputs)
+    return RidgePath.of(x, v, loss=loss, weights=w, num_outputs=outputs), x, v, y, w
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+def test_the_path_minimises_its_objective(ridge):
+    """Against scikit-learn's ridge with the linear columns made free by a huge scale."""
+    found, x, v, y, w = path()
+    spread = (w @ (v - w @ v).square()).sqrt()
+    readout = found.solve(ridge).readout()
+    free = 1e6
+    Z = torch.cat([x * free, torch.ones(len(x), 1) * free, v / spread], dim=1)
+    strength = ridge * y.shape[1] / 2  # mean over outputs, half the square
+    reference = Ridge(alpha=strength, fit_intercept=False, solver="svd", tol=1e-14)
+    reference.fit(Z, y, sample_weight=w)
+    expected = torch.from_numpy(reference.predict(Z))
+    torch.testing.assert_close(readout(x, v), expected, atol=1e-6, rtol=0)
+
+
+def test_risk_rises_with_the_ridge_up_to_the_linear_one():
+    found, x, v, *_ = path()
+    risks = [found.solve(r).risk() for r in (0.0, 1e-4, 1e-2, 1.0, 100.0, float("inf"))]
+    assert risks == sorted(risks)
+    linear = found.solve(float("inf")).readout()
+    torch.testing.assert_close(linear(x, v), linear(x))
+
+
+def test_readouts_predict_what_the_path_does():
+    found, x, v, *_ = path()
+    solution = found.solve(0.1)
+    torch.testing.assert_close(solution.readout()(x, v), solution.outputs())

@@ -1,0 +1,212 @@
+"""The estimators in use: what they carry, and how they stand beside other tools."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_friedman1, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bathyscope.certificates import certify
+from bathyscope.core import UsageError
+from bathyscope.estimators import (
+    AugmentedResNEstClassifier,
+    AugmentedResNEstRegressor,
+    DenseNEstClassifier,
+    DenseNEstRegressor,
+    ResNEstClassifier,
+    ResNEstRegressor,
+)
+
+REGRESSORS = (DenseNEstRegressor, AugmentedResNEstRegressor, ResNEstRegressor)
+CLASSIFIERS = (DenseNEstClassifier, AugmentedResNEstClassifier, ResNEstClassifier)
+friedman = make_friedman1(300, noise=0.5, random_state=0)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("training", ["joint", "blockwise"])
+def test_better_than_linear_on_new_data(kind, training):
+    X, y = friedman
+    model = kind(max_epochs=30, training=training, random_state=0).fit(X[:200], y[:200])
+    linear = LinearRegression().fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > linear.score(X[200:], y[200:])
+    assert model.certificate_.linear_risk == pytest.approx(
+        ((linear.predict(X[:200]) - y[:200]) ** 2).mean(), rel=1e-10
+    )
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_the_fitted_network_is_what_its_certificate_says(kind):
+    """`certificates.certify` on the network itself agrees: it is a member of its family."""
+    X, y = friedman
+    model = kind(max_epochs=5, num_blocks=2, block_size=8, random_state=0).fit(X, y)
+    x = torch.from_numpy(model.scaling_.apply(X))
+    target = torch.from_numpy(model.target_scaling_.apply(y[:, None]))
+    found = certify(model.network_, (x, target))
+    unit = model.target_scaling_.scale[0] ** 2
+    ours = model.certificate_
+    assert found.guaranteed
+    assert found.risk * unit == pytest.approx(ours.risk, rel=1e-9)
+    assert found.linear_risk * unit == pytest.approx(ours.linear_risk, rel=1e-9)
+    assert found.bound * unit == pytest.approx(ours.bound, rel=1e-6)
+    assert found.no_worse_than_linear
+
+
+def test_outputs_of_several_targets_and_shapes():
+    X, y = friedman
+    Y = np.column_stack([y, 1e6 * X[:, 0] ** 2, np.full(len(y), 3.0)])
+    model = DenseNEstRegressor(max_epochs=10, random_state=0).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    np.testing.assert_allclose(model.predict(X)[:, 2], 3.0)
+    assert DenseNEstRegressor(max_epochs=1).fit(X, y).predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_classes_probabilities_and_decisions_agree(kind):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = kind(max_epochs=10, random_state=0).fit(X, names)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (model.classes_[probabilities.argmax(1)] == model.predict(X)).all()
+    assert model.decision_function(X).shape == (150, 3)
+    assert model.score(X, names) > 0.95
+    assert log_loss(names, probabilities) == pytest.approx(model.certificate_.risk)
+
+
+def test_several_labels_a_sample():
+    X, _ = friedman
+    Y = (X[:, :3] > 0.5).astype(int)
+    model = DenseNEstClassifier(max_epochs=10, random_state=0).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    assert model.predict_proba(X).shape == Y.shape
+    assert (model.predict(X) == Y).mean() > 0.95
+
+
+def test_weights_are_repetitions():
+    X, y = friedman
+    w = np.random.default_rng(0).integers(0, 3, len(y))
+    settings = {"max_epochs": 3, "random_state": 0}
+    weighted = DenseNEstRegressor(**settings).fit(X, y, sample_weight=w)
+    repeated = DenseNEstRegressor(**settings).fit(X.repeat(w, axis=0), y.repeat(w))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-10)
+    assert weighted.certificate_.risk == pytest.approx(repeated.certificate_.risk, rel=1e-10)
+
+
+def test_any_units():
+    X, y = friedman
+    factors = 10.0 ** np.arange(-5, 5)
+    settings = {"max_epochs": 5, "random_state": 0}
+    plain = ResNEstRegressor(**settings).fit(X, y).certificate_
+    scaled = ResNEstRegressor(**settings).fit(X * factors + 7 * factors, 1e5 * y - 3).certificate_
+    assert scaled.linear_risk == pytest.approx(1e10 * plain.linear_risk, rel=1e-6)
+    assert scaled.risk <= scaled.linear_risk
+
+
+def test_in_pipelines_and_searches():
+    X, y = make_moons(120, noise=0.2, random_state=0)
+    steps = make_pipeline(StandardScaler(), DenseNEstClassifier(max_epochs=3, random_state=0))
+    search = GridSearchCV(steps, {"densenestclassifier__num_blocks": [1, 2]}, cv=2).fit(X, y)
+    assert search.best_estimator_[-1].certificate_.guaranteed
+
+
+def test_the_same_seed_gives_the_same_fit_and_leaves_torch_alone():
+    X, y = friedman
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second = (DenseNEstRegressor(max_epochs=3, random_state=3).fit(X, y) for _ in "ab")
+    assert torch.equal(before, torch.get_rng_state())
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+    other = clone(first).set_params(random_state=4).fit(X, y)
+    assert not np.array_equal(first.predict(X), other.predict(X))
+    back = pickle.loads(pickle.dumps(first))
+    np.testing.assert_array_equal(back.predict(X), first.predict(X))
+
+
+@pytest.mark.parametrize("kind", [DenseNEstRegressor, ResNEstRegressor])
+def test_partial_fit_speaks_of_its_last_call(kind):
+    X, y = make_friedman1(1200, random_state=0)
+    model = kind(num_blocks=2, block_size=8, random_state=0)
+    for part in range(3):
+        rows = slice(400 * part, 400 * (part + 1))
+        model.partial_fit(X[rows], y[rows])
+    found = model.certificate_
+    assert "last call" in found.scope
+    assert found.num_samples == 400
+    assert found.guaranteed
+    assert found.risk == pytest.approx(((model.predict(X[800:]) - y[800:]) ** 2).mean())
+    model.partial_fit(X[:50], y[:50])  # too few to solve on: gradient steps, and no claim
+    assert not model.certificate_.guaranteed
+    assert "gradient steps" in model.certificate_.decided_by
+    assert model.score(X[50:], y[50:]) > 0.5
+
+
+def test_partial_fit_of_classes():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    with pytest.raises(ValueError, match="classes must be passed"):
+        DenseNEstClassifier().partial_fit(X, y)
+    model = DenseNEstClassifier(num_blocks=1, block_size=4)
+    model.partial_fit(X[:100], y[:100], classes=[0, 1]).partial_fit(X[100:], y[100:])
+    assert model.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="not announced"):
+        model.partial_fit(X, y + 5)
+
+
+def test_early_stopping_and_history():
+    X, y = friedman
+    stopped = DenseNEstRegressor(patience=2, max_epochs=300, random_state=0).fit(X, y)
+    whole = DenseNEstRegressor(early_stopping=False, max_epochs=40, random_state=0).fit(X, y)
+    assert len(stopped.history_) < 300
+    assert len(whole.history_) == 40
+
+
+def test_a_progress_bar(capsys):
+    X, y = friedman
+    DenseNEstRegressor(verbose=True, max_epochs=2).fit(X, y)
+    captured = capsys.readouterr()
+    assert "learning features" in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_blocks": 0}, "num_blocks"),
+        ({"block_size": 2.5}, "block_size"),
+        ({"training": "both"}, "training"),
+        ({"ridge": -1}, "ridge"),
+        ({"ridge": "strong"}, "ridge"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"validation_fraction": 1.0}, "validation_fraction"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"width": 0}, "width"),
+    ],
+)
+def test_bad_settings_are_said(setting, message):
+    X, y = friedman
+    with pytest.raises(UsageError, match=message):
+        ResNEstRegressor(**setting).fit(X, y)
+
+
+def test_bad_input_has_scikit_learns_messages():
+    X, y = friedman
+    model = DenseNEstRegressor(max_epochs=1)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(np.where(X > 0.99, np.nan, X), y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[1:])
+    model.fit(X, y)
+    with pytest.raises(
+        ValueError, match="X has 9 features, but DenseNEstRegressor is expecting 10"
+    ):
+        model.predict(X[:, :9])
+    with pytest.raises(ValueError, match="only one class"):
+        DenseNEstClassifier().fit(X, np.zeros(len(X)))

@@ -1,44 +1,21 @@
 """The Procrustes remedy: after an optimizer's step, chosen kernels are made norm-preserving again."""
 
-import math
 import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import torch
 from torch import nn
 
-from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conv_spectrum import (
-    isotropic_target,
-    spread_about,
-    torus_singular_values,
-)
-from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
-from bathyscope.linalg.kernel_projection import exact_projection, projected
-from bathyscope.linalg.kernel_step import Gauge, gauge_of
-from bathyscope.linalg.reference_projection import reference_projection
-from bathyscope.linalg.taps import Taps, compressed, polyphase
-from bathyscope.remedies.gradient_energy import GradientEnergy
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.linalg.convolution import convolution_of
+from bathyscope.remedies.treated_layer import Gain, Method, TreatedLayer, Treatment
 
-Gain = Literal["isotropic", "relu", "measured"]
-Method = Literal["auto", "exact", "reference"]
 Layers = Mapping[str, nn.Module] | Iterable[nn.Module] | nn.Module
 
 _KEY = "procrustes"  # in the optimizer's state_dict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreatedLayer:
-    """A layer as the remedy finds it: its target σ, the rms of σ/target − 1, and what is wrong."""
-
-    name: str
-    target: float
-    spread: float
-    left_alone: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +39,8 @@ def procrustes_(
 ) -> "ProcrustesHandle":
     """Keep the singular values of some layers at one target while the optimizer trains them.
 
-    After every k-th `optimizer.step()` each kernel K is replaced by the nearest norm-preserving
-    one, s·P(PᴴP)^{-1/2} at every frequency (norm_preservation, equation 8 and algorithm 1).
+    After every k-th `optimizer.step()` each kernel is brought to the nearest norm-preserving one,
+    s·P(PᴴP)^{-1/2} at every frequency (norm_preservation, equation 8 and algorithm 1).
     The count of steps, and what `gain="measured"` has learnt, are part of the optimizer's
     `state_dict()`, so that a run resumes exactly. A step that a gradient scaler skips is no step.
 
@@ -102,10 +79,12 @@ def procrustes_(
     named = _named(layers)
     _check_held(optimizer, named)
     if method not in get_args(Method):
-        raise UsageError(f"There is no method {method!r}; give one of {get_args(Method)}.")
+        raise UnknownName("method", method, get_args(Method))
+    if isinstance(gain, str) and gain not in get_args(Gain):
+        raise UnknownName("gain", gain, get_args(Gain), hint="A positive number will do too.")
     sizes = _sizes(size, len(named)) if method == "reference" else [None] * len(named)
     treated = [
-        _Treated(name, layer, gain=gain, method=method, size=n)
+        Treatment(name, layer, gain=gain, method=method, size=n)
         for (name, layer), n in zip(named.items(), sizes, strict=True)
     ]
     return ProcrustesHandle(optimizer, treated, every=every)
@@ -115,7 +94,7 @@ class ProcrustesHandle:
     """A remedy in force: made by `procrustes_`, ended by `remove()`."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, treated: list["_Treated"], *, every: int
+        self, optimizer: torch.optim.Optimizer, treated: list[Treatment], *, every: int
     ) -> None:
         self._treated = treated
         self._every = every
@@ -178,124 +157,9 @@ class ProcrustesHandle:
                 treated.energy.share = share
 
 
-class _Treated:
-    """One layer under treatment: its taps, its target and the way it is projected."""
-
-    def __init__(
-        self,
-        name: str,
-        layer: nn.Module,
-        *,
-        gain: Gain | float,
-        method: Method,
-        size: int | None,
-    ) -> None:
-        conv = convolution_of(layer)
-        self.name = name
-        self.layer = layer
-        self.grouped = conv.weight.shape
-        self.taps = compressed(polyphase(conv))
-        self.energy: GradientEnergy | None = None
-        self.fixed = isotropic_target(conv)
-        self.left_alone: str | None = None
-        self.projection: Callable[[Taps, float], tuple[Taps, Gauge]] = projected
-        if method == "exact":
-            self.projection = _exactly
-        elif method == "reference":
-            # As written, the algorithm knows no stride: its frequencies are those of the kernel.
-            self.taps = polyphase(replace(conv, stride=(1,) * len(conv.stride)))
-            self.projection = _reference(per_axis(size, len(conv.kernel), "size"))
-        if gain == "relu":
-            self.fixed *= math.sqrt(2)
-        elif gain == "measured":
-            self.energy = _energy_of(layer)
-        elif isinstance(gain, str):
-            pass
-        elif gain > 0 and math.isfinite(gain):
-            self.fixed = float(gain)
-        else:
-            raise UsageError(f"gain={gain} is no singular value; give a positive number.")
-
-    @property
-    def weight(self) -> nn.Parameter:
-        """The layer's own weight."""
-        return cast(nn.Parameter, self.layer.weight)
-
-    @property
-    def target(self) -> float:
-        """The singular value wanted now."""
-        measured = None if self.energy is None else self.energy.target
-        return self.fixed if measured is None else measured
-
-    def current(self) -> Taps:
-        """The layer's kernel as taps, in a precision that can be computed in."""
-        weight = self.weight.detach()
-        return self.taps.with_kernel(weight.to(working_dtype(weight.dtype)).reshape(self.grouped))
-
-    def project(self) -> None:
-        """Bring the layer's kernel to its target, or leave it alone and say why, once."""
-        weight = self.weight
-        if self.energy is not None:
-            self.energy.update()
-        taps, gauge = self.projection(self.current(), self.target)
-        trouble = _trouble(gauge)
-        if trouble is None:
-            weight.copy_(taps.to_kernel().reshape(weight.shape))
-        elif self.left_alone is None:
-            warnings.warn(
-                f"Layer {self.name} is left alone by the Procrustes projection: {trouble}.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        self.left_alone = trouble or self.left_alone
-
-    def described(self) -> TreatedLayer:
-        """The layer as it is now."""
-        taps, target = self.current(), self.target
-        trouble = _trouble(gauge_of(taps, target))
-        spread = math.nan
-        if trouble is None:
-            # Fine enough that the mean over frequencies is that over any larger image.
-            grid = tuple(4 * span for span in taps.layout.span)
-            spread = spread_about(torus_singular_values(convolution_of(self.layer), grid), target)
-        return TreatedLayer(name=self.name, target=target, spread=spread, left_alone=trouble)
-
-    def release(self) -> None:
-        """Stop watching the layer."""
-        if self.energy is not None:
-            self.energy.remove()
-
-
 def _full_precision(device: str) -> AbstractContextManager[None]:
     enabled = torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if enabled else nullcontext()
-
-
-def _exactly(taps: Taps, target: float) -> tuple[Taps, Gauge]:
-    gauge = gauge_of(taps, target)
-    return (taps if _trouble(gauge) else exact_projection(taps, target)), gauge
-
-
-def _reference(grid: tuple[int, ...]) -> Callable[[Taps, float], tuple[Taps, Gauge]]:
-    def project(taps: Taps, target: float) -> tuple[Taps, Gauge]:
-        gauge = gauge_of(taps, target)
-        return (taps if _trouble(gauge) else reference_projection(taps, target, grid=grid)), gauge
-
-    return project
-
-
-def _trouble(gauge: Gauge) -> str | None:
-    if not gauge.is_finite:
-        return "its kernel holds NaN or infinite entries"
-    return "its kernel is zero" if gauge.is_zero else None
-
-
-def _energy_of(layer: nn.Module) -> GradientEnergy:
-    conv = convolution_of(layer)
-    groups, d, c, _ = polyphase(conv).weight.shape
-    return GradientEnergy(
-        layer, rank_share=1 / isotropic_target(conv) ** 2, rank=groups * min(d, c)
-    )
 
 
 def _named(layers: Layers) -> dict[str, nn.Module]:

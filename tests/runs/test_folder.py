@@ -23,7 +23,7 @@ class Walk(Configuration):
 
 def hold(folder, ready):
     with open_run(folder, Walk()) as run:
-        run.log(step=1)
+        run.log({"step": 1})
         run.metrics.flush()
         ready.set()
         time.sleep(60)
@@ -44,7 +44,7 @@ def holder(tmp_path):
 
 def test_a_run_tells_its_story(tmp_path):
     with open_run(tmp_path / "run", Walk(), seeds=(3,)) as run:
-        run.log(step=1, loss=0.5)
+        run.log({"step": 1, "loss": 0.5})
         assert standing(run.folder) == "running"
         run.end("finished", result={"loss": float("inf")})
     configuration, manifest, metrics = read_run(tmp_path / "run")
@@ -108,7 +108,7 @@ def test_reading_what_is_no_run(tmp_path):
 
 def test_restart_throws_away_what_was_there(tmp_path):
     with open_run(tmp_path / "run", Walk()) as run:
-        run.log(step=1)
+        run.log({"step": 1})
         run.end("finished")
     with open_run(tmp_path / "run", Walk(), restart=True) as run:
         assert run.manifest.starts == 1

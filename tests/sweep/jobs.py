@@ -30,7 +30,7 @@ def work(job: Job, folder: Path) -> None:
             raise ArithmeticError("as asked")
         if job.fate == "die":
             os.kill(os.getpid(), signal.SIGKILL)
-        run.log(kind="step", number=job.number)
+        run.log({"kind": "step", "number": job.number})
         run.end(
             "diverged" if job.fate == "diverge" else "finished", result={"square": job.number**2}
         )

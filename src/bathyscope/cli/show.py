@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What is worth a column, if it is there, beside the settings in which the runs differ.
-_RESULTS = ("train_loss", "test_loss", "train_accuracy", "test_accuracy", "generalisation_gap")
+_RESULTS = ("step", "train_loss", "test_loss", "test_accuracy", "loss")
 
 
 def show(
@@ -50,15 +50,18 @@ def show(
 
 
 def _print(frame: "pd.DataFrame") -> None:
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
     settings = list(frame.columns[1 : frame.columns.get_loc("status")])
     differ = [c for c in settings if frame[c].map(str).nunique() > 1]
-    columns = ["run", *differ, "status", *(c for c in _RESULTS if c in frame), "seconds"]
-    shown = Table(*columns)
-    for _, row in frame[columns].iterrows():
-        shown.add_row(*(_text(value) for value in row))
+    results = [c for c in _RESULTS if c in frame and c not in settings]
+    shown = Table("run", *differ, "status", *results, box=SIMPLE)
+    for _, row in frame.iterrows():
+        # the readable part of the name repeats the settings: its hash is enough to find the folder
+        name = row["run"] if len(frame) == 1 else f"…{row['run'][-10:]}"
+        shown.add_row(name, *(_text(row[c]) for c in (*differ, "status", *results)))
     Console().print(shown)
 
 

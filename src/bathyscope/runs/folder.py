@@ -77,9 +77,9 @@ class Run:
     metrics: MetricsWriter
     _since: float = field(default_factory=time.monotonic)
 
-    def log(self, **values: Any) -> None:
+    def log(self, record: Mapping[str, Any]) -> None:
         """Append one record to the metrics; it reaches the disk at the next flush or at the end."""
-        self.metrics.append(values)
+        self.metrics.append(record)
 
     def cut_metrics(self, position: int) -> None:
         """Drop the metrics behind this position: they belong to steps that will be taken again."""

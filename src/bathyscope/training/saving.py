@@ -4,7 +4,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from bathyscope.runs import (
+    Checkpoint,
     DiskFull,
     Run,
     Status,
@@ -63,7 +66,7 @@ class Saver:
         position = 0 if checkpoint is None else checkpoint.state["metrics_position"]
         self.run.cut_metrics(position)
         self.loop.write = self.run.metrics.append
-        for note in checkpoint.notes if checkpoint else ():
+        for note in _notes(checkpoint):
             self.run.note(note)
         self.run.save()
 
@@ -106,3 +109,17 @@ class Saver:
             self.run.save()
         except DiskFull:
             return  # the run then counts as interrupted, and resumes the same way
+
+
+def _notes(checkpoint: Checkpoint | None) -> list[str]:
+    """What a reader of a resumed run must know."""
+    if checkpoint is None:
+        return []
+    before, now = checkpoint.state["threads"], torch.get_num_threads()
+    if before == now:
+        return list(checkpoint.notes)
+    return [
+        *checkpoint.notes,
+        f"Resumed at step {checkpoint.step} with {now} threads after {before}: sums are rounded in "
+        "another order, so the result may differ in the last digits from an uninterrupted run.",
+    ]

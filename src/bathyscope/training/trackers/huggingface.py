@@ -51,7 +51,7 @@ def huggingface_callback(
                 return
             evaluation = any(key.startswith("eval_") for key in logs)
             numbers = {_renamed(k): v for k, v in logs.items() if isinstance(v, int | float)}
-            self.logger.log(state.global_step, kind="epoch" if evaluation else "step", **numbers)
+            self.logger.log(state.global_step, numbers, kind="epoch" if evaluation else "step")
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self._stack.close()

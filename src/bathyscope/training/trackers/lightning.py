@@ -56,14 +56,12 @@ def lightning_callback(
             if loss is not None:
                 numbers["loss"] = loss.detach()
             if self.logger is not None:
-                self.logger.log(trainer.global_step, epoch=trainer.current_epoch, **numbers)
+                self.logger.log(trainer.global_step, numbers | {"epoch": trainer.current_epoch})
 
         def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
             if self.logger is not None and not trainer.sanity_checking:
-                numbers = dict(trainer.callback_metrics)
-                self.logger.log(
-                    trainer.global_step, kind="epoch", epoch=trainer.current_epoch, **numbers
-                )
+                numbers = trainer.callback_metrics | {"epoch": trainer.current_epoch}
+                self.logger.log(trainer.global_step, numbers, kind="epoch")
 
         def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
             self._stack.close()

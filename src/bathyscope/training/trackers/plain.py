@@ -33,13 +33,15 @@ class Logger:
         self._last: dict[str, Any] = {}
         self._diverged_at: int | None = None
 
-    def log(self, step: int, *, kind: str = "step", **numbers: float | Tensor) -> None:
-        """One line of metrics; tensors of one number are read, others refused by torch.
+    def log(
+        self, step: int, numbers: Mapping[str, int | float | Tensor], *, kind: str = "step"
+    ) -> None:
+        """One line of metrics, numbers by name; a tensor must hold one number.
 
         A `loss` that is NaN or infinite is remembered: the run then ends as diverged at that step.
         """
         plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in numbers.items()}
-        self.run.log(kind=kind, step=step, **plain)
+        self.run.log({"kind": kind, "step": step} | plain)
         self._last |= {"step": step} | plain
         if self._diverged_at is None and not math.isfinite(plain.get("loss", 0.0)):
             self._diverged_at = step
@@ -72,7 +74,7 @@ def logged(
         >>> out = tempfile.mkdtemp()
         >>> with logged(out, "mine", settings={"lr": 0.1}) as logger:
         ...     for step in range(3):
-        ...         logger.log(step, loss=1 / (step + 1))
+        ...         logger.log(step, {"loss": 1 / (step + 1)})
         >>> from bathyscope import runs
         >>> runs.table(out)[["lr", "status", "loss"]].values.tolist()
         [[0.1, 'finished', 0.3333333333333333]]

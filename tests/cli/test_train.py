@@ -1,0 +1,115 @@
+"""`bathyscope train`: outcome, resume, and every bad input with one sentence and exit code 2."""
+
+import json
+import sys
+
+import pytest
+
+from bathyscope import cli
+
+QUICK = ["--set", "num_train=64", "--set", "num_test=32", "--set", "max_steps=2"]
+
+
+@pytest.fixture
+def bathyscope(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process: exit code, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+            sys.exit(0)
+        found = capsys.readouterr()
+        return ended.value.code or 0, found.out, found.err
+
+    return call
+
+
+def test_a_run_is_trained_once(bathyscope, tmp_path):
+    words = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK, "--json")
+    code, out, _ = bathyscope(*words)
+    summary = json.loads(out)
+    assert (code, summary["status"], summary["result"]["step"]) == (0, "finished", 2)
+    folder = next((tmp_path / "runs").iterdir())
+    assert str(folder) == summary["folder"]
+    assert folder.name.startswith("resnet-8-digits-lr0.1-seed0-")
+    before = (folder / "manifest.json").read_bytes()
+    assert bathyscope(*words)[0] == 0
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_a_divergence_is_a_result(bathyscope, tmp_path):
+    code, out, _ = bathyscope(
+        "train",
+        "plain-8",
+        "--lr",
+        "1e30",
+        "--out",
+        tmp_path / "runs",
+        *QUICK,
+        "--set",
+        "max_steps=9",
+    )
+    assert code == 0
+    assert "plain-8: diverged at step 2 in block blocks." in out
+
+
+def test_a_begun_run_wants_resume(bathyscope, tmp_path):
+    words = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK)
+    bathyscope(*words)
+    folder = next((tmp_path / "runs").iterdir())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"status": "stopped"}))
+    code, _, err = bathyscope(*words)
+    assert code == 2
+    assert "--resume" in err
+    assert bathyscope(*words, "--resume")[0] == 0
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "finished"
+
+
+def test_settings_from_a_file(bathyscope, tmp_path):
+    (tmp_path / "run.toml").write_text('model = "resnet-8"\nlr = 0.5\nmax_steps = 1\nseed = 3\n')
+    code, out, _ = bathyscope(
+        "train", "--config", "run.toml", "--seed", 4, "--set", "num_train=64", "--json"
+    )
+    assert code == 0
+    assert "resnet-8-digits-lr0.5-seed4-" in json.loads(out)["folder"]
+
+
+def test_a_factory_of_ones_own(bathyscope, tmp_path):
+    (tmp_path / "mynet.py").write_text(
+        "from torch import nn\n"
+        "def make(width=4):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, 10))\n"
+    )
+    options = ["--set", "model_options={width = 6}"]
+    assert bathyscope("train", "mynet:make", *QUICK, *options)[0] == 0
+    code, _, err = bathyscope("train", "mynet:absent", *QUICK)
+    assert (code, "has no 'absent'" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["resnet-8", "--set", "learning_rte=1"], "has no key 'learning_rte'"),
+        (["resnet-8", "--set", "momntum=0.5"], "has no key 'momntum'; the nearest: momentum"),
+        (["resnet-8", "--set", "epochs=many"], "key 'epochs' is 'many'"),
+        (["resnet-8", "--set", "epochs=0"], "greater than or equal to 1"),
+        (["resnet-8", "--set", "epochs"], "is not KEY=VALUE"),
+        (["resnet-8", "--optimizer", "sdg"], "'sgd', 'adam' or 'adamw'"),
+        (["resnet-8", "--set", "nesterov=true", "--set", "momentum=0"], "nesterov needs"),
+        (["resnt-8"], "resnet"),
+        (["resnet-8", "--data", "digit"], "digits"),
+        (["absent.module:net"], "cannot be imported"),
+        (["resnet-8", "--config", "absent.toml"], "cannot be read"),
+        (["resnet-8", "--resume", "--restart"], "give one of them"),
+        ([], "lacks the key 'model'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(bathyscope, tmp_path, words, sentence):
+    code, out, err = bathyscope("train", *words, "--out", tmp_path / "runs")
+    assert code == 2
+    assert sentence in err
+    assert "Traceback" not in err + out
+    assert not (tmp_path / "runs").exists()

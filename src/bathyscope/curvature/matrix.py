@@ -60,9 +60,9 @@ def hessian(
     L(θ) = Σ_b (n_b/N) loss(model(x_b), y_b) for a loss averaged over its batch, so ragged batches
     count by their samples. The model runs in eval mode without dropout, except that BatchNorm
     normalises by the batch's own statistics with `batchnorm="batch"`: L then depends on how the
-    data are cut into batches, and pass one batch for the statistics of all. The model is left bit
-    for bit as it was, and the matrix follows its parameters: after a training step it is that of
-    the new ones.
+    data are cut into batches (one batch gives the statistics of all samples). The model is left
+    bit for bit as it was, and the matrix follows its parameters: after a training step it is that
+    of the new ones.
 
     Args:
         model: any module; wrappers (DataParallel, `torch.compile`) are looked through.

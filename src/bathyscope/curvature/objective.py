@@ -15,6 +15,7 @@ from bathyscope.core import preserved
 from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.curvature.batches import Batches
+from bathyscope.curvature.batchnorm import lean_batchnorm
 
 BatchNormMode = Literal["batch", "running"]
 
@@ -58,6 +59,7 @@ class Objective:
             if self.math_attention:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             self._set_modes()
+            stack.enter_context(lean_batchnorm(self.model))
             yield
 
     @contextmanager

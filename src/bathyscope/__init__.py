@@ -10,10 +10,13 @@ from bathyscope._lazy import lazy
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from bathyscope import certificates as certificates
+    from bathyscope import claims as claims
     from bathyscope import core as core
     from bathyscope import curvature as curvature
     from bathyscope import data as data
     from bathyscope import diagnosis as diagnosis
+    from bathyscope import estimators as estimators
     from bathyscope import inits as inits
     from bathyscope import linalg as linalg
     from bathyscope import measure as measure
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from bathyscope import remedies as remedies
     from bathyscope import report as report
     from bathyscope import runs as runs
+    from bathyscope import studies as studies
     from bathyscope import sweep as sweep
     from bathyscope import training as training
     from bathyscope.core import blocks_of as blocks_of
@@ -33,10 +37,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     modules=[
+        "certificates",
+        "claims",
         "core",
         "curvature",
         "data",
         "diagnosis",
+        "estimators",
         "inits",
         "linalg",
         "measure",
@@ -44,6 +51,7 @@ __getattr__, __dir__, __all__ = lazy(
         "remedies",
         "report",
         "runs",
+        "studies",
         "sweep",
         "training",
     ],

@@ -12,11 +12,13 @@ import typer
 from bathyscope import __version__
 from bathyscope.cli import (
     certify,
+    check,
     compare,
     data,
     diagnose,
     hessian,
     nets,
+    reproduce,
     show,
     sweep,
     train,
@@ -58,8 +60,10 @@ app.command("compare")(compare.compare)
 app.command("treat")(treat.treat)
 app.command("hessian")(hessian.hessian)
 app.command("certify")(certify.certify)
+app.command("check")(check.check)
 app.command("nets")(nets.nets)
 app.command("train")(train.train)
+app.command("reproduce")(reproduce.reproduce)
 app.command("sweep")(sweep.sweep)
 app.command("show")(show.show)
 app.add_typer(data.app, name="data")

@@ -1,0 +1,207 @@
+"""`bathyscope check`: do the claims of the papers hold?"""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.records import ClaimCheck, Verdict
+
+if TYPE_CHECKING:
+    from bathyscope.claims import Claim
+
+_GRAVITY = [Verdict.HOLDS, Verdict.HOLDS_UNDER, Verdict.INAPPLICABLE, Verdict.VIOLATED]
+
+
+def check(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="list|ID|THEME|all", help="list, all, a theme, or a claim's name."),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(help="Test it on this network: a catalog name or package.module:factory."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Test it on these data: a data set's name or package.module:factory."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of a data set.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            help="Exit with code 3 from this verdict on: holds-under, inapplicable or violated."
+        ),
+    ] = None,
+) -> None:
+    """Test the claims of the four papers, one by one, and say which hold.
+
+    A claim that is not coded yet is listed as such. Claims that speak of any network or any data
+    take yours with --model and --data.
+
+    Example: bathyscope check list
+
+    Example: bathyscope check nests.theorem_1 --seed 3
+
+    Example: bathyscope check all --json --fail-on violated
+    """
+    limit = _limit(fail_on)
+    from bathyscope.claims import CLAIMS, THEMES, claim_of
+
+    if what == "list":
+        rows = [_entry(claim) for claim in CLAIMS.values()]
+        typer.echo(json.dumps(rows, ensure_ascii=False)) if as_json else _print_list(rows)
+        return
+    one = what != "all" and what not in THEMES
+    chosen = [claim_of(what)] if one else [c for c in CLAIMS.values() if what in ("all", c.theme)]
+    if not one and (model or data):
+        raise UsageError("--model and --data go with one claim; name it.")
+    given = _given(model, data, samples, seed)
+    rows = _checked(chosen, seed=seed, given=given, insist=one, echo=not as_json)
+    if as_json:
+        typer.echo(json.dumps(rows[0] if one else rows, allow_nan=False, ensure_ascii=False))
+    elif not one:
+        _print_summary(rows)
+    found = [_GRAVITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
+    if limit is not None and found and max(found) >= limit:
+        raise typer.Exit(3)
+
+
+def _limit(fail_on: str | None) -> int | None:
+    names = [verdict.value.replace(" ", "-") for verdict in _GRAVITY]
+    if fail_on is not None and fail_on not in names[1:]:
+        raise UnknownName("verdict to fail on", fail_on, names[1:])
+    return None if fail_on is None else names.index(fail_on)
+
+
+def _given(model: str | None, data: str | None, samples: int, seed: int) -> dict[str, Any]:
+    """The user's network and data, from their names."""
+    if model is None and data is None:
+        return {}
+    import torch
+
+    from bathyscope.cli.case import batch_of
+    from bathyscope.cli.resolve import model_of
+
+    torch.manual_seed(seed)
+    batch, shape, classes = batch_of(data or "digits", samples, seed)
+    found: dict[str, Any] = {"data": batch}
+    if model is not None:
+        found["model"] = model_of(model, options={}, sample_shape=shape, num_classes=classes)
+    return found
+
+
+def _checked(
+    claims: "list[Claim]", *, seed: int, given: dict[str, Any], insist: bool, echo: bool
+) -> list[dict[str, Any]]:
+    """One row a claim; of those without a check, what is known of them (an error if `insist`)."""
+    from bathyscope.claims import check as test
+    from bathyscope.cli.waiting import waiting
+
+    rows = []
+    with waiting("checking") as say:
+        for claim in claims:
+            if claim.check is None and not insist:
+                rows.append({**_entry(claim), "verdict": None})
+                continue
+            say(claim.name)
+            record = test(claim.name, seed=seed, **given)
+            rows.append({**_entry(claim), **_record(record)})
+            if echo:
+                _print_check(record, short=not insist)
+    return rows
+
+
+def _entry(claim: "Claim") -> dict[str, Any]:
+    return {
+        "claim": claim.name,
+        "theme": claim.theme,
+        "number": claim.number,
+        "status": claim.status,
+        "statement": claim.statement.statement,
+        "assumed": list(claim.statement.assumptions),
+        "tested": claim.statement.tested,
+        "takes": list(claim.check.takes) if claim.check else [],
+    }
+
+
+def _record(record: ClaimCheck) -> dict[str, Any]:
+    from bathyscope.report.json_form import encoded
+
+    return {
+        "verdict": record.verdict.value,
+        "extra_assumption": record.extra_assumption,
+        "corrected": record.corrected,
+        "assumptions": [
+            {"statement": a.statement, "holds": a.holds, "value": encoded(a.value)}
+            for a in record.assumptions
+        ],
+        "numbers": encoded(record.numbers),
+        "settings": encoded(record.settings),
+    }
+
+
+def _print_list(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        mark = "" if row["status"] == "coded" else f"  [{row['status']}]"
+        typer.echo(f"{row['claim']}{mark}\n    {row['statement']}")
+    coded = sum(row["status"] == "coded" for row in rows)
+    typer.echo(f"{len(rows)} statements, {coded} coded.")
+
+
+def _print_check(record: ClaimCheck, *, short: bool) -> None:
+    typer.echo(f"{record.claim}: {record.verdict.value}")
+    if record.extra_assumption:
+        typer.echo(f"    under: {record.extra_assumption}")
+    if record.corrected:
+        typer.echo(f"    instead: {record.corrected}")
+    if short:
+        return
+    typer.echo(f"    {record.statement}")
+    for assumption in record.assumptions:
+        value = "" if assumption.value is None else f" ({assumption.value})"
+        typer.echo(f"    {'✓' if assumption.holds else '✗'} {assumption.statement}{value}")
+    for group, relations in record.numbers["relations"].items():
+        typer.echo(f"  {_GROUPS[group]}")
+        for relation in relations:
+            mark = "✓" if relation["holds"] else "✗"
+            typer.echo(
+                f"    {mark} {relation['what']}: "
+                f"{relation['left']:.4g} {relation['sense']} {relation['right']:.4g}"
+            )
+    typer.echo("  numbers")
+    for key, value in record.numbers.items():
+        if key != "relations":
+            typer.echo(f"    {key}: {_short(value)}")
+
+
+_GROUPS = {
+    "printed": "as printed",
+    "under": "with the extra assumption",
+    "corrected": "as corrected",
+}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return " ".join(_short(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_short(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _print_summary(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if row["verdict"] is None:
+            typer.echo(f"{row['claim']}: {row['status']}")
+    counts = [
+        f"{sum(row['verdict'] == verdict.value for row in rows)} {verdict.value}"
+        for verdict in _GRAVITY
+    ]
+    without = sum(row["verdict"] is None for row in rows)
+    typer.echo(f"{len(rows)} statements: {', '.join(counts)}, {without} without a check.")

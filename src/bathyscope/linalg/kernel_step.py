@@ -6,6 +6,7 @@ kernel's own taps are kept: a 3×3 kernel takes 13 frequencies, whatever the siz
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -54,8 +55,7 @@ class Gauge:
         return self.bound <= _WARM_BOUND and self.spread <= _WARM_SPREAD
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Spectral:
+class _Spectral(NamedTuple):
     """P(ω) on the alias-free grid and its Gram matrices G + iH, as real and imaginary parts.
 
     A batch runs over frequencies and groups. P has no more columns than rows: the step commutes
@@ -70,8 +70,7 @@ class _Spectral:
     h: Float[Tensor, "b c c"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Single:
+class _Single(NamedTuple):
     """A kernel of one tap: one real matrix a group at all frequencies, and its Gram matrix."""
 
     p: Float[Tensor, "b d c"]

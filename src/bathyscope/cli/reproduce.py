@@ -1,0 +1,139 @@
+"""`bathyscope reproduce`: run the studies of the papers, and gather them on one page."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bathyscope.studies import StudyResult
+
+_MARKS = {True: "✓", False: "✗", None: "·"}
+
+
+def reproduce(
+    study: Annotated[
+        str, typer.Argument(help="A study's name, a theme, `all`, or `list` to see what there is.")
+    ],
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="quick (minutes, digits), full (larger data, reduced length) or paper (as printed)."
+        ),
+    ] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder of runs, tables, figures and the page.")] = Path(
+        "studies"
+    ),
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one a core if left out.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Run a figure or table of the papers, and say what of its shape was met.
+
+    What was run before is read from the folder; what was killed goes on. `all` and a theme run every
+    study of the preset and leave out those whose data is missing. The folder's index.html shows all
+    results: each figure with its preset and its checks.
+
+    Example: bathyscope reproduce shortcut_length.figure_4 --out studies
+    """
+    from bathyscope import studies
+
+    if study == "list":
+        _list(as_json)
+        return
+    themes = {name.split(".")[0] for name in studies.names()}
+    if study == "all" or study in themes:
+        wanted = [n for n in studies.names() if study == "all" or n.startswith(f"{study}.")]
+        results = _several(wanted, preset, out, seeds=seeds, workers=workers, quiet=as_json)
+    else:
+        results = [_run(study, preset, out, seeds=seeds, workers=workers, quiet=as_json)]
+    page = studies.write_gallery(out)
+    if as_json:
+        typer.echo(json.dumps([result.as_dict() for result in results]))
+    else:
+        typer.echo(f"{page} shows all results of this folder.")
+
+
+def _list(as_json: bool) -> None:
+    from bathyscope.studies import STUDIES
+
+    if as_json:
+        rows = [
+            {
+                "study": study.name,
+                "title": study.title,
+                "shows": study.shows,
+                "presets": {name: p.resolved() for name, p in study.presets.items()},
+            }
+            for study in STUDIES.values()
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
+    for study in STUDIES.values():
+        shown.add_row(study.name, study.title, ", ".join(p.data for p in study.presets.values()))
+    Console().print(shown)
+
+
+def _several(
+    names: list[str],
+    preset: str,
+    out: Path,
+    *,
+    seeds: int | None,
+    workers: int | None,
+    quiet: bool,
+) -> list["StudyResult"]:
+    """Every study in turn; one whose data is missing is passed over with a sentence."""
+    from bathyscope import studies
+
+    results = []
+    for name in names:
+        missing = studies.missing_data(name, preset)
+        if missing:
+            typer.echo(
+                f"{name}: passed over, for {', '.join(missing)} is not here; "
+                f"run `bathyscope data fetch {missing[0]}`.",
+                err=True,
+            )
+            continue
+        results.append(_run(name, preset, out, seeds=seeds, workers=workers, quiet=quiet))
+    return results
+
+
+def _run(
+    name: str, preset: str, out: Path, *, seeds: int | None, workers: int | None, quiet: bool
+) -> "StudyResult":
+    from bathyscope import studies
+    from bathyscope.sweep import GridProgress
+
+    began = time.monotonic()
+    with GridProgress() as progress:
+        result = studies.run(
+            name,
+            preset=preset,  # type: ignore[arg-type]  # a wrong one is refused with the names
+            out=out,
+            seeds=seeds,
+            workers=workers or os.cpu_count() or 1,
+            on_change=progress,
+        )
+    if not quiet:
+        typer.echo(
+            f"{name} ({preset}): {result.title}\n"
+            f"  {result.num_met} of {result.num_judged} met, {time.monotonic() - began:.0f} s, "
+            f"{result.provenance.num_runs} runs"
+        )
+        for check in result.checks:
+            typer.echo(f"  {_MARKS[check.met]} {check.statement}: {check.text}")
+        typer.echo(f"  {out / name / preset}")
+    return result

@@ -1,0 +1,144 @@
+"""How the figures of all studies look."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bathyscope.report.palette import LIGHT, LINES
+
+# Curves that lie on one another are told apart by their dashes.
+_STYLES: tuple[Any, ...] = ("-", (0, (4, 2)), "-", (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), "-", "-")
+_INK, _SOFT, _RULE = LIGHT["ink"], LIGHT["soft"], LIGHT["rule"]
+
+
+def panels(
+    columns: int = 1,
+    rows: int = 1,
+    *,
+    width: float = 4.4,
+    height: float = 3.2,
+    share_y: bool = False,
+    share_x: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels, row by row; each panel's size is in inches."""
+    figure = Figure(figsize=(columns * width, rows * height), layout="constrained", dpi=110)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y, sharex=share_x)
+    axes = list(grid.flat)
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[["left", "bottom"]].set_color(_SOFT)
+        ax.tick_params(colors=_SOFT, labelsize=8)
+        ax.grid(True, color=_RULE, linewidth=0.6)
+        ax.set_axisbelow(True)
+        ax.xaxis.label.set(color=_INK, size=9)
+        ax.yaxis.label.set(color=_INK, size=9)
+    return figure, axes
+
+
+def named(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
+    """Title, labels, and a logarithmic scale on the axes named in `log` (`"x"`, `"y"`, `"xy"`)."""
+    ax.set_title(title, size=10, color=_INK, loc="left")
+    ax.set(xlabel=x, ylabel=y)
+    if "x" in log:
+        ax.set_xscale("log")
+    if "y" in log:
+        ax.set_yscale("log")
+    return ax
+
+
+def colour(index: int) -> str:
+    """The colour of the n-th curve."""
+    return LINES[index % len(LINES)]
+
+
+def shades(count: int) -> list[tuple[float, float, float, float]]:
+    """Colours for an ordered quantity, such as depth, light to dark."""
+    import matplotlib as mpl
+
+    ramp = mpl.colormaps["viridis_r"]
+    return [ramp(0.15 + 0.75 * i / max(1, count - 1)) for i in range(count)]
+
+
+def legend(ax: Axes, *, place: Any = "best", title: str | None = None, columns: int = 1) -> None:
+    """A quiet legend."""
+    shown = ax.legend(frameon=False, fontsize=8, loc=place, title=title, ncols=columns)
+    if title is not None:
+        shown.get_title().set_fontsize(8)
+
+
+def mean_lines(
+    ax: Axes,
+    table: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    by: str,
+    order: Sequence[Hashable] | None = None,
+    labels: dict[Any, str] | None = None,
+    colours: Sequence[Any] | None = None,
+    marker: str | None = "o",
+) -> None:
+    """One line a group: the mean over seeds, with a band of one standard deviation.
+
+    Values that are not finite are left out of the mean; where none is finite the line has a gap.
+    """
+    groups = list(order) if order is not None else list(dict.fromkeys(table[by]))
+    logarithmic = ax.get_yscale() == "log"
+    for i, group in enumerate(groups):
+        part = table[table[by] == group].assign(
+            **{y: lambda t: t[y].astype(float).where(np.isfinite(t[y].astype(float)))}
+        )
+        if part.empty:
+            continue
+        shown = np.log10(part[y]) if logarithmic else part[y]
+        grouped = shown.groupby(part[x])
+        mean, spread = grouped.mean(), grouped.std().fillna(0.0)
+        low, high = mean - spread, mean + spread
+        if logarithmic:
+            mean, low, high = 10**mean, 10**low, 10**high
+        tint = colours[i] if colours is not None else colour(i)
+        name = (labels or {}).get(group, str(group))
+        style = _STYLES[i % len(_STYLES)] if colours is None else "-"
+        ax.plot(
+            mean.index,
+            mean,
+            color=tint,
+            marker=marker,
+            markersize=3.5,
+            lw=1.5,
+            ls=style,
+            label=name,
+        )
+        if (spread > 0).any():
+            ax.fill_between(mean.index, low, high, color=tint, alpha=0.16, lw=0)
+
+
+def text_table(table: pd.DataFrame, *, title: str, width: float = 8.0) -> Figure:
+    """A table as a picture, for studies that the paper shows as one."""
+    figure = Figure(figsize=(width, 0.62 + 0.29 * (len(table) + 1)), layout="constrained", dpi=110)
+    ax = figure.subplots()
+    ax.axis("off")
+    ax.set_title(title, size=10, color=_INK, loc="left")
+    cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    drawn = ax.table(cells, colLabels=list(table.columns), loc="center", cellLoc="right")
+    drawn.auto_set_font_size(False)
+    drawn.set_fontsize(9)
+    drawn.auto_set_column_width(list(range(len(table.columns))))
+    drawn.scale(1, 1.35)
+    for (row, column), cell in drawn.get_celld().items():
+        cell.set_edgecolor(_RULE)
+        cell.visible_edges = "B"
+        cell.get_text().set_color(_INK if row else _SOFT)
+        if column == 0:
+            cell.get_text().set(horizontalalignment="left")
+    return figure
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "–" if np.isnan(value) else f"{value:.4g}"
+    return "–" if value is None else str(value)

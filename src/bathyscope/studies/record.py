@@ -1,0 +1,161 @@
+"""What a study is, and what it gives."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from bathyscope.runs import Configuration, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bathyscope.studies.store import Store
+
+PresetName = Literal["quick", "full", "paper"]
+PRESETS: tuple[PresetName, ...] = ("quick", "full", "paper")
+
+TABLE, FIGURE, RESULT = "table.csv", "figure.png", "result.json"
+
+
+class Preset(Configuration):
+    """The settings of a study; each study adds its own.
+
+    Attributes:
+        data: name of the data set.
+        seeds: how many seeds, 0, 1, …, every run is repeated with.
+    """
+
+    data: str = "digits"
+    seeds: int = Field(default=1, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part of the shape that the paper shows, and whether it was met here.
+
+    Attributes:
+        statement: what is looked for, with its bound.
+        met: None where the number is reported and not judged.
+        value: the number that decides.
+    """
+
+    statement: str
+    met: bool | None
+    value: float | int | str
+
+    @property
+    def text(self) -> str:
+        """The value to four digits."""
+        return f"{self.value:.4g}" if isinstance(self.value, float) else str(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a result comes from: settings, seeds, and the runs it was read from.
+
+    Attributes:
+        settings: of the preset, every key.
+        seeds: that the runs used.
+        num_runs: how many runs it is read from.
+        seconds: spent in these runs, whenever they were run.
+        versions: of Python and the packages.
+        hardware: of the machines.
+        commits: of the working trees.
+    """
+
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    num_runs: int
+    seconds: float
+    versions: Mapping[str, str]
+    hardware: tuple[Mapping[str, Any], ...]
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult:
+    """What a study found.
+
+    Attributes:
+        study: its name.
+        title: the same in words.
+        preset: the preset's name.
+        table: tidy, one row an observation.
+        checks: what of the paper's shape was met, each with its number.
+        notes: what a reader must know.
+        provenance: settings, seeds, versions, hardware.
+    """
+
+    study: str
+    title: str
+    preset: PresetName
+    table: pd.DataFrame
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+    provenance: Provenance
+    draw: Callable[[], "Figure"] = field(repr=False)
+
+    @property
+    def num_met(self) -> int:
+        """Checks that were met."""
+        return sum(check.met is True for check in self.checks)
+
+    @property
+    def num_judged(self) -> int:
+        """Checks that are met or not, the reported numbers left out."""
+        return sum(check.met is not None for check in self.checks)
+
+    def figure(self) -> "Figure":
+        """The figure, drawn afresh with matplotlib."""
+        return self.draw()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the table and the figure, as JSON can hold it."""
+        return {
+            "study": self.study,
+            "title": self.title,
+            "preset": self.preset,
+            "checks": [asdict(check) | {"value": check.text} for check in self.checks],
+            "notes": list(self.notes),
+            "provenance": asdict(self.provenance),
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write table.csv, figure.png and result.json into a folder, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.table.to_csv(folder / TABLE, index=False)
+        self.figure().savefig(folder / FIGURE, dpi=150)
+        text = json.dumps(self.as_dict(), indent=1)
+        write_atomic(folder / RESULT, text.encode() + b"\n")  # last: it says that all is there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A figure or table of a paper as something that can be run.
+
+    Attributes:
+        name: `theme.kind_number`.
+        title: what it is about, in a line.
+        shows: what the paper shows there, in our words.
+        presets: the settings of quick, full and paper.
+        tasks: the runs that a preset needs; those that other studies need too are run once.
+        table: the tidy table, read from the finished runs.
+        checks: what of the paper's shape was met.
+        draw: the figure.
+        notes: how the study departs from the paper, or what the paper leaves open.
+    """
+
+    name: str
+    title: str
+    shows: str
+    presets: Mapping[PresetName, Any]
+    tasks: Callable[[Any], list[Any]]
+    table: Callable[["Store", Any], pd.DataFrame]
+    checks: Callable[[pd.DataFrame, Any], tuple[Check, ...]]
+    draw: Callable[[pd.DataFrame, Any], "Figure"]
+    notes: tuple[str, ...] = ()

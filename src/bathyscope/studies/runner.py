@@ -1,0 +1,150 @@
+"""`run` a study by its name."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.runs import Manifest
+from bathyscope.studies.examples import absent
+from bathyscope.studies.record import PRESETS, Preset, PresetName, Provenance, Study, StudyResult
+from bathyscope.studies.registry import STUDIES
+from bathyscope.studies.store import Store, Task
+from bathyscope.sweep import Tally
+
+RUNS = "runs"
+"""The folder, in that of the studies, where all of them keep their runs."""
+
+
+def names() -> list[str]:
+    """The names of all studies, theme by theme.
+
+    Example:
+        >>> "shortcut_length.figure_4" in names()
+        True
+    """
+    return list(STUDIES)
+
+
+def study_of(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        UnknownName: there is none; the nearest are named.
+    """
+    if name not in STUDIES:
+        hint = "`bathyscope reproduce list` shows all."
+        raise UnknownName("study", name, STUDIES, hint=hint)
+    return STUDIES[name]
+
+
+def run(
+    name: str,
+    *,
+    preset: PresetName = "quick",
+    out: Path | str = "studies",
+    seeds: int | None = None,
+    workers: int = 1,
+    on_change: Callable[[Tally], None] = lambda tally: None,
+) -> StudyResult:
+    """Run a study, or read what an earlier run of it left.
+
+    Every run it needs has a folder in `out`/runs, named by its configuration: a study that was
+    killed goes on from there, studies share the runs they have in common, and one that is run
+    again computes nothing. Table, figure and checks are written to `out`/NAME/PRESET.
+
+    Args:
+        name: `theme.kind_number`, one of `names()`.
+        preset: `quick` (minutes, digits), `full` (larger data, reduced length), `paper` (the
+            paper's settings).
+        out: folder of all that studies write.
+        seeds: how many seeds, in place of the preset's.
+        workers: processes that run tasks; with one, all happens in this process. More need a
+            script guarded by `if __name__ == "__main__"`.
+        on_change: called whenever a run ends.
+
+    Returns:
+        Table, checks, provenance, and the figure.
+
+    Raises:
+        UnknownName: there is no such study or preset.
+        UsageError: a data set is missing, or the folder cannot be written.
+        BathyscopeError: a run failed.
+
+    Example:
+        >>> import tempfile
+        >>> result = run("norm_preservation.overhead", out=tempfile.mkdtemp())  # doctest: +SKIP
+        >>> result.checks[0].met, result.provenance.seeds                       # doctest: +SKIP
+    """
+    study = study_of(name)
+    settings = settings_of(study, preset, seeds=seeds)
+    tasks = study.tasks(settings)
+    _check_data(study, preset, tasks)
+    folder = Path(out)
+    store = Store(folder / RUNS, workers=workers, on_change=on_change)
+    store.perform(tasks)
+    table = study.table(store, settings)
+    result = StudyResult(
+        study=name,
+        title=study.title,
+        preset=preset,
+        table=table,
+        checks=study.checks(table, settings),
+        notes=study.notes,
+        provenance=_provenance(settings, tasks, [store.manifest(task) for task in tasks]),
+        draw=partial(study.draw, table, settings),
+    )
+    result.save(folder / name / preset)
+    return result
+
+
+def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Preset:
+    """The settings of a study's preset.
+
+    Raises:
+        UnknownName: there is no such preset.
+        UsageError: the number of seeds is not at least one.
+    """
+    named: dict[str, Preset] = {**study.presets}
+    if preset not in named:
+        hint = f"Presets are {', '.join(PRESETS)}."
+        raise UnknownName("preset", preset, named, hint=hint)
+    settings = named[preset]
+    if seeds is None:
+        return settings
+    if seeds < 1:
+        raise UsageError(f"{seeds} seeds were asked for; give at least one.")
+    return settings.model_copy(update={"seeds": seeds})
+
+
+def missing_data(name: str, preset: str) -> list[str]:
+    """The data sets that a study's preset needs and that have not been fetched."""
+    study = study_of(name)
+    return _missing(study.tasks(settings_of(study, preset)))
+
+
+def _missing(tasks: list[Task]) -> list[str]:
+    return absent({name for task in tasks for name in task.data_sets()})
+
+
+def _check_data(study: Study, preset: PresetName, tasks: list[Task]) -> None:
+    missing = _missing(tasks)
+    if missing:
+        fetch = " and ".join(f"`bathyscope data fetch {name}`" for name in missing)
+        raise UsageError(
+            f"The preset {preset} of {study.name} needs {' and '.join(missing)}, which is not "
+            f"here; run {fetch}, or choose --preset quick."
+        )
+
+
+def _provenance(settings: Preset, tasks: list[Task], manifests: list[Manifest]) -> Provenance:
+    hardware = {str(sorted(m.hardware.items())): m.hardware for m in manifests}
+    return Provenance(
+        settings=settings.resolved(),
+        seeds=tuple(sorted({seed for task in tasks for seed in task.seeds_used()})),
+        num_runs=len(tasks),
+        seconds=round(sum(m.seconds for m in manifests), 1),
+        versions=manifests[0].versions,
+        hardware=tuple(hardware.values()),
+        commits=tuple(sorted({m.commit for m in manifests})),
+    )

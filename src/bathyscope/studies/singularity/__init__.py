@@ -1,0 +1,1 @@
+"""Studies of the theme singularity: networks with and without skips."""

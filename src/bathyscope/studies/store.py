@@ -1,0 +1,152 @@
+"""The runs of all studies: each task is run once, in a folder named by its configuration."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.runs import Manifest, has_result, read_run, standing
+from bathyscope.studies.computation import ROW, Computation
+from bathyscope.studies.trial import Trial
+from bathyscope.sweep import Backend, Tally, local, sweep
+
+Task = Trial | Computation
+"""What a study needs run: it has a configuration, and `run(folder)`."""
+
+
+def perform(task: Task, folder: Path) -> None:
+    """Run a task in its folder; what a worker is given.
+
+    One thread: a sum split over threads would round otherwise on another machine.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        task.run(folder)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The run folders of studies.
+
+    Attributes:
+        folder: where they lie.
+        workers: processes that run tasks; with one, they run in this process.
+        on_change: called whenever a task ends.
+    """
+
+    folder: Path
+    workers: int = 1
+    on_change: Callable[[Tally], None] = lambda tally: None
+
+    def perform(self, tasks: Sequence[Task]) -> None:
+        """Run every task that has no result yet; what was interrupted goes on.
+
+        Raises:
+            UsageError: the folder cannot be written.
+            BathyscopeError: a task failed.
+            KeyboardInterrupt: it was asked to stop; what is done stays done.
+        """
+        _check_writable(self.folder)
+        sweep(
+            perform,
+            tasks,
+            out=self.folder,
+            backend=local(self.workers) if self.workers > 1 else Backend(_here, window=1),
+            retry_failed=True,
+            on_change=self.on_change,
+        )
+        unfinished = [task for task in tasks if not has_result(self.place(task))]
+        if not unfinished:
+            return
+        first = self.place(unfinished[0])
+        if standing(first) != "failed":
+            raise BathyscopeError(
+                f"{len(unfinished)} of {len(tasks)} runs are at work elsewhere or were stopped "
+                f"(the first: {first}); run the study again to go on."
+            )
+        raise BathyscopeError(
+            f"{len(unfinished)} of {len(tasks)} runs failed; the first: "
+            f"{read_run(first)[1].ending} ({first / 'failure.txt'})."
+        )
+
+    def place(self, task: Task) -> Path:
+        """The folder of a task's run."""
+        return self.folder / task.folder_name()
+
+    def manifest(self, task: Task) -> Manifest:
+        """How, when and where a finished task was run."""
+        return read_run(self.place(task))[1]
+
+    def frame(
+        self, tasks: Iterable[Task], *, kind: str = ROW, keys: Sequence[str] = ()
+    ) -> pd.DataFrame:
+        """The records of one kind of all tasks below one another.
+
+        Args:
+            tasks: finished ones.
+            kind: `row`, `step`, `epoch`, or what a watcher wrote.
+            keys: fields of the configuration to add as columns.
+        """
+        rows: list[dict[str, Any]] = []
+        for task in tasks:
+            named = {key: getattr(task, key) for key in keys}
+            records = read_run(self.place(task))[2]
+            rows += [
+                named | {k: v for k, v in record.items() if k != "kind"}
+                for record in records
+                if record.get("kind") == kind
+            ]
+        return pd.DataFrame(rows)
+
+    def endings(self, tasks: Iterable[Task], *, keys: Sequence[str] = ()) -> pd.DataFrame:
+        """One row a task: how it ended, its last numbers, and its seconds."""
+        rows = []
+        for task in tasks:
+            manifest = self.manifest(task)
+            last = {
+                k: float(v) if v in ("nan", "inf", "-inf") else v
+                for k, v in manifest.result.items()
+            }
+            rows.append(
+                last
+                | {key: getattr(task, key) for key in keys}
+                | {"status": manifest.status, "seconds": manifest.seconds}
+            )
+        return pd.DataFrame(rows)
+
+
+class _Here(Executor):
+    """Runs what is submitted at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        _, _, folder = args
+        if standing(folder) == "stopped":  # a training run takes Ctrl-C for itself, and saves
+            raise KeyboardInterrupt
+        return future
+
+
+def _here() -> nullcontext[Executor]:
+    return nullcontext(_Here())
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"The folder {folder} cannot be written ({error.strerror}); give another with --out."
+        ) from None

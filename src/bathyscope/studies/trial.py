@@ -1,0 +1,127 @@
+"""A task that is a training run: a network and a data set by name, watched while it trains."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from bathyscope import nets
+from bathyscope.core.batch import LossFn
+from bathyscope.studies.examples import images
+from bathyscope.studies.projection import Projection
+from bathyscope.studies.watcher import Watch, Watcher
+from bathyscope.training import Callback, Examples, TrainingConfig, train
+
+
+class Trial(TrainingConfig):
+    """A training run of a study, with all that decides its numbers and its records.
+
+    Attributes:
+        model: a catalog name.
+        model_options: keyword arguments of the network.
+        init: initialisation scheme; the family's own for None.
+        normalisation: False takes every batch normalisation out of the network.
+        data: name of the data set.
+        num_train: training samples that are kept; all for None.
+        num_test: test samples that are kept; all for None.
+        projection: gain of the Procrustes remedy on the transition layers; none for None.
+        watch: what is measured at the start, at the end, and on the way.
+        watch_every: steps between measurements; only those of `watch_at` for 0.
+        watch_at: further steps after which to measure.
+        probe_size: training samples, always the same, on which it is measured.
+    """
+
+    model: str
+    model_options: dict[str, Any] = Field(default_factory=dict)
+    init: str | None = None
+    normalisation: bool = True
+    data: str = "digits"
+    num_train: Annotated[int, Field(ge=1)] | None = None
+    num_test: Annotated[int, Field(ge=1)] | None = None
+    projection: Literal["isotropic", "relu", "measured"] | None = None
+    watch: tuple[Watch, ...] = ()
+    watch_every: Annotated[int, Field(ge=0)] = 0
+    watch_at: tuple[int, ...] = ()
+    probe_size: Annotated[int, Field(ge=2)] = 128
+
+    def prefix(self) -> str:
+        """`resnet-164-digits-lr0.1-seed0`."""
+        return f"{self.model}-{self.data}-lr{self.lr:g}-seed{self.seed}"
+
+    def data_sets(self) -> tuple[str, ...]:
+        """The one it trains on."""
+        return (self.data,)
+
+    def seeds_used(self) -> tuple[int, ...]:
+        """The run's seed."""
+        return (self.seed,)
+
+    def examples(self) -> tuple[Examples, Examples | None]:
+        """Training and test set."""
+        found = images(self.data, self.num_train, self.num_test)
+        return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+
+    def build(self) -> nn.Module:
+        """The network at its start, drawn from torch's generator."""
+        found = images(self.data, self.num_train, self.num_test)
+        model = nets.build_for(
+            self.model,
+            found.shape,
+            num_classes=found.num_classes,
+            init=self.init,
+            **self.model_options,
+        )
+        if not self.normalisation:
+            without_normalisation_(model)
+        return model
+
+    def loss_fn(self) -> LossFn | None:
+        """A loss in place of the one the configuration names."""
+        return None
+
+    def run(self, folder: Path) -> None:
+        """Train in the folder, from where it stands to its end."""
+        data, test = self.examples()
+        callbacks: list[Callback] = []
+        if self.projection is not None:
+            callbacks.append(Projection(self.projection))
+        if self.watch:
+            probe = (data[0][: self.probe_size], data[1][: self.probe_size])
+            steps = frozenset(self.watch_at)
+            callbacks.append(Watcher(self.watch, probe, every=self.watch_every, at=steps))
+        train(
+            self.build,
+            data,
+            config=self,
+            folder=folder,
+            test=test,
+            loss=self.loss_fn(),
+            callbacks=callbacks,
+        )
+
+
+def without_normalisation_(model: nn.Module) -> nn.Module:
+    """Replace every batch normalisation by the identity, in place.
+
+    Example:
+        >>> without_normalisation_(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))[0]
+        Identity()
+    """
+    for name, child in model.named_children():
+        if isinstance(child, nn.modules.batchnorm._BatchNorm):
+            setattr(model, name, nn.Identity())
+        else:
+            without_normalisation_(child)
+    return model
+
+
+def half_squared_error(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """L = 1/(2m) Σ_μ ‖y_μ − ŷ_μ‖²   (shortcut_length, section 4.2).
+
+    Example:
+        >>> half_squared_error(torch.zeros(2, 3), torch.ones(2, 3)).item()
+        1.5
+    """
+    return (output - target).square().sum() / (2 * len(target))

@@ -1,0 +1,178 @@
+"""What is measured while a run trains, and kept among its metrics."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bathyscope import measure
+from bathyscope.core.blocks import blocks_of
+from bathyscope.core.preserve import preserved
+from bathyscope.remedies import transition_layers
+from bathyscope.studies.linear_spectrum import linear_spectrum
+from bathyscope.training import Callback, Examples, LoopView, Record
+
+Watch = Literal["conditions", "ratios", "norms", "values", "deletion", "spectrum"]
+_AT_END_ONLY: tuple[Watch, ...] = ("values", "deletion")
+
+# What is kept of the standard measurements: the numbers that the figures need.
+_KEPT = {
+    "activations": ("min", "max", "std"),
+    "representations": ("mean_cosine",),
+    "gradients": ("norm_in", "norm_out", "ratio"),
+    "weights": ("min", "max", "norm", "spectral_norm", "condition_operator"),
+}
+_NUM_BINS = 60
+
+
+class Watcher(Callback):
+    """Measures a run at its start, at its end, and at chosen steps between.
+
+    The records are lines of the run's metrics; their `kind` is the name of what was watched.
+
+    Args:
+        watch: names of what to measure.
+        probe: the samples to measure on.
+        every: steps between measurements; none for 0.
+        at: further steps after which to measure.
+    """
+
+    def __init__(
+        self, watch: tuple[Watch, ...], probe: Examples, *, every: int, at: frozenset[int]
+    ) -> None:
+        self.watch = watch
+        self.probe = probe
+        self.every = every
+        self.at = at
+        self._last = -1
+
+    def on_start(self, loop: LoopView) -> None:
+        """Measure the network before its first step."""
+        if loop.step == 0:
+            self._measure(loop)
+
+    def on_step(self, loop: LoopView, record: Record) -> None:
+        """Measure at the chosen steps."""
+        if loop.step in self.at or (self.every and loop.step % self.every == 0):
+            self._measure(loop)
+
+    def on_end(self, loop: LoopView, ending: str) -> None:
+        """Measure the network as the run leaves it, unless it was stopped to go on later."""
+        if not ending.startswith("stopped"):
+            self._measure(loop, at_end=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The step of the last measurement."""
+        return {"last": self._last}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take it up."""
+        self._last = state["last"]
+
+    def _measure(self, loop: LoopView, *, at_end: bool = False) -> None:
+        done = self._last == loop.step
+        self._last = loop.step
+        for name in self.watch:
+            if done if name not in _AT_END_ONLY else not at_end:
+                continue
+            for row in WATCHES[name](loop.model, self.probe):
+                loop.log({"kind": name, "step": loop.step, "epoch": loop.epoch} | row)
+
+
+def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+    """One row a block: ranges, gradient ratio, and condition numbers mode by mode."""
+    found = measure.standard(model, probe, loss=F.cross_entropy)
+    blocks = found["activations"].blocks
+    for index, block in enumerate(blocks):
+        row: dict[str, Any] = {"block": block.label, "index": index}
+        for name, columns in _KEPT.items():
+            modes = [c for c in found[name].columns if c.startswith(("condition_", "rank_"))]
+            for column in dict.fromkeys((*columns, *modes)):
+                row[f"{name}_{column}"] = found[name][column][index]
+        yield row
+
+
+def ratios(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+    """The gradient-norm ratio of every block, and of every transition layer by itself."""
+    blocks = blocks_of(model, probe[0])
+    transitions = transition_layers(model)
+    wanted = [block.name for block in blocks] + list(transitions)
+    found = measure.gradients(model, probe, loss=F.cross_entropy, blocks=wanted)
+    changes = {block.name: block.changes_dimension for block in blocks}
+    first = next(iter(transitions), None)
+    for block, ratio in zip(found.blocks, found["ratio"], strict=True):
+        is_layer = block.name in transitions
+        yield {
+            "block": block.name,
+            "index": block.index,
+            "part": "convolution" if is_layer else "block",
+            "transition": is_layer or changes[block.name],
+            "first_transition": block.name == first,
+            "ratio": ratio,
+        }
+
+
+def norms(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+    """The mean Frobenius norm of the weight matrices and kernels   (shortcut_length, figure 2)."""
+    sizes = [p.detach().norm().item() for p in model.parameters() if p.ndim > 1]
+    yield {"mean_norm": sum(sizes) / len(sizes), "num_matrices": len(sizes)}
+
+
+def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+    """Histograms of outputs and weights of the first and of a late block   (figures 5 to 10)."""
+    blocks = list(blocks_of(model, probe[0]))
+    # the paper looks at layer 160 of 164: as deep a share of this network's blocks
+    chosen = {"first": blocks[0], "late": blocks[min(len(blocks) - 1, 160 * len(blocks) // 164)]}
+    for place, block in chosen.items():
+        module = model.get_submodule(block.name)
+        outputs: list[Tensor] = []
+        with preserved(model, copy_parameters=False), torch.no_grad():
+            module.register_forward_hook(lambda _m, _i, out, into=outputs: into.append(out))
+            model(probe[0])
+        weights = torch.cat([p.detach().flatten() for p in module.parameters() if p.ndim > 1])
+        for what, tensor in (("activations", outputs[0]), ("weights", weights)):
+            yield {"place": place, "block": block.name, "what": what} | histogram(tensor)
+
+
+def histogram(tensor: Tensor, *, num_bins: int = _NUM_BINS) -> dict[str, Any]:
+    """Counts between the least and the greatest finite entry.
+
+    Example:
+        >>> histogram(torch.tensor([0.0, 1.0, 1.0, float("inf")]), num_bins=2)
+        {'low': 0.0, 'high': 1.0, 'counts': [1, 2], 'not_finite': 1}
+    """
+    flat = tensor.detach().double().flatten()
+    finite = flat[torch.isfinite(flat)]
+    low, high = (v.item() for v in finite.aminmax()) if len(finite) else (0.0, 0.0)
+    counts = torch.histc(finite, bins=num_bins, min=low, max=high) if high > low else finite
+    return {
+        "low": low,
+        "high": high,
+        "counts": [int(c) for c in counts] if high > low else [len(finite)],
+        "not_finite": len(flat) - len(finite),
+    }
+
+
+def deletion(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+    """The change of the loss when one block's branch is dropped, block by block."""
+    found = measure.deletion(model, probe, loss=F.cross_entropy)
+    for block, change in zip(found.blocks, found["loss_change"], strict=True):
+        yield {
+            "block": block.label,
+            "index": block.index,
+            "transition": block.changes_dimension,
+            "loss_change": change,
+            "loss": found.settings["loss"],
+        }
+
+
+WATCHES: dict[Watch, Callable[[nn.Module, Examples], Iterator[dict[str, Any]]]] = {
+    "conditions": conditions,
+    "ratios": ratios,
+    "norms": norms,
+    "values": values,
+    "deletion": deletion,
+    "spectrum": linear_spectrum,
+}

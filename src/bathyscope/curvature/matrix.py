@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -11,14 +10,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core import Blocks, Measurement, blocks_of, unwrapped
+from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.batch import LossFn
-from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.memory import available_bytes
-from bathyscope.curvature.objective import BatchNormMode, Objective
+from bathyscope.curvature.objective import BatchNormMode, objective_of
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
 from bathyscope.curvature.progress import counting
 from bathyscope.curvature.resolved import (
@@ -85,7 +82,7 @@ def hessian(
         >>> round(H.condition_number(definition="smallest").value, 6)
         4.0
     """
-    objective = _objective(model, data, loss, batchnorm, parameters)
+    objective = objective_of(model, data, loss=loss, batchnorm=batchnorm, parameters=parameters)
     return CurvatureMatrix("hessian", CurvatureOperator(objective, HessianTerm.of), progress)
 
 
@@ -109,7 +106,7 @@ def gauss_newton(
         >>> gauss_newton(model, batch, loss=F.mse_loss).dense().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    objective = _objective(model, data, loss, batchnorm, parameters)
+    objective = objective_of(model, data, loss=loss, batchnorm=batchnorm, parameters=parameters)
     operator = CurvatureOperator(objective, GaussNewtonTerm.of)
     return CurvatureMatrix("gauss_newton", operator, progress)
 
@@ -348,50 +345,3 @@ class CurvatureMatrix:
                     yield
                 finally:
                     self.operator.on_product = lambda _: None
-
-
-def _objective(
-    model: nn.Module,
-    data: Any,
-    loss: LossFn,
-    batchnorm: BatchNormMode,
-    parameters: Iterable[str] | None,
-) -> Objective:
-    model = unwrapped(model)
-    if batchnorm not in ("batch", "running"):
-        raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
-    objective = Objective(
-        model=model,
-        loss=loss,
-        batches=Batches(data, model),
-        batchnorm=batchnorm,
-        parameters=_chosen(model, parameters),
-    )
-    if objective.normalises and batchnorm == "batch" and objective.batches.num_batches > 1:
-        objective.notes.append(
-            f"Each of the {objective.batches.num_batches} batches is normalised by its own "
-            "statistics: the loss is the mean of theirs, weighted by samples."
-        )
-    return objective
-
-
-def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
-    named = dict(model.named_parameters())
-    if not named:
-        raise UsageError(
-            f"The model ({type(model).__name__}) has no parameters; there is no curvature."
-        )
-    if patterns is None:
-        chosen = named
-    else:
-        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-        for pattern in wanted:
-            if not any(fnmatchcase(name, pattern) for name in named):
-                raise UnknownName("parameter", pattern, named)
-        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}
-    if not any(p.requires_grad and p.numel() for p in chosen.values()):
-        raise UsageError(
-            "All parameters asked for are frozen (requires_grad is False): their curvature is zero. "
-            "Unfreeze some, or choose others with parameters=[...]."
-        )
-    return chosen

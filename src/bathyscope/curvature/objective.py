@@ -1,9 +1,10 @@
 """The function whose second derivative is taken: a loss of a model on data, in a stated mode."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import torch
@@ -11,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 
-from bathyscope.core import preserved
+from bathyscope.core import preserved, unwrapped
 from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
 
@@ -115,3 +116,56 @@ class Objective:
         if note not in self.notes:
             self.notes.append(note)
             warnings.warn(note, stacklevel=4)
+
+
+def objective_of(
+    model: nn.Module,
+    data: Any,
+    *,
+    loss: LossFn,
+    batchnorm: BatchNormMode,
+    parameters: Iterable[str] | None,
+) -> Objective:
+    """The objective of a model as the user hands it in, checked.
+
+    Raises:
+        UsageError: no parameters, nothing matches, or data that is neither batch nor loader.
+    """
+    model = unwrapped(model)
+    if batchnorm not in ("batch", "running"):
+        raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
+    objective = Objective(
+        model=model,
+        loss=loss,
+        batches=Batches(data, model),
+        batchnorm=batchnorm,
+        parameters=_chosen(model, parameters),
+    )
+    if objective.normalises and batchnorm == "batch" and objective.batches.num_batches > 1:
+        objective.notes.append(
+            f"Each of the {objective.batches.num_batches} batches is normalised by its own "
+            "statistics: the loss is the mean of theirs, weighted by samples."
+        )
+    return objective
+
+
+def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
+    named = dict(model.named_parameters())
+    if not named:
+        raise UsageError(
+            f"The model ({type(model).__name__}) has no parameters; there is no curvature."
+        )
+    if patterns is None:
+        chosen = named
+    else:
+        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+        for pattern in wanted:
+            if not any(fnmatchcase(name, pattern) for name in named):
+                raise UnknownName("parameter", pattern, named)
+        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}
+    if not any(p.requires_grad and p.numel() for p in chosen.values()):
+        raise UsageError(
+            "All parameters asked for are frozen (requires_grad is False): their curvature is zero. "
+            "Unfreeze some, or choose others with parameters=[...]."
+        )
+    return chosen

@@ -2,6 +2,9 @@
 
 import os
 
+# Some virtual machines announce AMX and stop at its first instruction (bfloat16 matrix products).
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 if os.environ.get("BATHYSCOPE_TYPECHECK"):
     from jaxtyping import install_import_hook
 

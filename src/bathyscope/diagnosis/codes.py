@@ -28,6 +28,13 @@ CODES: dict[str, Code] = {
         "Look at the named block: a division by zero, the root or logarithm of zero, an overflow in a "
         "short format. Re-initialise the block if its weights are already lost.",
     ),
+    "flat-start": Code(
+        "A start from which nothing moves",
+        "The gradient of every block is zero here, so a first-order method does not leave this point; "
+        "with more than two layers in each branch the Hessian is zero as well.",
+        "shortcut_length, theorem 2",
+        "Perturb the weights (scheme `small`), or zero only the last layer of each branch.",
+    ),
     "exploding-weights": Code(
         "Weights far larger than those of the other layers",
         "What goes through the layer dwarfs everything else, and the gradient grows by the same factor "
@@ -110,13 +117,6 @@ CODES: dict[str, Code] = {
         "hardly move.",
         "norm_preservation, section 4.1",
         "Identity shortcuts around equal-shaped blocks; rescale the blocks to unit gain.",
-    ),
-    "flat-start": Code(
-        "A start from which nothing moves",
-        "The gradient of every block is zero here, so a first-order method does not leave this point; "
-        "with more than two layers in each branch the Hessian is zero as well.",
-        "shortcut_length, theorem 2",
-        "Perturb the weights (scheme `small`), or zero only the last layer of each branch.",
     ),
     "large-update": Code(
         "Steps as large as the weights",

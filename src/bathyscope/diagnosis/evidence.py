@@ -23,7 +23,7 @@ class Evidence:
         found = self.measurements.get(measurement)
         if found is None or column not in found.columns:
             return [None] * len(self.blocks)
-        return [v if isinstance(v, (int, float)) else None for v in found[column]]
+        return [float(v) if isinstance(v, (int, float)) else None for v in found[column]]
 
     def words(self, measurement: str, column: str) -> list[str | None]:
         """As `column`, for columns of names."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
-from bathyscope.diagnosis.evidence import Evidence, decades, finding, finite
+from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
 
 
@@ -92,16 +92,16 @@ def exploding_or_vanishing_gradient(
 
 
 def flat_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Every layer of every block has a zero gradient, though the loss has one at the output."""
+    """Every block has a layer of zeros, and no layer of any block a gradient, though the loss has one."""
     shares = evidence.column("parameter_gradients", "share")
     outputs = evidence.column("gradients", "norm_out")
-    present = finite(shares)
-    if present and not any(present) and any(outputs):
+    zeros = evidence.column("weights", "zero_layers")
+    if shares and all(s == 0 for s in shares) and all(zeros) and any(outputs):
         yield finding(
             "flat-start",
             Severity.PROBLEM,
             evidence.labels(range(len(evidence.blocks))),
             score=40.0,
-            largest_gradient_of_a_layer=0.0,
+            zero_layers=sum(z or 0 for z in zeros),
             gradient_at_last_block=outputs[-1],
         )

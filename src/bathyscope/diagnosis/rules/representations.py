@@ -45,6 +45,10 @@ def collapsed_representation(evidence: Evidence, thresholds: Thresholds) -> Iter
         )
 
 
+# In short formats (bfloat16) rounding hides singular values that are there: such a rank proves nothing.
+_COARSE = 1e-3
+
+
 def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks whose features or channels span few of the directions that reached them.
 
@@ -54,10 +58,11 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
     for mode in ("features", "channels"):
         ranks = evidence.column("representations", f"rank_{mode}")
         full = evidence.column("representations", f"full_rank_{mode}")
+        cutoffs = evidence.column("representations", f"cutoff_{mode}")
         peak: float = _units(evidence.blocks[0], mode)
         out, reference = [], []
         for i, (rank, most) in enumerate(zip(ranks, full, strict=True)):
-            if rank is None or most is None:
+            if rank is None or most is None or (cutoffs[i] or 0.0) > _COARSE:
                 continue
             possible = min(peak, most)
             if rank <= thresholds["singular_rank"] * possible and possible > 1:

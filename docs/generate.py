@@ -1,0 +1,95 @@
+"""Writes the pages that follow from the code, so that they cannot disagree with it.
+
+    python docs/generate.py
+
+`make docs` runs it; a test checks that the pages in the repository are current.
+"""
+
+from pathlib import Path
+
+from bathyscope.claims import CLAIMS, THEMES, Claim
+from bathyscope.diagnosis.codes import CODES
+from bathyscope.diagnosis.thresholds import THRESHOLDS
+
+DOCS = Path(__file__).parent
+
+FINDINGS = """# Findings
+
+What `bathyscope diagnose` can find, causes before their effects: of two findings of one severity the
+one that stands higher here comes first. `bathyscope explain CODE` prints an entry; `--silence CODE`
+leaves it out.
+
+{codes}
+## Thresholds
+
+Every number that decides a finding. A TOML file overrides them (`--thresholds FILE`):
+
+```toml
+[thresholds]
+dead_share = 0.5
+```
+
+| name | value | what it is | source |
+|---|---|---|---|
+{thresholds}
+"""
+
+
+def findings() -> str:
+    """The page on findings and thresholds."""
+    codes = "".join(
+        f"## {code}\n\n**{entry.title}.** {entry.why}\n\n"
+        f"*Source:* {entry.source}.\n\n*What helps:* {entry.remedy or 'none known.'}\n\n"
+        for code, entry in CODES.items()
+    )
+    rows = "\n".join(
+        f"| `{name}` | {t.value:g} | {_cell(t.meaning)} | {_cell(t.source)} |"
+        for name, t in THRESHOLDS.items()
+    )
+    return FINDINGS.format(codes=codes, thresholds=rows)
+
+
+LEDGER = """# The ledger
+
+Every numbered statement of the four papers, in our own words, and how it is tested. `bathyscope check ID`
+tests one and prints verdict and numbers, `bathyscope check all` all of them. A verdict is *holds*,
+*holds under* (with the extra assumption named), *violated* (with what is true instead, where that is known
+and was checked) or *inapplicable* (an assumption failed, shown with its number).
+
+{count} statements, of which {coded} are coded.
+{themes}"""
+
+
+def ledger() -> str:
+    """The page of all claims: statements, assumptions and tests, from the registry alone."""
+    themes = ""
+    for theme in THEMES:
+        rows = [claim for claim in CLAIMS.values() if claim.theme == theme]
+        themes += f"\n## {theme}\n" + "".join(_claim(claim) for claim in rows)
+    coded = sum(claim.status == "coded" for claim in CLAIMS.values())
+    return LEDGER.format(count=len(CLAIMS), coded=coded, themes=themes)
+
+
+def _claim(claim: Claim) -> str:
+    text = claim.statement
+    lines = [f"\n### {claim.name}\n\n{text.statement}\n"]
+    if text.assumptions:
+        lines.append(f"\n*Assumes:* {'; '.join(text.assumptions)}.\n")
+    mark = "" if claim.status == "coded" else f"**{claim.status.capitalize()}.** "
+    lines.append(f"\n*Tested:* {mark}{text.tested}\n")
+    if claim.check is not None and {"model", "data"} & set(claim.check.takes):
+        own = " and ".join(word for word in ("model", "data") if word in claim.check.takes)
+        lines.append(f"\n*Takes your own:* {own}.\n")
+    return "".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+PAGES = {"findings.md": findings, "ledger.md": ledger}
+
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page())

@@ -1,0 +1,209 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.core import Severity, UnknownName, UsageError
+from bathyscope.diagnosis import CODES, THRESHOLDS, Thresholds, diagnose, explained
+from bathyscope.diagnosis.evidence import finding, ranked
+from bathyscope.report import read_report
+from tests.core import lookalikes as like
+from tests.core.test_preserve import assert_same, state_of
+from tests.diagnosis.networks import HandMadeViT, ResidualMLP, batch
+
+
+def broken(depth=8):
+    torch.manual_seed(0)
+    model = ResidualMLP(depth)
+    with torch.no_grad():
+        model.blocks[3].one.bias.fill_(-1e3)
+    return model
+
+
+def test_findings_table_and_verdict():
+    found = diagnose(broken(), batch(), title="mine")
+    assert found.findings[0].code == "dead-units"
+    assert found.findings[0].blocks == ("blocks.3",)
+    assert found.severity is Severity.PROBLEM
+    assert "blocks.3" in found.verdict
+    table = found.table
+    assert list(table.index) == [f"blocks.{i}" for i in range(8)]
+    assert table.loc["blocks.3", "activations.dead_units"] == 1.0
+    assert table.loc["blocks.3", "findings"] == "dead-units"
+    assert found.worst_first.index[0] == "blocks.3"
+
+
+@pytest.mark.parametrize("probes", ["standard", "full"])
+def test_model_and_optimizer_come_back_bit_for_bit(probes):
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(True), nn.Dropout(0.5),
+        nn.Linear(32, 32), nn.ReLU(True), nn.Linear(32, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = batch()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    before, momentum = (
+        state_of(model),
+        [s["momentum_buffer"].clone() for s in optimizer.state.values()],
+    )
+    diagnose(model, (x, y), optimizer=optimizer, probes=probes, steps=3)
+    assert_same(before, state_of(model))
+    after = [s["momentum_buffer"] for s in optimizer.state.values()]
+    assert all(torch.equal(a, b) for a, b in zip(momentum, after, strict=True))
+
+
+def test_it_comes_back_when_the_loss_fails_half_way():
+    model = broken()
+    before = state_of(model)
+    with pytest.raises(UsageError, match="on purpose"):
+        diagnose(model, batch(), loss=lambda o, t: (_ for _ in ()).throw(ValueError("on purpose")))
+    assert_same(before, state_of(model))
+
+
+def test_reports_are_written_and_read_back(tmp_path):
+    found = diagnose(broken(), batch())
+    for ending in ("html", "json", "png"):
+        path = found.save(tmp_path / "deep" / f"report.{ending}")
+        assert path.stat().st_size > 1000
+    assert read_report(tmp_path / "deep" / "report.json") == found.report()
+    with pytest.raises(UsageError, match=r"\.pdf"):
+        found.save(tmp_path / "report.pdf")
+    assert not (tmp_path / "report.pdf").exists()
+
+
+def test_diff_says_whether_a_change_helped(tmp_path):
+    model = broken()
+    earlier = diagnose(model, batch())
+    earlier.save(tmp_path / "earlier.json")
+    with torch.no_grad():
+        model.blocks[3].one.bias.zero_()
+    later = diagnose(model, batch())
+    for reference in (earlier, tmp_path / "earlier.json", earlier.report()):
+        difference = later.diff(reference)
+        assert difference.outcome == "better"
+        assert [f.code for f in difference.gone] == ["dead-units"]
+    assert earlier.diff(later).outcome == "worse"
+    assert later.diff(later).outcome == "same"
+    assert "dead-units" in str(later.diff(earlier))
+
+
+def test_thresholds_from_a_file_and_silenced_codes(tmp_path):
+    model = broken()
+    assert diagnose(model, batch(), silence=["dead-units"]).findings == ()
+    file = tmp_path / "limits.toml"
+    file.write_text("[thresholds]\ncollapse = 0.9\n")
+    found = diagnose(model, batch(), thresholds=file).findings
+    assert "collapsed-representation" in {f.code for f in found}
+    with pytest.raises(UnknownName, match="dead-units"):
+        diagnose(model, batch(), silence=["dead-unit"])
+    with pytest.raises(UnknownName, match="collapse"):
+        Thresholds.of({"colapse": 1.0})
+    file.write_text("thresholds = 3")
+    with pytest.raises(UsageError, match=r"\[thresholds\]"):
+        Thresholds.of(file)
+    file.write_text("[thresholds\n")
+    with pytest.raises(UsageError, match="valid TOML"):
+        Thresholds.of(file)
+    with pytest.raises(UsageError, match="cannot be read"):
+        Thresholds.of(tmp_path / "none.toml")
+    file.write_text('[thresholds]\ncollapse = "much"\n')
+    with pytest.raises(UsageError, match="a number"):
+        Thresholds.of(file)
+
+
+def test_blocks_can_be_given_and_sampled():
+    model = broken(30)
+    few = diagnose(model, batch(), most_blocks=5)
+    assert [b.name for b in few.blocks] == [
+        "blocks.0",
+        "blocks.7",
+        "blocks.14",
+        "blocks.22",
+        "blocks.29",
+    ]
+    assert any("5 of 30" in note for note in few.notes)
+    assert [b.name for b in diagnose(model, batch(), blocks=["blocks.3"]).blocks] == ["blocks.3"]
+
+
+def test_embedding_models_double_and_bfloat16_and_keyword_batches():
+    tokens = like.HuggingFaceLike()
+    example = {"input_ids": torch.randint(11, (8, 5)), "labels": torch.randint(4, (8,))}
+    assert len(diagnose(tokens, example).blocks) == 3
+    x, y = batch()
+    for dtype in (torch.float64, torch.bfloat16):
+        found = diagnose(HandMadeViT(3).to(dtype), (x.to(dtype), y))
+        assert [f.code for f in found.findings if f.severity is Severity.PROBLEM] == []
+
+
+def test_every_code_explains_itself_and_every_threshold_has_a_source():
+    for code, entry in CODES.items():
+        assert entry.why.endswith("."), code
+        assert entry.source, code
+    assert all(t.source and t.meaning for t in THRESHOLDS.values())
+    with pytest.raises(UnknownName, match="dead-units"):
+        explained("dead-unit")
+
+
+def test_ranking_puts_gravest_first_and_causes_before_effects():
+    codes = [
+        finding("large-update", Severity.PROBLEM, ["a"], score=9.0),
+        finding("exploding-weights", Severity.PROBLEM, ["a"], score=1.0),
+        finding("not-finite", Severity.WARNING, ["a"], score=50.0),
+        finding("exploding-weights", Severity.PROBLEM, ["b"], score=2.0),
+    ]
+    assert [(f.code, f.blocks[0]) for f in ranked(codes)] == [
+        ("exploding-weights", "b"),
+        ("exploding-weights", "a"),
+        ("large-update", "a"),
+        ("not-finite", "a"),
+    ]
+
+
+def test_a_flat_start_is_found():
+    """Zero weights in every branch of three layers: no gradient reaches anything (theorem 2)."""
+
+    class Branch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(64, 64, bias=False) for _ in range(3)])
+            for layer in self.layers:
+                nn.init.zeros_(layer.weight)
+
+        def forward(self, x):
+            y = x
+            for layer in self.layers:
+                y = torch.tanh(layer(y))
+            return x + y
+
+    model = nn.Sequential(nn.Flatten(), *[Branch() for _ in range(6)])
+    found = diagnose(model, batch(), loss=lambda o, t: F.cross_entropy(o[:, :10], t))
+    assert found.findings[0].code == "flat-start"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda x, y: (x[:0], y[:0]), "empty"),
+        (lambda x, y: (x * float("nan"), y), "NaN"),
+        (lambda x, y: (x, y + 5), "0 to 9"),
+        (lambda x, y: (x[..., :3], y), "cannot take"),
+        (lambda x, y: x, "pair"),
+        (lambda x, y: (x.to("meta"), y), "move one"),
+    ],
+)
+def test_bad_batches_get_one_sentence(given, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        diagnose(ResidualMLP(3), given(*batch()))
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_models_get_one_sentence():
+    with pytest.raises(UsageError, match="no parameters"):
+        diagnose(nn.ReLU(), batch())
+    norm = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
+    x, y = batch()
+    with pytest.raises(UsageError, match="larger batch"):
+        diagnose(norm, (x[:1], y[:1]))
+    with pytest.raises(UsageError, match="scalar"):
+        diagnose(ResidualMLP(3), (x, y), loss=lambda o, t: o)

@@ -1,0 +1,124 @@
+"""A clean bill for healthy networks: no finding of severity `problem`, at the start or trained."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope import data, nets
+from bathyscope.core import Severity
+from bathyscope.diagnosis import diagnose
+from tests.core import lookalikes as like
+from tests.diagnosis.networks import (
+    Encoder,
+    HandMadeViT,
+    ResidualMLP,
+    batch,
+    chain,
+    orthogonal_tanh,
+)
+
+
+def conv(name, **options):
+    return lambda: nets.build(name, in_channels=1, **options)
+
+
+def mlp(*widths, activation=nn.ReLU):
+    def build():
+        layers = [nn.Flatten()]
+        for before, after in pairwise(widths):
+            layers += [nn.Linear(before, after), activation()]
+        return nn.Sequential(*layers[:-1])
+
+    return build
+
+
+def torchvision_like():
+    model = like.TorchvisionLike(4)
+    model.conv1 = nn.Conv2d(1, 8, 3, padding=1)
+    model.fc = nn.Linear(16, 10)
+    return model
+
+
+QUICK = {
+    "mlp": mlp(64, 128, 10),
+    "mlp-4-tanh": mlp(64, 64, 64, 64, 10, activation=nn.Tanh),
+    "residual-mlp-24": lambda: ResidualMLP(24),
+    "resnet-20": conv("resnet-20"),
+    "prebasic-32": conv("prebasic-32"),
+    "encoder-6": lambda: Encoder(6),
+    "vit-8": lambda: HandMadeViT(8),
+    "torchvision-like": torchvision_like,
+}
+SLOW = {
+    "mlp-8-gelu": mlp(64, *[96] * 7, 10, activation=nn.GELU),
+    "mlp-10-selu": mlp(64, *[64] * 9, 10, activation=nn.SELU),
+    "plain-20": conv("plain-20"),
+    "resnet-56": conv("resnet-56"),
+    "resnet-110": conv("resnet-110"),
+    "preresnet-83": conv("preresnet-83"),
+    "preresnet-164": conv("preresnet-164"),
+    "procresnet-85": conv("procresnet-85"),
+    "resnext-29": conv("resnext-29"),
+    "wrn-16-2": conv("wrn-16-2"),
+    "densenet-40": conv("densenet-40"),
+    "highway-32": conv("highway-32"),
+    "encoder-24": lambda: Encoder(24),
+    "vit-16": lambda: HandMadeViT(16),
+    "residual-mlp-80-gelu": lambda: ResidualMLP(80, activation=nn.GELU),
+    "orthogonal-tanh-30": lambda: orthogonal_tanh(30),
+    "layer-norm-chain-12": lambda: chain(12),
+}
+
+
+def problems(model, lr=0.01):
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    found = diagnose(model, batch(7), optimizer=optimizer).findings
+    return [
+        (f.code, f.blocks[:3], dict(f.evidence)) for f in found if f.severity is Severity.PROBLEM
+    ]
+
+
+def trained(model, *, lr=0.02, epochs=6):
+    digits = data.load("digits", normalise=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(epochs):
+        for rows in torch.randperm(1408, generator=generator).split(64):
+            optimizer.zero_grad()
+            F.cross_entropy(model(digits.train_inputs[rows]), digits.train_labels[rows]).backward()
+            optimizer.step()
+    with torch.no_grad():
+        accuracy = (model(digits.test_inputs).argmax(1) == digits.test_labels).float().mean()
+    assert accuracy > 0.7, "it is meant to be trained"
+    return model
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_no_problem_at_the_start(name):
+    torch.manual_seed(11)
+    assert problems(QUICK[name]()) == []
+
+
+@pytest.mark.parametrize("name", ["mlp", "residual-mlp-24", "vit-8"])
+def test_no_problem_when_trained(name):
+    torch.manual_seed(12)
+    assert problems(trained(QUICK[name]())) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", SLOW)
+def test_no_problem_at_the_start_of_larger_networks(name):
+    torch.manual_seed(13)
+    assert problems(SLOW[name]()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["resnet-20", "prebasic-32", "torchvision-like"])
+def test_no_problem_when_larger_networks_are_trained(name):
+    torch.manual_seed(14)
+    assert problems(trained(QUICK[name]())) == []

@@ -1,0 +1,99 @@
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bathyscope.core import blocks_of, probe
+from bathyscope.diagnosis import watch
+from bathyscope.measure import gradients
+from bathyscope.runs import read_metrics
+from tests.core.test_preserve import state_of
+from tests.diagnosis.networks import ResidualMLP, batch
+
+
+def train(model, steps=7):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = batch()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def built():
+    torch.manual_seed(0)
+    return ResidualMLP(5)
+
+
+def test_records_every_kth_step_and_agrees_with_the_measurement(tmp_path):
+    model = built()
+    expected = gradients(model, batch(), loss=F.cross_entropy)
+    with watch(model, every=3, log=tmp_path / "run") as seen:
+        train(model)
+    table = seen.table
+    assert sorted(set(table.step)) == [0, 3, 6]
+    first = table[table.step == 0].set_index("block")
+    for block, ratio in zip(expected.blocks, expected["ratio"], strict=True):
+        assert first.loc[block.label, "ratio"] == pytest.approx(ratio, rel=1e-4)
+    assert len(read_metrics(tmp_path / "run" / "watch.jsonl")) == len(table)
+    assert table.finite.all()
+
+
+def test_the_training_is_the_same_with_and_without_it():
+    alone = train(built())
+    model = built()
+    hooks = [m[2:] for m in state_of(model)[2]]
+    with watch(model, every=2, conditioning=True) as seen:
+        watched = train(model)
+    assert all(torch.equal(alone[n], watched[n]) for n in alone)
+    assert [m[2:] for m in state_of(model)[2]] == hooks
+    assert {"condition", "rank"} <= set(seen.table.columns)
+
+
+def test_it_stops_at_once_when_removed_and_ignores_evaluation():
+    model = built()
+    with watch(model, every=1) as seen:
+        train(model, steps=2)
+        model.eval()
+        model(batch()[0])
+        model.train()
+        with torch.no_grad():
+            model(batch()[0])
+        seen.remove()
+        train(model, steps=2)
+    assert sorted(set(seen.table.step)) == [0, 1]
+
+
+def test_what_is_not_finite_is_recorded():
+    model = built()
+    with torch.no_grad():
+        model.blocks[2].two.weight[0, 0] = float("inf")
+    with watch(model, every=1) as seen:
+        train(model, steps=1)
+    table = seen.table.set_index("block")
+    assert not table.loc["blocks.2", "finite"]
+
+
+def test_a_failure_inside_never_reaches_the_loop(monkeypatch):
+    model = built()
+
+    def fails(*args, **kwargs):
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr("bathyscope.diagnosis.watch.blocks_of", fails)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with watch(model, every=1) as seen:
+            train(model, steps=3)
+    assert len(seen.table) == 0
+    assert sum("bathyscope.watch stopped" in str(w.message) for w in caught) == 1
+
+
+def test_a_probe_inside_a_watched_loop_is_no_step():
+    model = built()
+    with watch(model, every=1) as seen:
+        train(model, steps=1)
+        probe(model, batch(), loss=F.cross_entropy, blocks=blocks_of(model, batch()[0]))
+    assert seen.steps == 2  # the probe is a pass in train mode with gradients

@@ -76,8 +76,8 @@ def _coded(claim: Claim) -> Check:
 def _judged(
     claim: Claim, test: Check, measured: Measured, *, law: Law | None, seed: int
 ) -> ClaimCheck:
-    printed = tuple((law or test.law)(measured.numbers))
-    assert printed, f"{claim.name}: a law compares something"
+    printed = _laws(law or test.law, measured, skip=False)
+    assert printed or not measured.numbers, f"{claim.name}: a law compares something"
     extended = _laws(test.law_under, measured, skip=law is not None)
     corrected = _laws(test.law_corrected, measured, skip=law is not None)
     verdict = _verdict(measured, printed, extended)
@@ -104,7 +104,8 @@ def _judged(
 
 
 def _laws(law: Law | None, measured: Measured, *, skip: bool) -> tuple[Relation, ...]:
-    return () if law is None or skip else tuple(law(measured.numbers))
+    """What the law compares; nothing where a failed assumption left nothing to measure."""
+    return () if law is None or skip or not measured.numbers else tuple(law(measured.numbers))
 
 
 def _verdict(

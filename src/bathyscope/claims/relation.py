@@ -35,31 +35,37 @@ class Relation:
         return f"{self.what}: {self.left:.4g} {sense} {self.right:.4g}"
 
 
-def at_most(what: str, left: float, right: float, *, slack: float = 0.0) -> Relation:
+def at_most(
+    what: str, left: float | int, right: float | int, *, slack: float | int = 0.0
+) -> Relation:
     """left ≤ right + slack.
 
     Example:
         >>> print(at_most("error", 0.5, 0.1))
         error: 0.5 ≰ 0.1
     """
-    return Relation(what, float(left), "≤", float(right), slack)
+    return Relation(what, float(left), "≤", float(right), float(slack))
 
 
-def at_least(what: str, left: float, right: float, *, slack: float = 0.0) -> Relation:
+def at_least(
+    what: str, left: float | int, right: float | int, *, slack: float | int = 0.0
+) -> Relation:
     """left ≥ right − slack.
 
     Example:
         >>> at_least("share", 1.0, 0.9).holds
         True
     """
-    return Relation(what, float(left), "≥", float(right), slack)
+    return Relation(what, float(left), "≥", float(right), float(slack))
 
 
-def equal(what: str, left: float, right: float, *, slack: float = 0.0) -> Relation:
+def equal(
+    what: str, left: float | int, right: float | int, *, slack: float | int = 0.0
+) -> Relation:
     """|left − right| ≤ slack; two infinities of one sign are equal.
 
     Example:
         >>> equal("order", 2.01, 2, slack=0.1).holds, equal("order", float("nan"), 2).holds
         (True, False)
     """
-    return Relation(what, float(left), "=", float(right), slack)
+    return Relation(what, float(left), "=", float(right), float(slack))

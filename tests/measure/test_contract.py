@@ -79,6 +79,13 @@ def bfloat16():
     return like.SharedTwice().bfloat16(), images(torch.bfloat16)
 
 
+def compiled_in_part():
+    model = like.TorchvisionLike()
+    model.layer1[0].compile(backend="eager")
+    model.layer2[0] = torch.compile(model.layer2[0], backend="eager")
+    return model, images()
+
+
 def named_inputs():
     return like.HuggingFaceLike(), ({"input_ids": torch.randint(11, (5, 6))}, torch.arange(5) % 4)
 
@@ -100,6 +107,7 @@ MODELS = {
     "named inputs": named_inputs,
     "loss inside": loss_inside,
     "wrapped": lambda: (nn.DataParallel(like.TorchvisionLike()), images()),
+    "compiled in part": compiled_in_part,
     "compiled": lambda: (torch.compile(like.TorchvisionLike(), backend="eager"), images()),
 }
 

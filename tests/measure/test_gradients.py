@@ -104,3 +104,14 @@ def test_blocks_that_the_pass_goes_around_are_blank():
     assert found["ratio_from_loss"] == (None,) * 4
     model.skip_all = False
     assert None not in gradients(model, batch, loss=F.cross_entropy)["ratio"]
+
+
+def test_compiled_parts_are_measured_like_the_parts_themselves():
+    torch.manual_seed(0)
+    model = like.TorchvisionLike()
+    batch = torch.randn(4, 3, 8, 8), torch.arange(4)
+    expected = gradients(model, batch, loss=F.cross_entropy)
+    for block in model.layer1:
+        block.compile(backend="eager")
+        block(torch.randn(4, 8, 8, 8))
+    assert gradients(model, batch, loss=F.cross_entropy) == expected

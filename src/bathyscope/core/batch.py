@@ -1,6 +1,8 @@
 """What a user hands in as a batch, a loss and a model, checked once at the edge."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -152,7 +154,8 @@ def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
 def checked_forward(model: nn.Module, inputs: Any) -> Any:
     """The model's output, or one sentence on why the model cannot take this batch."""
     try:
-        return forward(model, inputs)
+        with _uncompiled():
+            return forward(model, inputs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         hint = ""
         if "more than 1 value per channel" in str(error):
@@ -161,6 +164,16 @@ def checked_forward(model: nn.Module, inputs: Any) -> Any:
             f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
             f"{_first_line(error)}.{hint}"
         ) from error
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Within, compiled parts of a model run as they were written: tracing would swallow our hooks.
+
+    Where the compiler has not been loaded nothing is compiled, and loading it takes seconds.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 def has_parameters(model: nn.Module) -> None:

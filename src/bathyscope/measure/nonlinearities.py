@@ -9,12 +9,22 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_PLAIN = {"gelu", "silu", "mish", "hardswish", "hardsigmoid", "softplus", "prelu", "relu6"}
-_ALSO_IN_PLACE = {"relu", "leaky_relu", "rrelu", "elu", "selu", "celu", "hardtanh", "threshold"} | {
-    "sigmoid",
-    "tanh",
-}
-_NAMES = _PLAIN | {name + end for name in _ALSO_IN_PLACE for end in ("", "_")}
+_NAMES = (
+    *(
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "prelu",
+        "rrelu",
+        "elu",
+        "selu",
+        "celu",
+        "gelu",
+        "silu",
+        "mish",
+    ),
+    *("hardtanh", "hardswish", "hardsigmoid", "sigmoid", "tanh", "softplus", "threshold"),
+)
 
 
 @functools.cache
@@ -22,7 +32,11 @@ def activation_functions() -> frozenset[Callable[..., Any]]:
     """Every form in which torch offers an activation function: `F.relu`, `torch.relu`, `x.relu_`."""
     homes = (torch, F, Tensor, torch._C._nn)
     return frozenset(
-        function for home in homes for name in _NAMES if (function := getattr(home, name, None))
+        function
+        for home in homes
+        for name in _NAMES
+        for form in (name, f"{name}_")
+        if (function := getattr(home, form, None))
     )
 
 

@@ -5,6 +5,7 @@ line says otherwise. Every tool's worst relative error against the exact float64
 beside its time.
 """
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -35,7 +36,8 @@ def lines(*, repeats: int = 7) -> Iterator[dict[str, Any]]:
     yield from _top_five(model, batch, truth, repeats=repeats)
     yield from _both_ends(model, batch, truth)
     yield from _estimates(model, batch, truth)
-    yield from _products(repeats=repeats)
+    yield from _products(16, 16, repeats=repeats)
+    yield from _products(64, 8, repeats=repeats)
     yield from _linear_networks()
 
 
@@ -252,30 +254,32 @@ class _Block(nn.Module):
         return torch.relu(x + self.branch(x))
 
 
-def _products(*, repeats: int, blocks: int = 50) -> Iterator[dict[str, Any]]:
+def _products(
+    channels: int, size: int, *, repeats: int, blocks: int = 50
+) -> Iterator[dict[str, Any]]:
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 64, 3, padding=1),
-        *[_Block(64) for _ in range(blocks)],
+        nn.Conv2d(1, channels, 3, padding=1),
+        *[_Block(channels) for _ in range(blocks)],
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(64, 10),
+        nn.Linear(channels, 10),
     )
-    batch = (torch.randn(16, 1, 8, 8), torch.randint(0, 10, (16,)))
+    batch = (torch.randn(64, 1, size, size), torch.randint(0, 10, (64,)))
     kept = hessian(model, batch).operator
     again = CurvatureOperator(kept.objective, HessianTerm.of, budget=0)
     vector = torch.randn(kept.shape[0], 1)
-    parameters = list(model.parameters())
-    model.train()
+    plain = copy.deepcopy(model).train()  # the model itself is set up for products in a session
+    parameters = list(plain.parameters())
 
     def gradient() -> None:
-        torch.autograd.grad(F.cross_entropy(model(batch[0]), batch[1]), parameters)
+        torch.autograd.grad(F.cross_entropy(plain(batch[0]), batch[1]), parameters)
 
-    times = interleaved(
-        {"kept": lambda: kept @ vector, "recomputed": lambda: again @ vector, "gradient": gradient},
-        repeats=repeats,
-    )
-    case = f"product on a conv ResNet of {blocks} blocks"
+    runs = {"kept": lambda: kept @ vector, "recomputed": lambda: again @ vector}
+    with kept.session(), again.session():  # as an eigenvalue search does
+        times = interleaved(runs | {"gradient": gradient}, repeats=repeats)
+    shape = f"{channels} channels, {size}x{size}, batch 64"
+    case = f"product on a conv ResNet of {blocks} blocks, {shape}"
     yield {
         "benchmark": "curvature",
         "case": f"{case}: kept graph against recomputing",

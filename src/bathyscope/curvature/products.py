@@ -134,7 +134,7 @@ class CurvatureOperator:
     def _fingerprint(self) -> tuple[object, ...]:
         """Changes whenever a parameter's values do, also behind autograd's back (`p.data`)."""
         with torch.no_grad():
-            sums = [float(p.detach().double().sum()) for p in self.parameters]
+            sums = [float(p.detach().sum()) for p in self.parameters]
         return tuple((p.data_ptr(), p._version) for p in self.parameters) + tuple(sums)
 
     def _prepare(self) -> None:

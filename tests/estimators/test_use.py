@@ -191,7 +191,7 @@ def test_a_progress_bar(capsys):
 def test_bad_settings_are_said(setting, message):
     X, y = friedman
     with pytest.raises(UsageError, match=message):
-        ResNEstRegressor(**setting).fit(X, y)
+        ResNEstRegressor().set_params(**setting).fit(X, y)
 
 
 def test_bad_input_has_scikit_learns_messages():

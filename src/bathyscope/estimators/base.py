@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, no_type_check
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,18 @@ from bathyscope.estimators.scaling import Array, Scaling
 from bathyscope.estimators.solving import Solution
 from bathyscope.nets.nest import NEst, ResNEst
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+else:  # whatever is given: scikit-learn's own checks judge it, with the messages its users know
+    ArrayLike = Any
+
 _ROWS = 4096  # samples whose features are in memory at once
 _SAMPLES_A_WEIGHT = 10  # below this, `partial_fit` does not solve for the weights: it would overfit
 _ALL_DATA = "all data given to fit"
 _LAST_CALL = "the data of the last call to partial_fit only"
+
+
+E = TypeVar("E", bound="NonlinearEstimator")
 
 
 class GuaranteeWarning(UserWarning):
@@ -58,15 +66,28 @@ class NonlinearEstimator(BaseEstimator):
     """
 
     _form: Form
+    num_blocks: int
+    block_size: int
+    training: Training
+    ridge: float | Literal["auto"]
+    learning_rate: float
+    batch_size: int | Literal["auto"]
+    max_epochs: int
+    early_stopping: bool
+    patience: int
+    validation_fraction: float
+    random_state: int | np.random.RandomState | None
+    verbose: bool
 
+    @no_type_check  # a constructor stores what it is given; `fit` judges it
     def __init__(
         self,
         *,
         num_blocks: int = 3,
         block_size: int = 64,
         training: Training = "joint",
-        ridge: float | Literal["auto"] = "auto",
-        learning_rate: float = 2e-3,
+        ridge: float | int | Literal["auto"] = "auto",
+        learning_rate: float | int = 2e-3,
         batch_size: int | Literal["auto"] = "auto",
         max_epochs: int = 200,
         early_stopping: bool = True,
@@ -102,9 +123,7 @@ class NonlinearEstimator(BaseEstimator):
     def _target_units(self) -> Array | None:
         """What a unit of each output of the network is in the targets; None for classes."""
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-    ) -> Self:
+    def fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> E:
         """Learn features on a part of the samples, then solve for the prediction weights on all.
 
         Args:
@@ -119,9 +138,7 @@ class NonlinearEstimator(BaseEstimator):
         self._learn_and_solve(network, samples, task, seeds, epochs=self.max_epochs)
         return self
 
-    def _partial_fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None
-    ) -> Self:
+    def _partial_fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
         """One pass over the data of this call, from where the last one ended."""
         self._check_parameters()
         first = not hasattr(self, "network_")
@@ -212,7 +229,7 @@ class NonlinearEstimator(BaseEstimator):
             )
         return found
 
-    def _outputs(self, X: npt.ArrayLike) -> Array:
+    def _outputs(self, X: ArrayLike) -> Array:
         """The network's outputs for new samples, one row each."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
@@ -221,7 +238,7 @@ class NonlinearEstimator(BaseEstimator):
             return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
 
     def _prepared(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any, *, first: bool
+        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, *, first: bool
     ) -> tuple[Samples, Task]:
         """Checked, merged and standardised samples."""
         rows, targets = self._validated(X, y, first=first)
@@ -238,7 +255,7 @@ class NonlinearEstimator(BaseEstimator):
         return self._scaled_targets(scaled, first=first), task
 
     def _validated(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, *, first: bool
+        self, X: ArrayLike, y: ArrayLike, *, first: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=first
@@ -301,6 +318,7 @@ class NonlinearEstimator(BaseEstimator):
 class WithWidth(NonlinearEstimator):
     """An estimator whose network has a residual space of width M."""
 
+    @no_type_check
     def __init__(
         self,
         *,
@@ -308,8 +326,8 @@ class WithWidth(NonlinearEstimator):
         block_size: int = 64,
         width: int | None = None,
         training: Training = "joint",
-        ridge: float | Literal["auto"] = "auto",
-        learning_rate: float = 2e-3,
+        ridge: float | int | Literal["auto"] = "auto",
+        learning_rate: float | int = 2e-3,
         batch_size: int | Literal["auto"] = "auto",
         max_epochs: int = 200,
         early_stopping: bool = True,

@@ -1,6 +1,6 @@
 """Classification: log loss, two or more classes, or several labels a sample."""
 
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,13 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from bathyscope.estimators.base import NonlinearEstimator, WithWidth
+from bathyscope.estimators.base import ArrayLike, NonlinearEstimator, WithWidth
 from bathyscope.estimators.fitting import Task
 from bathyscope.estimators.forms import Augmented, Dense, Residual
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.scaling import Array
+
+E = TypeVar("E", bound="_Classification")
 
 
 class _Classification(ClassifierMixin, NonlinearEstimator):
@@ -27,12 +29,12 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def decision_function(self, X: npt.ArrayLike) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Log-odds: one number a sample for two classes, one a class or label otherwise."""
         outputs = self._outputs(X)
         return outputs[:, 0] if not self._is_multilabel and outputs.shape[1] == 1 else outputs
 
-    def predict_proba(self, X: npt.ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities, one column a class; of several labels a sample, one column a label."""
         outputs = self._outputs(X)
         if self._is_multilabel:
@@ -41,7 +43,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
             return np.column_stack([expit(-outputs), expit(outputs)])
         return softmax(outputs, axis=1)
 
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+    def predict(self, X: ArrayLike) -> npt.NDArray[Any]:
         """The most probable class of each sample; of several labels, those more likely than not."""
         outputs = self._outputs(X)
         if self._is_multilabel:
@@ -51,12 +53,12 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         return self.classes_[outputs.argmax(axis=1)]
 
     def partial_fit(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        classes: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
-    ) -> Self:
+        self: E,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> E:
         """Go on learning from more data: one pass of gradient steps over this call's samples.
 
         The prediction weights are solved for on this call's data where it has ten samples or more a
@@ -80,9 +82,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
             )
         return self._partial_fit(X, y, sample_weight)
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-    ) -> Self:
+    def fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> E:
         """Learn features on a part of the samples, then solve for the prediction weights on all.
 
         Args:

@@ -90,7 +90,7 @@ def learn_features_(
     def learn(module: nn.Module, parameters: list[nn.Parameter]) -> list[float]:
         return learn_(
             module,
-            [parameters],
+            parameters,
             train=sets[0],
             validation=sets[1],
             loss=task.of_each,

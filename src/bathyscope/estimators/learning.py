@@ -38,7 +38,7 @@ class TensorSet:
 
 def learn_(
     network: nn.Module,
-    stages: Sequence[Sequence[nn.Parameter]],
+    parameters: Sequence[nn.Parameter],
     *,
     train: TensorSet,
     validation: TensorSet | None,
@@ -47,12 +47,11 @@ def learn_(
     generator: torch.Generator,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> list[float]:
-    """Train the given parameters, stage after stage, and keep the best state on the validation set.
+    """Train the given parameters, the others standing still; keep the best state in validation.
 
     Args:
         network: from inputs to outputs, in float32; it is trained in place.
-        stages: the parameters that learn in each stage, the others stand still: one stage with all
-            of them trains jointly, one a block trains blockwise.
+        parameters: those that learn.
         train: samples to learn from.
         validation: samples that decide when to stop; None trains to the last epoch.
         loss: of each sample.
@@ -63,44 +62,20 @@ def learn_(
     Returns:
         The validation loss (without a validation set, the training loss) after each epoch.
     """
-    history: list[float] = []
-    for parameters in stages:
-        for parameter in network.parameters():
-            parameter.requires_grad_(False)
-        for parameter in parameters:
-            parameter.requires_grad_(True)
-        history += _stage(
-            network, list(parameters), train, validation, loss, schedule, generator, progress
-        )
-    for parameter in network.parameters():
-        parameter.requires_grad_(True)
-    return history
-
-
-def _stage(
-    network: nn.Module,
-    parameters: list[nn.Parameter],
-    train: TensorSet,
-    validation: TensorSet | None,
-    loss: SampleLoss,
-    schedule: Schedule,
-    generator: torch.Generator,
-    progress: Callable[[Iterable[int]], Iterable[int]],
-) -> list[float]:
     optimizer = torch.optim.AdamW(
         parameters, lr=schedule.learning_rate, weight_decay=_WEIGHT_DECAY, fused=True
     )
-    best = mean_loss(network, validation, loss=loss) if validation is not None else float("inf")
-    kept = copy.deepcopy(network.state_dict())
+    best, kept = float("inf"), copy.deepcopy(network.state_dict())
+    if validation is not None:
+        best = mean_loss(network, validation, loss=loss)
     since, history = 0, []
     for _ in progress(range(schedule.max_epochs)):
-        running = _epoch(network, optimizer, train, loss, schedule.batch_size, generator)
-        value = running if validation is None else mean_loss(network, validation, loss=loss)
-        history.append(value)
+        history.append(_epoch(network, optimizer, train, loss, schedule.batch_size, generator))
         if validation is None:
             continue
-        if value < best:
-            best, since, kept = value, 0, copy.deepcopy(network.state_dict())
+        history[-1] = mean_loss(network, validation, loss=loss)
+        if history[-1] < best:
+            best, since, kept = history[-1], 0, copy.deepcopy(network.state_dict())
         else:
             since += 1
             if schedule.patience is not None and since >= schedule.patience:

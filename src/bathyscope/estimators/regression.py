@@ -1,31 +1,33 @@
 """Regression: squared loss, one or several outputs."""
 
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from bathyscope.estimators.base import NonlinearEstimator, WithWidth
+from bathyscope.estimators.base import ArrayLike, NonlinearEstimator, WithWidth
 from bathyscope.estimators.fitting import Task
 from bathyscope.estimators.forms import Augmented, Dense, Residual
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.scaling import Array, Scaling
 
+E = TypeVar("E", bound="_Regression")
+
 
 class _Regression(RegressorMixin, NonlinearEstimator):
     """What the three regressors share."""
 
-    def predict(self, X: npt.ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Predicted targets, of the shape that `fit` was given."""
         outputs = self._outputs(X)
         values = self.target_scaling_.invert(outputs)
         return values[:, 0] if self._is_single else values
 
     def partial_fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-    ) -> Self:
+        self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> E:
         """Go on learning from more data: one pass of gradient steps over this call's samples.
 
         The prediction weights are solved for on this call's data where it has ten samples or more a
@@ -48,7 +50,7 @@ class _Regression(RegressorMixin, NonlinearEstimator):
         return Y, Task("squared", Y.shape[1])
 
     def _validated(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, *, first: bool
+        self, X: ArrayLike, y: ArrayLike, *, first: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         X, y = super()._validated(X, y, first=first)
         if y.dtype.kind == "O":

@@ -24,7 +24,7 @@ class Scaling:
 
         Example:
             >>> X = np.array([[1e200, 5.0], [3e200, 5.0]])
-            >>> Scaling.of(X, np.array([0.5, 0.5])).apply(X).tolist()
+            >>> Scaling.of(X, np.array([0.5, 0.5])).apply(X).round(12).tolist()
             [[-1.0, 0.0], [1.0, 0.0]]
         """
         size = np.abs(X).max(axis=0)

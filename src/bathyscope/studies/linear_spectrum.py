@@ -18,6 +18,8 @@ PERCENTILE = 0.1
 def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
     """Loss, gradient norm, |λ| at its greatest and at the 10th percentile, and the index.
 
+    Nothing where the Hessian is not finite.
+
     Args:
         model: an n-shortcut network without activations.
         probe: inputs and targets, or their second moments.
@@ -25,6 +27,8 @@ def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any
     x, y = probe
     weights, shortcut = unit_weights(model)
     matrix = linear_network_hessian(weights, x, y, shortcut=shortcut)
+    if not torch.isfinite(matrix).all():  # the run has diverged, or is about to
+        return
     yield spectrum_row(torch.linalg.eigvalsh(matrix)) | _first_order(model, x, y)
 
 

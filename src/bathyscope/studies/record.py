@@ -153,7 +153,7 @@ class Study:
     name: str
     title: str
     shows: str
-    presets: Mapping[PresetName, Any]
+    presets: Mapping[str, Any]
     tasks: Callable[[Any], list[Any]]
     table: Callable[["Store", Any], pd.DataFrame]
     checks: Callable[[pd.DataFrame, Any], tuple[Check, ...]]

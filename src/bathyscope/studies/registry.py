@@ -1,6 +1,8 @@
 """Every study, by name."""
 
+from bathyscope.studies import norm_preservation, shortcut_length
 from bathyscope.studies.record import Study
-from bathyscope.studies.shortcut_length import figure_4 as shortcut_length_figure_4
 
-STUDIES: dict[str, Study] = {study.name: study for study in (shortcut_length_figure_4.STUDY,)}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (*shortcut_length.STUDIES, *norm_preservation.STUDIES)
+}

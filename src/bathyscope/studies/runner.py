@@ -105,11 +105,10 @@ def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Prese
         UnknownName: there is no such preset.
         UsageError: the number of seeds is not at least one.
     """
-    named: dict[str, Preset] = {**study.presets}
-    if preset not in named:
+    if preset not in study.presets:
         hint = f"Presets are {', '.join(PRESETS)}."
-        raise UnknownName("preset", preset, named, hint=hint)
-    settings = named[preset]
+        raise UnknownName("preset", preset, study.presets, hint=hint)
+    settings: Preset = study.presets[preset]
     if seeds is None:
         return settings
     if seeds < 1:

@@ -95,21 +95,28 @@ def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
 
 
 def ratios(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
-    """The gradient-norm ratio of every block, and of every transition layer by itself."""
+    """The gradient-norm ratio of every block, and of every transition layer.
+
+    `part` is `block`, `convolution` (the bare transition layer) or `normalised convolution` (the
+    chain that holds it, where it is one).
+    """
     blocks = blocks_of(model, probe[0])
-    transitions = transition_layers(model)
-    wanted = [block.name for block in blocks] + list(transitions)
-    found = measure.gradients(model, probe, loss=F.cross_entropy, blocks=wanted)
-    changes = {block.name: block.changes_dimension for block in blocks}
-    first = next(iter(transitions), None)
+    layers = list(transition_layers(model))
+    parts = {block.name: "block" for block in blocks}
+    around = [name.rpartition(".")[0] for name in layers]
+    parts |= {n: "normalised convolution" for n in around if n and n not in parts}
+    parts |= dict.fromkeys(layers, "convolution")
+    found = measure.gradients(model, probe, loss=F.cross_entropy, blocks=list(parts))
+    changes = {block.name for block in blocks if block.changes_dimension}
+    weighted = [n for n, m in model.named_modules() if isinstance(m, nn.Conv2d)]
+    stem = weighted[:1]  # the convolution that meets the image, where it is a transition
     for block, ratio in zip(found.blocks, found["ratio"], strict=True):
-        is_layer = block.name in transitions
         yield {
             "block": block.name,
             "index": block.index,
-            "part": "convolution" if is_layer else "block",
-            "transition": is_layer or changes[block.name],
-            "first_transition": block.name == first,
+            "part": parts[block.name],
+            "transition": parts[block.name] != "block" or block.name in changes,
+            "stem": block.name in stem,
             "ratio": ratio,
         }
 

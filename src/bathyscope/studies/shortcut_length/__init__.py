@@ -1,1 +1,19 @@
-"""Studies of the theme shortcut_length: the length of shortcuts and curvature."""
+"""Studies of the length of shortcuts, and of curvature."""
+
+from bathyscope.studies.shortcut_length import (
+    figure_3,
+    figure_4,
+    figure_5,
+    figure_6,
+    figure_7,
+    figure_8,
+)
+
+STUDIES = (
+    figure_3.STUDY,
+    figure_4.STUDY,
+    figure_5.STUDY,
+    figure_6.STUDY,
+    figure_7.STUDY,
+    figure_8.STUDY,
+)

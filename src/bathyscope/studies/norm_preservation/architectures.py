@@ -1,0 +1,130 @@
+"""The runs that figures 3 and 4 and table 1 look at: three architectures at three depths."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An architecture, with or without the projection.
+
+    Attributes:
+        label: in figures.
+        family: of the catalog.
+        added: layers beyond the depth that figures name.
+        projection: the remedy's gain on the transition layers.
+    """
+
+    label: str
+    family: str
+    added: int = 0
+    projection: Literal["isotropic"] | None = None
+
+
+VARIANTS: dict[str, Variant] = {
+    "plain": Variant("Plain", "preplain"),
+    "resnet": Variant("ResNet", "preresnet"),
+    "procresnet": Variant("ProcResNet", "procresnet", 2, "isotropic"),
+    "procresnet_free": Variant("ProcResNet, not projected", "procresnet", 2),
+    "resnet_projected": Variant("ResNet, projected", "preresnet", 0, "isotropic"),
+}
+MAIN = ("plain", "resnet", "procresnet")
+"""The three that the paper compares."""
+
+
+class Preset(StudyPreset):
+    """Settings of figures 3 and 4 and table 1: 100 epochs without decay of the learning rate."""
+
+    depths: tuple[int, ...]
+    epochs: int
+    lr: float = 0.1
+    batch_size: int = 128
+    num_train: int | None = None
+    num_test: int | None = None
+    watch_every: int
+    augmented: bool = False
+
+
+PRESETS = {
+    "quick": Preset(
+        depths=(20, 47, 83),
+        epochs=6,
+        lr=0.02,
+        batch_size=64,
+        num_train=512,
+        num_test=256,
+        watch_every=6,
+    ),
+    "full": Preset(
+        data="fashion-mnist",
+        depths=(20, 47, 83),
+        epochs=4,
+        lr=0.05,
+        batch_size=64,
+        num_train=2000,
+        num_test=500,
+        watch_every=10,
+    ),
+    "paper": Preset(
+        data="cifar-10",
+        depths=(20, 83, 164),
+        epochs=100,
+        watch_every=391,
+        augmented=True,
+        seeds=10,
+    ),
+}
+
+
+class ArchitectureTrial(Trial):
+    """A run of one variant.
+
+    Attributes:
+        variant: of `VARIANTS`.
+        depth: as figures name it.
+    """
+
+    variant: str
+    depth: int
+
+
+def architecture_trial(name: str, depth: int, **settings: Any) -> ArchitectureTrial:
+    """The run of a variant at the depth that figures name."""
+    variant = VARIANTS[name]
+    return ArchitectureTrial(
+        model=f"{variant.family}-{depth + variant.added}",
+        variant=name,
+        depth=depth,
+        projection=variant.projection,
+        **settings,
+    )
+
+
+def tasks(preset: Preset, *, variants: tuple[str, ...] = MAIN) -> list[ArchitectureTrial]:
+    """One run a variant, depth and seed; figures that need fewer variants share these."""
+    return [
+        architecture_trial(
+            name,
+            depth,
+            data=preset.data,
+            num_train=preset.num_train,
+            num_test=preset.num_test,
+            seed=seed,
+            epochs=preset.epochs,
+            batch_size=preset.batch_size,
+            lr=preset.lr,
+            weight_decay=1e-4,
+            schedule="constant",
+            flip=preset.augmented,
+            shift=4 if preset.augmented else 0,
+            log_every=10,
+            watch=("ratios",),
+            watch_every=preset.watch_every,
+        )
+        for depth in preset.depths
+        for name in variants
+        for seed in range(preset.seeds)
+    ]

@@ -1,0 +1,213 @@
+"""Figure 2: gradient-norm ratio of one convolution, over its numbers of channels."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from bathyscope import inits
+from bathyscope.studies.drawing import panels
+from bathyscope.studies.examples import images
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.store import Store
+from bathyscope.studies.trial import Trial
+
+_FEW = 0.25  # c/d below which the paper's own failure case is expected
+_TITLES = {True: "with projection", False: "without projection"}
+
+
+class ThreeLayers(nn.Module):
+    """1×1, 3×3 and 1×1 convolutions, each followed by ReLU; mean over pixels, linear classifier.
+
+    Args:
+        in_channels: of the image.
+        c: input channels of the 3×3 convolution.
+        d: its output channels.
+        width: output channels of the last convolution.
+        num_classes: outputs.
+    """
+
+    def __init__(self, in_channels: int, c: int, d: int, *, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(in_channels, c, 1, bias=False), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(c, d, 3, padding=1, bias=False), nn.ReLU())
+        self.third = nn.Sequential(nn.Conv2d(d, width, 1, bias=False), nn.ReLU())
+        self.head = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_classes)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, one row a sample."""
+        return self.head(self.third(self.second(self.first(x))))
+
+    def block_names(self) -> tuple[str, ...]:
+        """The three layers, each with its ReLU."""
+        return ("first", "second", "third")
+
+    def transition_layers(self) -> Mapping[str, nn.Module]:
+        """All three convolutions are projected."""
+        return {f"{name}.0": self.get_submodule(f"{name}.0") for name in self.block_names()}
+
+
+class ChannelTrial(Trial):
+    """A run of the three-layer network.
+
+    Attributes:
+        c: input channels of the convolution in the middle.
+        d: its output channels.
+    """
+
+    c: int
+    d: int
+
+    def build(self) -> nn.Module:
+        """The network with He weights."""
+        found = images(self.data, self.num_train, self.num_test)
+        model = ThreeLayers(found.shape[0], self.c, self.d, width=64, num_classes=found.num_classes)
+        return inits.he_(model)
+
+
+class Preset(StudyPreset):
+    """Settings of figure 2."""
+
+    channels: tuple[int, ...]
+    epochs: int = 10
+    lr: float
+    batch_size: int = 128
+    num_train: int | None = None
+
+
+def tasks(preset: Preset) -> list[ChannelTrial]:
+    """One run a pair of channel numbers, with and without projection, and seed."""
+    return [
+        ChannelTrial(
+            model=f"three-layers-{c}-{d}{'-projected' if projected else ''}",
+            c=c,
+            d=d,
+            projection="relu" if projected else None,
+            data=preset.data,
+            num_train=preset.num_train,
+            num_test=256,
+            seed=seed,
+            epochs=preset.epochs,
+            batch_size=preset.batch_size,
+            lr=preset.lr,
+            schedule="constant",
+            log_every=1000,
+            watch=("ratios",),
+        )
+        for projected in (True, False)
+        for c in preset.channels
+        for d in preset.channels
+        for seed in range(preset.seeds)
+    ]
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run: the ratio of the middle convolution with its ReLU at the last epoch."""
+    frame = store.frame(tasks(preset), kind="ratios", keys=("c", "d", "projection", "seed"))
+    frame = frame[(frame["block"] == "second") & (frame["step"] > 0)]
+    return frame.assign(projected=frame["projection"].notna())[
+        ["c", "d", "projected", "seed", "step", "ratio"]
+    ].reset_index(drop=True)
+
+
+def grid(table: pd.DataFrame, *, projected: bool) -> pd.DataFrame:
+    """Mean ratio over seeds: c in rows, d in columns."""
+    part = table[table["projected"] == projected]
+    return part.groupby(["c", "d"])["ratio"].mean().unstack("d")
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Projection moves the ratios to 1, except for few channels in and many out."""
+    with_it, without = (grid(table, projected=p) for p in (True, False))
+    share = np.array([[c / d for d in with_it.columns] for c in with_it.index])
+    distance = {
+        name: np.abs(np.log(found.to_numpy()))[share >= _FEW].mean()
+        for name, found in (("with", with_it), ("without", without))
+    }
+    closer = float(distance["with"] / distance["without"])
+    usual = with_it.to_numpy()[share >= _FEW]
+    return (
+        Check(
+            f"projection brings the ratio nearer to 1 where c ≥ {_FEW:g} d: mean |log ratio| as a "
+            "share of that without it, below 1 wanted",
+            closer < 1,
+            closer,
+        ),
+        Check(
+            f"with projection, where c ≥ {_FEW:g} d: least and greatest ratio",
+            None,
+            f"{usual.min():.3g} to {usual.max():.3g}",
+        ),
+        Check(
+            "the failure case of the paper, fewest channels in and most out: ratio with projection",
+            None,
+            float(with_it.iloc[0, -1]),
+        ),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """The two grids, coloured by the distance from 1."""
+    figure, axes = panels(2, width=4.6, height=4.0)
+    ratios = np.log2(table["ratio"].to_numpy(dtype=float))
+    limit = max(1.0, float(np.nanmax(np.abs(ratios))))
+    shade = TwoSlopeNorm(0.0, -limit, limit)
+    for ax, (projected, title) in zip(axes, _TITLES.items(), strict=True):
+        found = grid(table, projected=projected)
+        ax.grid(visible=False)
+        image = ax.imshow(
+            np.log2(found.to_numpy()), norm=shade, cmap="RdBu_r", origin="lower", aspect="auto"
+        )
+        for row, c in enumerate(found.index):
+            for column, d in enumerate(found.columns):
+                value = float(found.loc[c, d])
+                dark = abs(np.log2(value)) > 0.6 * limit
+                ax.text(
+                    column,
+                    row,
+                    f"{value:.2f}",
+                    ha="center",
+                    va="center",
+                    size=9,
+                    color="white" if dark else "black",
+                )
+        ax.set_xticks(range(len(found.columns)), [str(d) for d in found.columns])
+        ax.set_yticks(range(len(found.index)), [str(c) for c in found.index])
+        ax.set(xlabel="output channels d", ylabel="input channels c")
+        ax.set_title(title, size=10, loc="left")
+    bar = figure.colorbar(image, ax=axes, shrink=0.9)
+    bar.set_label("log₂ of the gradient-norm ratio, output to input", size=8)
+    bar.ax.tick_params(labelsize=8)
+    return figure
+
+
+STUDY = Study(
+    name="norm_preservation.figure_2",
+    title="Gradient-norm ratio of a convolution over its numbers of channels",
+    shows=(
+        "In a network of three convolutions, after ten epochs, the projection moves the "
+        "gradient-norm ratio of the middle convolution towards 1 for almost all numbers of "
+        "channels; it fails where there are very few inputs and many outputs."
+    ),
+    presets={
+        "quick": Preset(channels=(4, 16, 64), lr=0.05, num_train=512, batch_size=64),
+        "full": Preset(
+            data="cifar-10", channels=(4, 8, 16, 32, 64), lr=0.05, num_train=5000, seeds=3
+        ),
+        "paper": Preset(data="cifar-10", channels=(4, 8, 16, 32, 64, 128), lr=0.1, seeds=10),
+    },
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "The paper leaves open the width of the last layer (64 here), the classifier (mean over "
+        "pixels, one linear layer) and the channel numbers of the grid.",
+    ),
+)

@@ -1,0 +1,76 @@
+"""Figure 5: greatest and 10th percentile of |λ| at different losses."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.shortcut_length.dynamics import (
+    COMPARED,
+    LABELS,
+    PRESETS,
+    Preset,
+    at_losses,
+    table,
+    tasks,
+)
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The 2-shortcut network is better conditioned at every loss."""
+    means = at_losses(table, "condition").groupby(["kind", "loss"])["condition"].mean()
+    means = means.unstack("kind").dropna()
+    found = []
+    for kind in COMPARED[1:]:
+        smaller = float((means["shortcut_2"] <= means[kind]).mean())
+        found.append(
+            Check(
+                f"condition number of the 2-shortcut network below that of {LABELS[kind]}: share "
+                "of the losses both pass, all wanted",
+                smaller == 1.0,
+                smaller,
+            )
+        )
+    last = table.sort_values("step").groupby(["kind", "seed"]).last().groupby("kind")["condition"]
+    ratio = float(last.mean()["orthogonal"] / last.mean()["shortcut_2"])
+    found.append(
+        Check(
+            "at the end orthogonal and 2-shortcut networks have roughly the same condition number "
+            "(within a factor of 10); ratio",
+            0.1 <= ratio <= 10,
+            ratio,
+        )
+    )
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Both sizes of |λ| over the loss."""
+    figure, axes = panels(2)
+    for ax, column, title in (
+        (axes[0], "largest", "greatest |λ|"),
+        (axes[1], "percentile", "10th percentile of |λ|"),
+    ):
+        named(ax, title=title, x="loss", y="|λ|", log="xy")
+        shown = at_losses(table, column)
+        mean_lines(
+            ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None
+        )
+    legend(axes[1], place="lower right")
+    return figure
+
+
+STUDY = Study(
+    name="shortcut_length.figure_5",
+    title="Greatest and 10th percentile of |λ| at different losses",
+    shows=(
+        "Along training at depth 16, at every loss, the 2-shortcut network has the smaller "
+        "condition number, most of all where the loss is large; towards the end it and the "
+        "orthogonal network come to about the same."
+    ),
+    presets=PRESETS,
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,5 +64,10 @@ def factory_of(name: str) -> Any:
 def _called(factory: Any, options: Mapping[str, Any], *, name: str) -> Any:
     try:
         return factory(**options)
-    except TypeError as error:
-        raise UsageError(f"{name} cannot be called with {dict(options)}: {error}.") from error
+    except BathyscopeError:
+        raise
+    except Exception as error:  # a user's own code may raise anything
+        given = f" with {dict(options)}" if options else ""
+        raise UsageError(
+            f"The factory {name} failed{given}: {type(error).__name__}: {error}"
+        ) from error

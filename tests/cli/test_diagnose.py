@@ -1,0 +1,161 @@
+"""The verbs diagnose, explain, compare and treat, as a user runs them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from bathyscope.cli import app
+from bathyscope.core.errors import UsageError
+
+FACTORIES = """
+import torch
+from torch import nn
+
+def model():
+    layers = [nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)]
+    return nn.Sequential(nn.Flatten(), *layers)
+
+def dead():
+    net = model()
+    with torch.no_grad():
+        net[3].bias.fill_(-1e3)
+    return net
+
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)
+
+def loader():
+    return torch.utils.data.DataLoader([(x, y) for x, y in zip(*batch())], batch_size=8)
+
+def fails():
+    raise RuntimeError("out of luck")
+
+def no_parameters():
+    return nn.ReLU()
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(FACTORIES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("mine", None)
+    return tmp_path
+
+
+def run(words):
+    return CliRunner().invoke(app, words.split())
+
+
+def test_a_users_own_model_data_and_report(here):
+    result = run(
+        "diagnose mine:dead --data mine:batch --lr 0.01 --out a.html --out a.png --json a.json"
+    )
+    assert result.exit_code == 0, result.output
+    assert "dead-units" in result.output
+    assert all((here / f"a.{ending}").exists() for ending in ("html", "png", "json"))
+    again = run("diagnose mine:model --data mine:loader --lr 0.01 --against a.json")
+    assert again.exit_code == 0, again.output
+    assert "better" in again.output
+
+
+def test_json_to_standard_output_and_exit_code_3(here):
+    result = run("diagnose mine:dead --data mine:batch --json - --fail-on problem")
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["findings"][0]["code"] == "dead-units"
+    clean = run("diagnose mine:model --data mine:batch --lr 0.01 --fail-on problem")
+    assert clean.exit_code == 0, clean.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("diagnose resnet-57", "resnet-56"),
+        ("diagnose mine:nothing --data mine:batch", "no 'nothing'"),
+        ("diagnose nowhere:model --data mine:batch", "cannot be imported"),
+        ("diagnose mine:model --data mine:fails", "out of luck"),
+        ("diagnose mine:fails --data mine:batch", "out of luck"),
+        ("diagnose mine:no_parameters --data mine:batch", "no parameters"),
+        ("diagnose mine:model --data digits", "cannot take"),
+        ("diagnose mine:model --data mine:batch --loss crossentropy", "cross-entropy"),
+        ("diagnose mine:model --data mine:batch --weights none.pt", "no weights"),
+        ("diagnose mine:model --data mine:batch --weights mine.py", "cannot be read"),
+        ("diagnose mine:model --data mine:batch --out a.pdf", r"\.pdf"),
+        ("diagnose mine:model --data mine:batch --fail-on bad", "severity"),
+        ("diagnose mine:model --data mine:batch --silence dead-unit", "dead-units"),
+        ("explain dead-unit", "dead-units"),
+    ],
+)
+def test_bad_input_is_one_sentence_with_exit_code_2(here, words, message):
+    result = run(words)
+    assert isinstance(result.exception, UsageError), (result.output, result.exception)
+    assert result.exception.exit_code == 2
+    with pytest.raises(UsageError, match=message):
+        raise result.exception
+    assert "\n" not in str(result.exception)
+
+
+def test_weights_that_do_not_fit_and_a_pickle_are_refused(here):
+    import pickle
+
+    import torch
+
+    torch.save({"weight": torch.zeros(2)}, "other.pt")
+    result = run("diagnose mine:model --data mine:batch --weights other.pt")
+    assert "do not fit" in str(result.exception)
+
+    class Trap:
+        def __reduce__(self):
+            return open, ("trapped", "w")
+
+    with open("trap.pt", "wb") as file:  # noqa: PTH123
+        pickle.dump(Trap(), file)
+    result = run("diagnose mine:model --data mine:batch --weights trap.pt")
+    assert "cannot be read" in str(result.exception)
+    assert not (here / "trapped").exists()
+
+
+def test_compare_writes_the_page_the_picture_and_the_reports(here):
+    result = run("compare plain-8 resnet-8 --steps 2 --batch-size 16 --lr 0.02 --out out")
+    assert result.exit_code == 0, result.output
+    assert {p.name for p in (here / "out").iterdir()} == {
+        "comparison.html",
+        "comparison.png",
+        "plain-8.json",
+        "resnet-8.json",
+    }
+    as_json = run("compare resnet-8 --steps 2 --batch-size 16 --json --out out")
+    assert json.loads(as_json.stdout)[0]["model"] == "resnet-8"
+
+
+def test_treat_says_what_was_tried_and_saves_the_weights(here):
+    words = "treat mine:dead --data mine:batch --lr 0.05 --steps 12 --json --save w.safetensors"
+    result = run(words)
+    assert result.exit_code == 0, result.output
+    outcome = json.loads(result.stdout)
+    assert outcome["before"][0] == "dead-units"
+    assert outcome["trials"][0]["remedy"] == "untreated"
+    assert (here / "w.safetensors").exists()
+    loaded = run("diagnose mine:model --data mine:batch --weights w.safetensors")
+    assert loaded.exit_code == 0, loaded.output
+
+
+def test_explain_lists_and_explains():
+    assert "exploding-gradient" in run("explain").output
+    assert "What helps" in run("explain exploding-gradient").output
+    assert json.loads(run("explain dead-units --json").stdout)["dead-units"]["source"]
+
+
+def test_the_real_command_prints_one_sentence_and_no_traceback(here):
+    command = [sys.executable, "-m", "bathyscope", "diagnose", "resnet-57"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=here)
+    assert result.returncode == 2
+    assert result.stderr.startswith("bathyscope: ")
+    assert result.stderr.count("\n") == 1
+    debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, cwd=here)
+    assert "Traceback" in debug.stderr

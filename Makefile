@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)  ## train a plain and a residual network of equal depth side by side and draw what happens
-	$(BIN)/python examples/demo.py
+demo: $(STAMP)  ## compare a plain, a residual and a Procrustes network of about 80 layers on digits
+	$(BIN)/bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out demo
 
 test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 -m 'not slow'
@@ -40,6 +40,7 @@ bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 docs: $(STAMP)  ## build the documentation into site/
+	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 
 wheel: $(STAMP)  ## build the wheel into dist/

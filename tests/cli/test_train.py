@@ -28,12 +28,13 @@ def bathyscope(monkeypatch, capsys, tmp_path):
 
 def test_a_run_is_trained_once(bathyscope, tmp_path):
     words = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK, "--json")
-    code, out, _ = bathyscope(*words)
+    code, out, _ = bathyscope(*words, "--tensorboard")
     summary = json.loads(out)
     assert (code, summary["status"], summary["result"]["step"]) == (0, "finished", 2)
     folder = next((tmp_path / "runs").iterdir())
     assert str(folder) == summary["folder"]
     assert folder.name.startswith("resnet-8-digits-lr0.1-seed0-")
+    assert list((folder / "tensorboard").glob("events*"))
     before = (folder / "manifest.json").read_bytes()
     assert bathyscope(*words)[0] == 0
     assert (folder / "manifest.json").read_bytes() == before

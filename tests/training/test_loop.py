@@ -186,3 +186,11 @@ def test_frozen_parameters_stay(digits):
     before = copy.deepcopy(model[0])
     fit(model, digits[0], config=TrainingConfig(epochs=1))
     assert same(model[0], before)
+
+
+@pytest.mark.slow
+def test_the_compiled_network_trains_alike(digits):
+    runs = [
+        fit(mlp(), digits[0], config=TrainingConfig(epochs=1, compile=c)) for c in (False, True)
+    ]
+    assert runs[0].curve("loss") == pytest.approx(runs[1].curve("loss"), rel=1e-4)

@@ -1,9 +1,11 @@
 """A training run whose network and data are given by name: what `train` and `sweep` run."""
 
 import functools
+import os
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from pydantic import Field
 
 from bathyscope import data
@@ -45,13 +47,14 @@ def run(
     saving: Saving = Saving(),  # noqa: B008  frozen
 ) -> Outcome:
     """Train the run in its folder; the options are those of `training.train`."""
+    device = _device()
     examples = _data(config.data, config.num_train, config.num_test, config.normalise)
     return train(
         functools.partial(_model, config, examples),
-        (examples.train_inputs, examples.train_labels),
+        (examples.train_inputs.to(device), examples.train_labels.to(device)),
         config=config,
         folder=folder,
-        test=(examples.test_inputs, examples.test_labels),
+        test=(examples.test_inputs.to(device), examples.test_labels.to(device)),
         callbacks=callbacks,
         begun=begun,
         saving=saving,
@@ -65,6 +68,11 @@ def _model(config: NamedRun, examples: data.DataSet) -> Any:
         sample_shape=examples.train_inputs.shape[1:],
         num_classes=examples.num_classes,
     )
+
+
+def _device() -> str:
+    """A GPU where there is one; under torchrun each process has its own."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
 
 
 @functools.lru_cache(maxsize=4)

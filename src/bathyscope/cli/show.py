@@ -44,7 +44,8 @@ def show(
     planned = _planned(folder)
     missing = len(planned - set(frame["run"]))
     counts = ", ".join(f"{n} {how}" for how, n in frame["status"].value_counts().items())
-    typer.echo(f"{len(frame)} runs: {counts}" + (f"; {missing} not begun" if missing else ""))
+    number = f"{len(frame)} run{'s' if len(frame) > 1 else ''}"
+    typer.echo(f"{number}: {counts}" + (f"; {missing} not begun" if missing else ""))
     for row in frame[frame["status"].isin(["failed", "diverged", "stopped"])].itertuples():
         typer.echo(f"  {row.run}: {row.ending}")
 

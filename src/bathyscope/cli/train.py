@@ -42,6 +42,9 @@ def train(
     save_steps: Annotated[
         int | None, typer.Option(help="Steps between checkpoints, beside the seconds.")
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard events into the run's folder.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Train a network and keep everything about it in a run folder.
@@ -54,6 +57,7 @@ def train(
     from bathyscope.cli import named_run
     from bathyscope.runs import read_toml
     from bathyscope.training import ProgressBar, Saving
+    from bathyscope.training.trackers import TensorBoard
 
     if resume and restart:
         raise UsageError("--resume and --restart were both given; give one of them.")
@@ -75,7 +79,10 @@ def train(
     outcome = named_run.run(
         settings,
         folder,
-        callbacks=(ProgressBar(settings.model),),
+        callbacks=(
+            ProgressBar(settings.model),
+            *([TensorBoard(folder / "tensorboard")] if tensorboard else []),
+        ),
         begun="resume" if resume else "restart" if restart else "refuse",
         saving=Saving(every_seconds=save_seconds, every_steps=save_steps),
     )

@@ -96,7 +96,9 @@ def _device() -> str:
 def launched_group() -> Iterator[Group]:
     """The group that a launcher such as torchrun started this process in; alone without one.
 
-    nccl where every process has a GPU of its own, gloo otherwise.
+    A group that is there already, as after `lightning.fabric.Fabric(...).launch()`, is used and left
+    open. Otherwise nccl where every process has a GPU of its own, gloo
+    elsewhere.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or dist.is_initialized():

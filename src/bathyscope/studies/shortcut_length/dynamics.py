@@ -22,7 +22,7 @@ class Preset(StudyPreset):
 
 
 PRESETS = {
-    "quick": Preset(epochs=800, points=24, seeds=2),
+    "quick": Preset(epochs=800, points=16, seeds=2),
     "full": Preset(data="mnist", epochs=1000, points=40, seeds=3),
     "paper": Preset(data="mnist", epochs=1000, points=60, seeds=10),
 }

@@ -1,0 +1,104 @@
+"""The runs that the tables and figures of section VI look at: three networks of one depth."""
+
+from typing import Any
+
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.trial import Trial
+
+NETWORKS: dict[str, str] = {"plain": "PlainNet", "resnet": "ResNet", "resnext": "ResNeXt"}
+"""Families of the catalog, and their names in the paper."""
+
+
+class Preset(StudyPreset):
+    """Settings of section VI-A.
+
+    Attributes:
+        also: a second data set, for figures of two.
+        depth: layers.
+        rates: learning rates; figures show the first.
+    """
+
+    also: str | None = None
+    depth: int = 164
+    epochs: int
+    rates: tuple[float, ...]
+    batch_size: int
+    num_train: int | None = None
+    num_test: int | None = None
+    warmup_epochs: float = 0.0
+    annealed: bool = False
+    augmented: bool = False
+
+
+QUICK = Preset(epochs=5, rates=(0.005, 0.1), batch_size=64, warmup_epochs=0.5)
+FULL = Preset(
+    data="fashion-mnist",
+    epochs=4,
+    rates=(0.005,),
+    batch_size=64,
+    warmup_epochs=0.5,
+    num_train=1500,
+    num_test=500,
+)
+PAPER = Preset(data="mnist", epochs=200, rates=(0.1,), batch_size=128, annealed=True)
+
+
+def on(preset: Preset, data: str, also: str | None = None) -> Preset:
+    """The same settings on other data; images in colour are flipped and shifted, as in the paper."""
+    return preset.model_copy(
+        update={"data": data, "also": also, "augmented": data.startswith("cifar")}
+    )
+
+
+PRESETS = {"quick": QUICK, "full": FULL, "paper": PAPER}
+CIFAR_PRESETS = {"quick": QUICK, "full": on(FULL, "cifar-10"), "paper": on(PAPER, "cifar-10")}
+
+
+class NetworkTrial(Trial):
+    """A run of one of the networks.
+
+    Attributes:
+        network: of `NETWORKS`.
+    """
+
+    network: str
+
+
+def tasks(preset: Preset, *, networks: tuple[str, ...] = tuple(NETWORKS)) -> list[NetworkTrial]:
+    """One run a data set, network and seed at the first learning rate: what figures show."""
+    return [
+        _trial(preset, network, data=data, lr=preset.rates[0], seed=seed)
+        for data in (preset.data, preset.also)
+        if data is not None
+        for network in networks
+        for seed in range(preset.seeds)
+    ]
+
+
+def tasks_at_all_rates(preset: Preset) -> list[NetworkTrial]:
+    """The runs of `tasks`, and the same at the other learning rates."""
+    return [
+        _trial(preset, network, data=preset.data, lr=lr, seed=seed)
+        for lr in preset.rates
+        for network in NETWORKS
+        for seed in range(preset.seeds)
+    ]
+
+
+def _trial(preset: Preset, network: str, **more: Any) -> NetworkTrial:
+    return NetworkTrial(
+        model=f"{network}-{preset.depth}",
+        network=network,
+        epochs=preset.epochs,
+        batch_size=preset.batch_size,
+        num_train=preset.num_train,
+        num_test=preset.num_test,
+        warmup_epochs=preset.warmup_epochs,
+        # three drops by ten take the paper's 0.1 to its 0.0001
+        schedule="step" if preset.annealed else "cosine",
+        milestones=(0.4, 0.6, 0.8),
+        flip=preset.augmented,
+        shift=4 if preset.augmented else 0,
+        watch=("conditions", "values", "deletion"),
+        **more,
+    )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bathyscope import data as data_sets
 from bathyscope import nets
+from bathyscope.claims.draws import half_squares, normal
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Assumption
 from bathyscope.curvature import Activation, hessian
@@ -23,11 +24,6 @@ ACTIVATIONS: dict[Name, Activation] = {
     "sigmoid": Activation(function=torch.sigmoid),
     "softplus": Activation(function=F.softplus),
 }
-
-
-def half_squares(output: Tensor, target: Tensor) -> Tensor:
-    """L = 1/(2m) Σ ‖y − f(x)‖², the loss of the theme."""
-    return (output - target).square().sum(dim=1).mean() / 2
 
 
 def at_zero(
@@ -67,11 +63,9 @@ def vectors(data: Any, *, seed: int, width: int = 4, samples: int = 40) -> Pair:
     """
     if data is None:
         generator = torch.Generator().manual_seed(seed)
-        x = torch.randn(samples, width, generator=generator, dtype=torch.float64)
-        mixed = torch.randn(width, width, generator=generator, dtype=torch.float64)
-        return x, x.tanh() @ mixed + torch.randn(
-            samples, width, generator=generator, dtype=torch.float64
-        )
+        x = normal(generator, samples, width)
+        mixed = normal(generator, width, width)
+        return x, x.tanh() @ mixed + normal(generator, samples, width)
     x, y = (torch.as_tensor(part) for part in data)
     if not y.is_floating_point():
         y = F.one_hot(y.long()).double()

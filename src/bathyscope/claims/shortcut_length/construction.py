@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope import nets
+from bathyscope.claims.reading import linear_layers
 from bathyscope.nets import Network
 
 _FINE = 4001  # points of a path before it is cut into steps
@@ -103,7 +104,7 @@ def carrying_network(
 
 
 def _fill(block: nn.Module, unit: Unit) -> None:
-    first, _, second = block.branch  # type: ignore[misc]
+    first, second = linear_layers(block)
     first.weight.copy_(unit.first)
     first.bias.copy_(unit.bias)
     second.weight.copy_(unit.second)

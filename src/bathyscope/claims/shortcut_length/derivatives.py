@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.claims.claim import Check, Measured, Numbers
+from bathyscope.claims.draws import half_squares
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.claims.shortcut_length.at_zero import (
     Pair,
     assumption_3,
     at_zero,
-    half_squares,
     hessian_of,
     vectors,
 )

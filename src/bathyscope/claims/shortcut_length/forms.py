@@ -4,6 +4,7 @@ import torch
 
 from bathyscope import nets
 from bathyscope.claims.claim import Check, Measured, Numbers
+from bathyscope.claims.reading import linear_layers
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.claims.shortcut_length.at_zero import assumption_3, at_zero, hessian_of, vectors
 from bathyscope.claims.shortcut_length.zero_hessian import blocks_of
@@ -19,7 +20,7 @@ def _product(network: Network, *, shortcut: bool = True) -> torch.Tensor:
     whole: torch.Tensor | None = None
     for block in network.blocks:
         unit: torch.Tensor | None = None
-        for layer in block.branch:  # type: ignore[union-attr]
+        for layer in linear_layers(block):
             unit = layer.weight if unit is None else layer.weight @ unit
         assert unit is not None
         if shortcut:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.claims.claim import Check, Measured, Numbers
+from bathyscope.claims.draws import half_squares
 from bathyscope.claims.relation import Relation, at_most, equal
 from bathyscope.claims.shortcut_length.at_zero import (
     ACTIVATIONS,
@@ -14,7 +15,6 @@ from bathyscope.claims.shortcut_length.at_zero import (
     Pair,
     assumption_3,
     at_zero,
-    half_squares,
     hessian_of,
     vectors,
 )

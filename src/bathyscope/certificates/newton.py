@@ -13,6 +13,7 @@ Coefficients = Float[Tensor, "k c"]
 
 _SUFFICIENT_DECREASE = 1e-4  # Armijo's constant
 _SHORTEST_STEP = 1e-10
+_ROUNDING = 1e-17  # a decrement that the rounding of log-likelihoods of the order of one hides
 _FORCING = 0.1  # relative residual to which the Newton equations are solved by conjugate gradients
 _MOST_PRODUCTS = 60  # products with the Hessian before it is factorised instead
 _LARGEST_FACTORED = 4000  # variables
@@ -77,7 +78,7 @@ def newton(
             d = d - d.mean(dim=1, keepdim=True)
         decrement = -float((gradient * d).sum())
         step_norm = float(d.norm())
-        if not decrement > tolerance * max(objective, 1e-300):
+        if not decrement > tolerance * objective + _ROUNDING:
             break
         moved, length = design @ d, 1.0
         while length > _SHORTEST_STEP:

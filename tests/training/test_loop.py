@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import data
+from bathyscope.core.errors import UsageError
 from bathyscope.training import Callback, TrainingConfig, fit
 from bathyscope.training.batches import Batches, derived_seed
 
@@ -188,8 +189,14 @@ def test_frozen_parameters_stay(digits):
     assert same(model[0], before)
 
 
+def test_nothing_to_train_is_refused(digits):
+    with pytest.raises(UsageError, match="nothing to train"):
+        fit(nn.Flatten(), digits[0], config=TrainingConfig())
+
+
 @pytest.mark.slow
-def test_the_compiled_network_trains_alike(digits):
+def test_the_compiled_network_trains_alike(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     runs = [
         fit(mlp(), digits[0], config=TrainingConfig(epochs=1, compile=c)) for c in (False, True)
     ]

@@ -85,19 +85,26 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
     import matplotlib.pyplot as plt
 
     from bathyscope import runs
-    from bathyscope.core.errors import UnknownName
+    from bathyscope.core.errors import UnknownName, UsageError
 
     curves = runs.curves(folder)
+    if curves.empty:
+        raise UsageError(f"No run in {folder} has completed an epoch; there is nothing to draw.")
     metric = metric or ("test_loss" if "test_loss" in curves else "train_loss")
     if metric not in curves:
         known = [c for c in curves.columns if c not in ("run", "kind", "epoch", "step")]
         raise UnknownName("metric", metric, known, hint=f"There are: {', '.join(known)}.")
+    drawn = curves.dropna(subset=metric)["run"].nunique()
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     for name, curve in curves.groupby("run"):
         axes.plot(curve["epoch"] + 1, curve[metric], marker=".", label=str(name))
     if "loss" in metric and (curves[metric].dropna() > 0).all():
         axes.set_yscale("log")
-    axes.set(xlabel="epoch", ylabel=metric.replace("_", " "), title=f"{len(frame)} runs")
+    axes.set(
+        xlabel="epoch",
+        ylabel=metric.replace("_", " "),
+        title=f"{drawn} of {len(frame)} runs",
+    )
     if len(frame) <= 12:
         axes.legend(fontsize="x-small")
     figure.savefig(path, dpi=150)

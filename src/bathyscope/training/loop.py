@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import Batches, Examples, checked_examples, converted
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
@@ -78,8 +79,13 @@ class Loop:
         self.train = converted(self.train, self.config)
         self.test = None if self.test is None else converted(self.test, self.config)
         _convert_model(self.model, self.config)
-        self.optimizer = optimizer_of(self.config, self.model.parameters())
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        if not self.parameters:
+            raise UsageError(
+                f"The model ({type(self.model).__name__}) has no parameter that requires a "
+                "gradient; there is nothing to train."
+            )
+        self.optimizer = optimizer_of(self.config, self.parameters)
         self.batches = Batches(self.train, self.config)
         self.call = _caller(self.model, self.config, device=self.train[0].device.type)
         every = self.config.epochs * self.batches.per_epoch

@@ -34,7 +34,7 @@ def compare(
     from bathyscope import diagnosis as diagnosing
     from bathyscope import report
     from bathyscope.cli.waiting import waiting
-    from bathyscope.diagnosis.compare import Contender
+    from bathyscope.diagnosis.comparing import Contender
 
     with waiting("comparing") as tell:
         contenders = []

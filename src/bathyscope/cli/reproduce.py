@@ -121,7 +121,7 @@ def _run(
     with GridProgress() as progress:
         result = studies.run(
             name,
-            preset=preset,  # type: ignore[arg-type]  # a wrong one is refused with the names
+            preset=preset,
             out=out,
             seeds=seeds,
             workers=workers or os.cpu_count() or 1,

@@ -1,14 +1,14 @@
 """From measurements to findings to remedies, and the re-measurement that shows what helped."""
 
 from bathyscope.diagnosis.codes import CODES, explained
-from bathyscope.diagnosis.compare import Contender, Course, compare
-from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.comparing import Contender, Course, compare
+from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.look_ahead import Event, events_of
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
-from bathyscope.diagnosis.treat import Treatment, Trial, treat
-from bathyscope.diagnosis.watch import Watch, watch
+from bathyscope.diagnosis.treatment import Treatment, Trial, treat
+from bathyscope.diagnosis.watching import Watch, watch
 
 __all__ = [
     "CODES",

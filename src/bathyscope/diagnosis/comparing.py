@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.preserve import preserved
-from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.look_ahead import train_step, twins
 from bathyscope.report import Report

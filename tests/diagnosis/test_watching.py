@@ -1,3 +1,4 @@
+import sys
 import warnings
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_failure_inside_never_reaches_the_loop(monkeypatch):
     def fails(*args, **kwargs):
         raise RuntimeError("inside")
 
-    monkeypatch.setattr("bathyscope.diagnosis.watch.blocks_of", fails)
+    monkeypatch.setattr(sys.modules[watch.__module__], "blocks_of", fails)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with watch(model, every=1) as seen:

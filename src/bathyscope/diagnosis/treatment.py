@@ -16,7 +16,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserved
 from bathyscope.core.records import Severity
 from bathyscope.diagnosis.candidates import CANDIDATES, Candidate, Case
-from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.look_ahead import losses_of, twins
@@ -44,6 +44,10 @@ class Trial:
         """Mean loss over the last quarter of the training; infinite where it diverged."""
         tail = self.losses[-max(1, len(self.losses) // 4) :]
         return fmean(tail) if all(map(math.isfinite, self.losses)) else math.inf
+
+    def trains_better_than(self, untreated: "Trial") -> bool:
+        """Whether it ends well below the untreated copy and well below where it began."""
+        return self.end < _BETTER * min(untreated.end, self.losses[0])
 
 
 @dataclass(slots=True)
@@ -130,8 +134,9 @@ def treat(
     """Apply the remedy that helps most, in place, undoable, measured again.
 
     Every remedy for the problems found is tried on a copy of the model: measured, and trained for a
-    few steps beside an untreated copy. The one that ends at the lowest loss is applied to the model,
-    if it ends well below the untreated copy; otherwise the model is left as it is.
+    few steps beside an untreated copy. Of those that end well below the untreated copy, the one with
+    the lowest loss is applied to the model, those that leave fewer problems first; if there is none,
+    the model is left as it is.
 
     Args:
         model: the diagnosed model; changed in place if a remedy helps.
@@ -164,9 +169,10 @@ def treat(
             trials.append(_trial(root, optimizer, diagnosis, course, candidate, tell))
     done = [trial for trial in trials if trial is not None]
     untreated = done[0]
-    best = min(done, key=lambda t: (t.end, t.problems))
-    trains = best.end < _BETTER * untreated.end and best.end < _BETTER * best.losses[0]
-    if best is untreated or not trains:
+    # what leaves fewer problems comes before what merely trains
+    helping = [t for t in done[1:] if t.trains_better_than(untreated)]
+    best = min(helping, key=lambda t: (t.problems >= untreated.problems, t.end), default=None)
+    if best is None:
         return Treatment(diagnosis, diagnosis, None, tuple(done), helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
     stepper = optimizer if optimizer is not None else twins(root, None)[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from bathyscope.claims import CLAIMS, THEMES, Claim
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
+from bathyscope.studies import STUDIES, Study
 
 DOCS = Path(__file__).parent
 
@@ -83,11 +84,66 @@ def _claim(claim: Claim) -> str:
     return "".join(lines)
 
 
+STUDY_PAGE = """# Studies
+
+Every figure and table of the papers that an experiment stands behind, as something you can run:
+
+```
+bathyscope reproduce list
+bathyscope reproduce shortcut_length.figure_4
+bathyscope reproduce all --preset quick --out studies
+```
+
+```python
+import bathyscope as bs
+
+result = bs.studies.run("shortcut_length.figure_4", preset="quick")
+result.table        # tidy, one row an observation
+result.checks       # what of the paper's shape was met, each with its number
+result.figure()     # a matplotlib figure
+result.provenance   # settings, seeds, versions, hardware
+```
+
+Presets: `quick` takes minutes on two cores and needs no download; `full` takes larger data at reduced
+length; `paper` has the paper's own settings. `--seeds N` repeats every run with so many seeds. Every run has
+its folder under `studies/runs`, named by its configuration: a study that was killed goes on where it stood,
+studies share the runs they have in common, and two runs of one preset and seed give the same numbers.
+`studies/index.html` shows all results: each figure with its preset, what was met and what was not.
+{themes}"""
+
+
+def studies() -> str:
+    """The page of all studies: what each shows, and its presets."""
+    themes = ""
+    for theme in dict.fromkeys(name.split(".")[0] for name in STUDIES):
+        themes += f"\n## {theme}\n"
+        themes += "".join(_study(s) for n, s in STUDIES.items() if n.startswith(f"{theme}."))
+    return STUDY_PAGE.format(themes=themes)
+
+
+def _study(study: Study) -> str:
+    rows = "\n".join(
+        f"| {name} | {', '.join(f'{k} {_value(v)}' for k, v in preset.resolved().items())} |"
+        for name, preset in study.presets.items()
+    )
+    notes = "".join(f"\n{note}\n" for note in study.notes)
+    return (
+        f"\n### {study.name}\n\n**{study.title}.** {study.shows}\n{notes}\n"
+        f"| preset | settings |\n|---|---|\n{rows}\n"
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"findings.md": findings, "ledger.md": ledger}
+PAGES = {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pydantic import Field
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from bathyscope.studies.store import Store
 
-PresetName = Literal["quick", "full", "paper"]
-PRESETS: tuple[PresetName, ...] = ("quick", "full", "paper")
+PRESETS = ("quick", "full", "paper")
 
 TABLE, FIGURE, RESULT = "table.csv", "figure.png", "result.json"
 
@@ -93,7 +92,7 @@ class StudyResult:
 
     study: str
     title: str
-    preset: PresetName
+    preset: str
     table: pd.DataFrame
     checks: tuple[Check, ...]
     notes: tuple[str, ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
-from bathyscope.studies.record import PRESETS, Preset, PresetName, Provenance, Study, StudyResult
+from bathyscope.studies.record import PRESETS, Preset, Provenance, Study, StudyResult
 from bathyscope.studies.registry import STUDIES
 from bathyscope.studies.store import Store, Task
 from bathyscope.sweep import Tally
@@ -41,7 +41,7 @@ def study_of(name: str) -> Study:
 def run(
     name: str,
     *,
-    preset: PresetName = "quick",
+    preset: str = "quick",
     out: Path | str = "studies",
     seeds: int | None = None,
     workers: int = 1,
@@ -126,7 +126,7 @@ def _missing(tasks: list[Task]) -> list[str]:
     return absent({name for task in tasks for name in task.data_sets()})
 
 
-def _check_data(study: Study, preset: PresetName, tasks: list[Task]) -> None:
+def _check_data(study: Study, preset: str, tasks: list[Task]) -> None:
     missing = _missing(tasks)
     if missing:
         fetch = " and ".join(f"`bathyscope data fetch {name}`" for name in missing)

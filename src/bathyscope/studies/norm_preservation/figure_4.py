@@ -63,9 +63,9 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
 
 
 def _fluctuation(table: pd.DataFrame, variant: str) -> float:
-    part = table[(table["variant"] == variant) & (table["epoch"] >= table["epoch"].max() / 2)]
+    part = table[table["variant"] == variant]
     changes = part.groupby(["depth", "seed"])["test_error"].diff().abs()
-    return float(np.nanmean(changes))
+    return float(changes[part["epoch"] >= part["epoch"].max() / 2].mean())
 
 
 def draw(table: pd.DataFrame, preset: Preset) -> Figure:

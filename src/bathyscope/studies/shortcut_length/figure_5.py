@@ -19,7 +19,7 @@ from bathyscope.studies.shortcut_length.dynamics import (
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     """The 2-shortcut network is better conditioned at every loss."""
     means = at_losses(table, "condition").groupby(["kind", "loss"])["condition"].mean()
-    means = means.unstack("kind").dropna()
+    means = means.unstack("kind").reindex(columns=COMPARED).dropna()
     found = []
     for kind in COMPARED[1:]:
         smaller = float((means["shortcut_2"] <= means[kind]).mean())

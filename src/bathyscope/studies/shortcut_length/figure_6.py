@@ -24,12 +24,12 @@ def single_run(table: pd.DataFrame) -> pd.DataFrame:
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     """The index is smaller and falls where the gradient is greatest."""
     means = at_losses(table, "index").groupby(["kind", "loss"])["index"].mean()
-    means = means.unstack("kind").dropna()
+    means = means.unstack("kind").reindex(columns=COMPARED).dropna()
     found = [
         Check(
             f"index of the 2-shortcut network below that of {LABELS[kind]}: share of the losses, "
             "all wanted",
-            bool((means["shortcut_2"] <= means[kind]).all()),
+            bool(len(means) and (means["shortcut_2"] <= means[kind]).all()),
             float((means["shortcut_2"] <= means[kind]).mean()),
         )
         for kind in COMPARED[1:]

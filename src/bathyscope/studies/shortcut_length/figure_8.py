@@ -61,7 +61,7 @@ STUDY = Study(
             seeds=2,
             num_train=100,
             epochs=500,
-            rates=(0.01, 0.03, 0.1, 0.3, 1.0),
+            rates=(0.01, 0.03, 0.1, 0.2, 0.5, 1.0),
         ),
         "full": Preset(data="mnist", depths=(4, 8, 16, 32), seeds=5, num_train=500),
         "paper": Preset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=10, num_train=1000),

@@ -177,5 +177,7 @@ def draw(table: pd.DataFrame, *, column: str, y: str, depths: tuple[int, ...]) -
     for ax in (left, right):
         ax.set_xticks(depths, [str(d) for d in depths])
         ax.minorticks_off()
+    rates = sorted(set(table["rate"]))
+    right.set_yticks(rates, [f"{rate:.2g}" for rate in rates])
     legend(left)
     return figure

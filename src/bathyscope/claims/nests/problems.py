@@ -1,0 +1,183 @@
+"""What the claims on nonlinear estimators share: networks, data, local minima and saddles."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+from bathyscope.certificates import Certificate, certify
+from bathyscope.claims.draws import normal
+from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Assumption
+from bathyscope.nets import ResNEst, resnest
+
+Loss = Literal["squared", "cross_entropy"]
+Pair = tuple[Tensor, Tensor]
+INPUTS, OUTPUTS, FEATURES = 6, 2, (4, 4, 4, 4)
+ENOUGH = INPUTS + sum(FEATURES[:-1])  # Σ_{i<L} K_i, what the bottleneck condition asks of M
+ROOMY = ENOUGH + 6  # with just enough, x_{L−1} is close to singular and minima are slow to find
+SAMPLES = 80
+
+
+def problem(
+    seed: int, *, loss: Loss = "squared", outputs: int = OUTPUTS, samples: int = SAMPLES
+) -> Pair:
+    """Inputs with numbers to predict, or with three classes that overlap."""
+    generator = torch.Generator().manual_seed(seed)
+    x = normal(generator, samples, INPUTS)
+    score = (x @ normal(generator, INPUTS, 8)).sin() @ normal(generator, 8, max(outputs, 3))
+    score = score + normal(generator, samples, max(outputs, 3))
+    return (x, score.argmax(dim=1)) if loss == "cross_entropy" else (x, score[:, :outputs])
+
+
+def estimator(*, width: int, outputs: int = OUTPUTS) -> ResNEst:
+    """A ResNEst in float64 with weights drawn anew, without intercept so that K_0 = N_in.
+
+    The functions are steep, so that features are far from linear, and where there is room the
+    columns of W_0, …, W_{L−1} are orthonormal: the minima of the prediction weights are then well
+    conditioned, and can be found to many digits.
+    """
+    network = resnest(
+        INPUTS, outputs, width=width, feature_sizes=FEATURES, intercept=False, activation=nn.Tanh
+    ).double()
+    with torch.no_grad():
+        columns = torch.randn(width, ENOUGH, dtype=torch.float64) / width**0.5
+        if width >= ENOUGH:
+            columns = torch.linalg.qr(columns).Q
+        parts = columns.split([INPUTS, *FEATURES[:-1]], dim=1)
+        assert isinstance(network.expansion, nn.Linear)
+        network.expansion.weight.copy_(parts[0])
+        for block, part in zip(network.blocks[:-1], parts[1:], strict=True):
+            assert isinstance(block.mix, nn.Linear)
+            block.mix.weight.copy_(part)
+        for block in network.blocks:
+            for parameter in block.function.parameters():
+                parameter.normal_(std=0.7)
+    return network
+
+
+def given_or_drawn(
+    model: nn.Module | None, data: Any, *, seed: int, width: int
+) -> tuple[ResNEst, Pair]:
+    """The user's ResNEst and data, or ours.
+
+    Raises:
+        UsageError: the network is no ResNEst on vectors, or comes without data.
+    """
+    if model is None:
+        if data is not None:
+            raise UsageError("Data of your own need a network: give a ResNEst as the model.")
+        return estimator(width=width), problem(seed)
+    if not isinstance(model, ResNEst) or not isinstance(model.expansion, nn.Linear):
+        raise UsageError(
+            f"This claim speaks of ResNEsts on vectors (bathyscope.nets.resnest), "
+            f"not of a {type(model).__name__}."
+        )
+    if data is None:
+        raise UsageError("A network of your own needs data: a pair (inputs, targets).")
+    x, y = (torch.as_tensor(part) for part in data)
+    return deepcopy(model).double(), (x.double(), y.double() if y.is_floating_point() else y)
+
+
+def prediction_parameters(network: ResNEst) -> list[Tensor]:
+    """W_L and W_{L+1}, the weights that change no feature, and the output's bias where there is one."""
+    mix, output = network.blocks[-1].mix, network.output
+    assert isinstance(mix, nn.Linear)
+    return [mix.weight, output.weight, *([] if output.bias is None else [output.bias])]
+
+
+def mean_loss(targets: Tensor) -> LossFn:
+    """The mean square for numbers, cross-entropy for labels."""
+    return F.mse_loss if targets.is_floating_point() else F.cross_entropy
+
+
+def learn_features_(network: nn.Module, pair: Pair, *, steps: int = 30) -> None:
+    """A few quasi-Newton steps in all weights, so that the features are worth having, in place."""
+    x, y = pair
+    loss = mean_loss(y)
+    optimizer = torch.optim.LBFGS(
+        network.parameters(), max_iter=steps, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(network(x), y)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+
+
+def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    """A point where the gradient vanishes and no curvature is negative, by trust-region Newton."""
+    gradient, curvature = torch.func.grad(risk), torch.func.hessian(risk)
+    found = minimize(
+        lambda v: float(risk(torch.from_numpy(v))),
+        start.numpy(),
+        jac=lambda v: gradient(torch.from_numpy(v)).numpy(),
+        hess=lambda v: curvature(torch.from_numpy(v)).numpy(),
+        method="trust-exact",
+        options={"gtol": 1e-10, "maxiter": 200},
+    )
+    return torch.from_numpy(found.x)
+
+
+def local_minimum(network: ResNEst, pair: Pair, *, seed: int) -> ResNEst:
+    """A copy whose prediction weights, begun at random, stand at a local minimum (problem P_φ)."""
+    network = deepcopy(network)
+    x, y = pair
+    loss = mean_loss(y)
+    parameters = prediction_parameters(network)
+    shapes = [parameter.shape for parameter in parameters]
+    with torch.no_grad():
+        last, feature = network.representations(x)[-2], network.features(x)[-1]
+
+    def risk(flat: Tensor) -> Tensor:
+        parts = flat.split([shape.numel() for shape in shapes])
+        mix, out, *bias = (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
+        return loss(F.linear(last + feature @ mix.T, out, *bias), y)
+
+    generator = torch.Generator().manual_seed(seed)
+    start = [shape[-1] ** -0.5 * normal(generator, *shape).flatten() for shape in shapes]
+    found = minimum_of(risk, torch.cat(start))
+    with torch.no_grad():
+        for parameter, part in zip(
+            parameters, found.split([shape.numel() for shape in shapes]), strict=True
+        ):
+            parameter.copy_(part.view_as(parameter))
+    return network
+
+
+def saddle(network: ResNEst, pair: Pair) -> ResNEst:
+    """A copy at a critical point with W_{L+1} = 0: W_L makes x_L uncorrelated with the targets.
+
+    With B = 0 the gradient in W_L vanishes, and that in W_{L+1}, −(2/n) Σ y (x_{L−1} + W_L v_L)ᵀ, does
+    for W_Lᵀ = −(Σ y v_Lᵀ)⁺ Σ y x_{L−1}ᵀ, if N_o ≤ K_L.
+    """
+    network = deepcopy(network)
+    x, y = pair
+    with torch.no_grad():
+        last = network.representations(x)[-2]
+        feature = network.features(x)[-1]
+        mix, output = prediction_parameters(network)[:2]
+        mix.copy_(-(torch.linalg.pinv(y.T @ feature) @ (y.T @ last)).T)
+        output.zero_()
+    return network
+
+
+def assumptions_of(certificate: Certificate, *numbers: int) -> tuple[Assumption, ...]:
+    """The assumptions of the paper by their numbers, as the certificate found them."""
+    found = [certificate.assumption(number) for number in numbers]
+    assert all(assumption is not None for assumption in found)
+    return tuple(assumption for assumption in found if assumption is not None)
+
+
+def certified(network: nn.Module, pair: Pair, *, blocks: bool = False) -> Certificate:
+    """The certificate of a network on data."""
+    return certify(network, pair, blocks=blocks)

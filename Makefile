@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)  ## compare a plain, a residual and a Procrustes network of about 80 layers on digits
-	$(BIN)/bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out demo
+	$(BIN)/bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --batch-size 32 --out demo
 
 test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 -m 'not slow'

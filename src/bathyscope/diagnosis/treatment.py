@@ -134,9 +134,9 @@ def treat(
     """Apply the remedy that helps most, in place, undoable, measured again.
 
     Every remedy for the problems found is tried on a copy of the model: measured, and trained for a
-    few steps beside an untreated copy. Of those that end well below the untreated copy, the one with
-    the lowest loss is applied to the model, those that leave fewer problems first; if there is none,
-    the model is left as it is.
+    few steps beside an untreated copy. Of those that end well below the untreated copy, the one that
+    leaves the fewest problems is applied to the model, and of several the one with the lowest loss;
+    if there is none, the model is left as it is.
 
     Args:
         model: the diagnosed model; changed in place if a remedy helps.
@@ -169,9 +169,9 @@ def treat(
             trials.append(_trial(root, optimizer, diagnosis, course, candidate, tell))
     done = [trial for trial in trials if trial is not None]
     untreated = done[0]
-    # what leaves fewer problems comes before what merely trains
+    # what leaves fewer problems comes before what ends lower
     helping = [t for t in done[1:] if t.trains_better_than(untreated)]
-    best = min(helping, key=lambda t: (t.problems >= untreated.problems, t.end), default=None)
+    best = min(helping, key=lambda t: (t.problems, t.end), default=None)
     if best is None:
         return Treatment(diagnosis, diagnosis, None, tuple(done), helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from bathyscope.report.palette import LIGHT, LINES
 
@@ -45,9 +46,26 @@ def named(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
     ax.set(xlabel=x, ylabel=y)
     if "x" in log:
         ax.set_xscale("log")
+        ax.xaxis.set_minor_formatter(NullFormatter())
     if "y" in log:
         ax.set_yscale("log")
+        ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
+
+
+def plain_ticks(ax: Axes, low: float, high: float) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, for a logarithmic axis of a decade or two."""
+    marks = [m * 10.0**e for e in range(-9, 9) for m in (1, 2, 5)]
+    shown = [mark for mark in marks if low <= mark <= high]
+    ax.set_xticks(shown, [f"{mark:g}" for mark in shown])
+
+
+def legend_below(figure: Figure, ax: Axes, *, columns: int = 4) -> None:
+    """The legend of one panel under the whole figure, where no curve can lie beneath it."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
 
 
 def colour(index: int) -> str:

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import legend_below, mean_lines, named, panels, plain_ticks
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.shortcut_length.dynamics import (
     COMPARED,
@@ -56,7 +56,8 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
         mean_lines(
             ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None
         )
-    legend(axes[1], place="lower right")
+        plain_ticks(ax, table["loss"].min(), table["loss"].max())
+    legend_below(figure, axes[0])
     return figure
 
 

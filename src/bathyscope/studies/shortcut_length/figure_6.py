@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.studies.drawing import colour, legend, mean_lines, named, panels
+from bathyscope.studies.drawing import colour, legend_below, mean_lines, named, panels, plain_ticks
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.shortcut_length.dynamics import (
     COMPARED,
@@ -61,7 +61,8 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     mean_lines(
         left, shown, x="loss", y="index", by="kind", order=COMPARED, labels=LABELS, marker=None
     )
-    legend(left)
+    plain_ticks(left, table["loss"].min(), table["loss"].max())
+    legend_below(figure, left)
     run = single_run(table)
     run = run[run["step"] > 0]
     named(right, title="one run of the 2-shortcut network", x="epoch", y="share of λ < 0", log="x")

@@ -82,8 +82,9 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
             values = 100 * group[f"{half}_accuracy"]
             spread = f" ± {values.std():.2f}" if len(values) > 1 else ""
             row[f"{half} accuracy (%)"] = f"{values.mean():.2f}{spread}"
+        row["epochs"] = round(float(group["epoch"].max())) + 1
         row["parameters"] = int(group["parameters"].iloc[0])
         row["ended"] = ", ".join(sorted(set(group["status"])))
         rows.append(row)
-    title = f"Accuracies after {preset.epochs} epochs on {preset.data}, {preset.seeds} seed(s)"
+    title = f"Accuracies on {preset.data}, {preset.seeds} seed(s)"
     return text_table(pd.DataFrame(rows), title=title, width=8.6)

@@ -15,13 +15,16 @@ class Preset(StudyPreset):
     Attributes:
         also: a second data set, for figures of two.
         depth: layers.
+        epochs: at the first learning rate.
         rates: learning rates; figures show the first.
+        epochs_elsewhere: at the other learning rates; as many for None.
     """
 
     also: str | None = None
     depth: int = 164
     epochs: int
     rates: tuple[float, ...]
+    epochs_elsewhere: int | None = None
     batch_size: int
     num_train: int | None = None
     num_test: int | None = None
@@ -30,11 +33,11 @@ class Preset(StudyPreset):
     augmented: bool = False
 
 
-QUICK = Preset(epochs=5, rates=(0.005, 0.1), batch_size=64, warmup_epochs=0.5)
+QUICK = Preset(epochs=10, rates=(0.01, 0.1), epochs_elsewhere=2, batch_size=64, warmup_epochs=0.5)
 FULL = Preset(
     data="fashion-mnist",
     epochs=4,
-    rates=(0.005,),
+    rates=(0.01,),
     batch_size=64,
     warmup_epochs=0.5,
     num_train=1500,
@@ -67,7 +70,7 @@ class NetworkTrial(Trial):
 def tasks(preset: Preset, *, networks: tuple[str, ...] = tuple(NETWORKS)) -> list[NetworkTrial]:
     """One run a data set, network and seed at the first learning rate: what figures show."""
     return [
-        _trial(preset, network, data=data, lr=preset.rates[0], seed=seed)
+        _trial(preset, network, data=data, lr=preset.rates[0], seed=seed, epochs=preset.epochs)
         for data in (preset.data, preset.also)
         if data is not None
         for network in networks
@@ -77,9 +80,11 @@ def tasks(preset: Preset, *, networks: tuple[str, ...] = tuple(NETWORKS)) -> lis
 
 def tasks_at_all_rates(preset: Preset) -> list[NetworkTrial]:
     """The runs of `tasks`, and the same at the other learning rates."""
+    epochs = dict.fromkeys(preset.rates, preset.epochs_elsewhere or preset.epochs)
+    epochs[preset.rates[0]] = preset.epochs
     return [
-        _trial(preset, network, data=preset.data, lr=lr, seed=seed)
-        for lr in preset.rates
+        _trial(preset, network, data=preset.data, lr=lr, seed=seed, epochs=length)
+        for lr, length in epochs.items()
         for network in NETWORKS
         for seed in range(preset.seeds)
     ]
@@ -89,7 +94,6 @@ def _trial(preset: Preset, network: str, **more: Any) -> NetworkTrial:
     return NetworkTrial(
         model=f"{network}-{preset.depth}",
         network=network,
-        epochs=preset.epochs,
         batch_size=preset.batch_size,
         num_train=preset.num_train,
         num_test=preset.num_test,

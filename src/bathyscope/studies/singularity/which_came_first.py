@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.studies.drawing import colour, named, panels
+from bathyscope.studies.drawing import colour, legend_below, named, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.record import Preset as StudyPreset
 from bathyscope.studies.store import Store
@@ -207,13 +207,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.set_yticks(list(position.values()), list(position))
     ax.set_ylim(-len(settings) + 0.4, 0.6)
-    figure.legend(
-        *ax.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-    )
+    legend_below(figure, ax)
     return figure
 
 

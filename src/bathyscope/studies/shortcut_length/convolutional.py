@@ -1,0 +1,70 @@
+"""The runs of figures 2 and 9: pre-activation networks whose shortcuts span n convolutions."""
+
+from typing import Any
+
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.trial import Trial
+
+
+class Preset(StudyPreset):
+    """Settings of figures 2 and 9.
+
+    Attributes:
+        lengths: of the shortcuts.
+        depths: 3kn + 2 for every length n, so that all have the same parameters.
+        milestones: epochs after which the learning rate is divided by 10.
+    """
+
+    lengths: tuple[int, ...] = (2,)
+    depths: tuple[int, ...]
+    epochs: int
+    lr: float = 0.1
+    batch_size: int = 128
+    milestones: tuple[float, ...] = (80, 121)
+    num_train: int | None = None
+    num_test: int | None = None
+    augmented: bool = False
+
+
+class LengthTrial(Trial):
+    """A run at one depth and length of shortcuts.
+
+    Attributes:
+        depth: layers.
+        length: n, convolutions under a shortcut.
+    """
+
+    depth: int
+    length: int
+
+
+def tasks(preset: Preset) -> list[LengthTrial]:
+    """One run a depth, length and seed."""
+    return [
+        _trial(preset, depth, length, seed=seed)
+        for depth in preset.depths
+        for length in preset.lengths
+        for seed in range(preset.seeds)
+    ]
+
+
+def _trial(preset: Preset, depth: int, length: int, **more: Any) -> LengthTrial:
+    return LengthTrial(
+        model=f"convshortcut-{depth}-{length}",
+        depth=depth,
+        length=length,
+        data=preset.data,
+        num_train=preset.num_train,
+        num_test=preset.num_test,
+        epochs=preset.epochs,
+        lr=preset.lr,
+        batch_size=preset.batch_size,
+        schedule="step",
+        milestones=preset.milestones,
+        flip=preset.augmented,
+        shift=4 if preset.augmented else 0,
+        log_every=20,
+        watch=("norms",),
+        watch_every=10,
+        **more,
+    )

@@ -59,7 +59,7 @@ def check(
     chosen = [claim_of(what)] if one else [c for c in CLAIMS.values() if what in ("all", c.theme)]
     if not one and (model or data):
         raise UsageError("--model and --data go with one claim; name it.")
-    given = _given(model, data, samples, seed)
+    given = _given(chosen[0], model, data, samples, seed) if one else {}
     rows = _checked(chosen, seed=seed, given=given, insist=one, echo=not as_json)
     if as_json:
         typer.echo(json.dumps(rows[0] if one else rows, allow_nan=False, ensure_ascii=False))
@@ -77,8 +77,10 @@ def _limit(fail_on: str | None) -> int | None:
     return None if fail_on is None else names.index(fail_on)
 
 
-def _given(model: str | None, data: str | None, samples: int, seed: int) -> dict[str, Any]:
-    """The user's network and data, from their names."""
+def _given(
+    claim: "Claim", model: str | None, data: str | None, samples: int, seed: int
+) -> dict[str, Any]:
+    """The user's network and data, from their names; a network comes with data where both are taken."""
     if model is None and data is None:
         return {}
     import torch
@@ -88,7 +90,9 @@ def _given(model: str | None, data: str | None, samples: int, seed: int) -> dict
 
     torch.manual_seed(seed)
     batch, shape, classes = batch_of(data or "digits", samples, seed)
-    found: dict[str, Any] = {"data": batch}
+    found: dict[str, Any] = {}
+    if data is not None or (claim.check is not None and "data" in claim.check.takes):
+        found["data"] = batch
     if model is not None:
         found["model"] = model_of(model, options={}, sample_shape=shape, num_classes=classes)
     return found

@@ -23,6 +23,7 @@ from bathyscope.claims.nests.problems import (
     problem,
 )
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.records import Assumption
 from bathyscope.nets import ResNEst, resnest
 
 _SLACK = 1e-6  # of the constant predictor's risk
@@ -34,7 +35,8 @@ def measure_equation_7(seed: int, *, model: nn.Module | None = None, data: Any =
         networks = [given_or_drawn(model, data, seed=seed, width=ROOMY)]
     else:
         networks = [(estimator(width=12), problem(seed + draw)) for draw in range(5)]
-    truncated, solved, assumptions = [], [], []
+    truncated, solved = [], []
+    assumptions: list[Assumption] = []
     for network, pair in networks:
         found = certified(network, pair, blocks=True)
         truncated.append(_largest_rise(found.truncated_risks) / found.constant_risk)

@@ -22,9 +22,10 @@ from bathyscope.claims.nests.problems import (
     problem,
 )
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
+from bathyscope.core.records import Assumption
 from bathyscope.nets import ResNEst
 
-_STARTS = 3
+_STARTS = 2
 _ATTAINED = 1e-6  # of the constant predictor's risk: what L-BFGS leaves
 
 
@@ -39,12 +40,13 @@ def measure_proposition_2(
         losses: tuple[Loss, ...] = ("squared", "cross_entropy")
         for loss in losses:
             outputs = 3 if loss == "cross_entropy" else 2
-            for width in (8, ROOMY):
+            for width in (8, 12):
                 pair = problem(seed, loss=loss, outputs=outputs)
                 cases.append(
                     (f"{loss}, M = {width}", estimator(width=width, outputs=outputs), pair)
                 )
-    rows, assumptions = [], []
+    rows: list[dict[str, Any]] = []
+    assumptions: list[Assumption] = []
     for name, network, pair in cases:
         drawn = certified(network, pair)
         found = certified(local_minimum(network, pair, seed=seed), pair)

@@ -61,7 +61,8 @@ def measure_proposition_3(
             cases.append(
                 (loss, _network(outputs), problem(seed, loss=loss, outputs=outputs, samples=200))
             )
-    rows, assumptions = [], []
+    rows: list[dict[str, Any]] = []
+    assumptions: list[Assumption] = []
     for name, network, pair in cases:
         if train:
             learn_features_(network, pair, steps=10)

@@ -21,8 +21,8 @@ Loss = Literal["squared", "cross_entropy"]
 Pair = tuple[Tensor, Tensor]
 INPUTS, OUTPUTS, FEATURES = 6, 2, (4, 4, 4, 4)
 ENOUGH = INPUTS + sum(FEATURES[:-1])  # Σ_{i<L} K_i, what the bottleneck condition asks of M
-ROOMY = ENOUGH + 6  # with just enough, x_{L−1} is close to singular and minima are slow to find
-SAMPLES = 80
+ROOMY = ENOUGH + 2  # with just enough, x_{L−1} is close to singular and minima are slow to find
+SAMPLES = 60
 
 
 def problem(
@@ -123,7 +123,7 @@ def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> 
         jac=lambda v: gradient(torch.from_numpy(v)).numpy(),
         hess=lambda v: curvature(torch.from_numpy(v)).numpy(),
         method="trust-exact",
-        options={"gtol": 1e-10, "maxiter": 200},
+        options={"gtol": 1e-9, "maxiter": 150},
     )
     return torch.from_numpy(found.x)
 

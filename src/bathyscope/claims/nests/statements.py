@@ -37,7 +37,7 @@ STATEMENTS: dict[str, Statement] = {
         statement="With fixed features the augmented problem is convex, and its minimum is a lower "
         "bound for every local minimum of the ResNEst: ε ≥ 0 (equation 6).",
         assumptions=(_A2,),
-        tested="ε of ResNEsts as drawn and at local minima, for three widths, squared and "
+        tested="ε of ResNEsts as drawn and at local minima, for two widths, squared and "
         "cross-entropy loss; the augmented risk along chords of prediction weights.",
     ),
     "equation_7": Statement(

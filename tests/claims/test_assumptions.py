@@ -1,0 +1,100 @@
+"""Assumptions are evaluated: where one fails the claim is inapplicable, and often the numbers show why."""
+
+import pytest
+import torch
+from torch import nn
+
+from bathyscope import data, nets
+from bathyscope.claims import check
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Verdict
+
+BREAKING = [
+    ("shortcut_length.theorem_2", {"activations": ("identity", "relu")}, "derivative at zero"),
+    ("shortcut_length.theorem_2", {"activations": ("sigmoid",)}, "vanishes at zero"),
+    ("shortcut_length.lemma_1", {"spread": 1.5}, "ρ/2"),
+    ("norm_preservation.lemma_1", {"singular": True}, "non-singular"),
+    ("norm_preservation.theorem_1", {"orientation": -1}, "positive determinant"),
+    ("norm_preservation.theorem_2", {"blocks": (3,)}, "3γ"),
+    ("singularity.theorem_1", {"norm": 2.0}, "‖M‖ = 1"),
+    ("nests.theorem_1", {"width": 8}, "Assumption 4"),
+    ("nests.proposition_3", {"train": False}, "at their minimum"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "failing"), BREAKING)
+def test_a_failed_assumption_makes_a_claim_inapplicable(name, settings, failing):
+    found = check(name, settings=settings)
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any(failing in a.statement for a in found.assumptions if not a.holds)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("shortcut_length.lemma_1", {"spread": 1.5}),
+        ("singularity.theorem_1", {"norm": 2.0}),
+        ("nests.theorem_1", {"width": 8}),
+        ("nests.proposition_3", {"train": False}),
+    ],
+)
+def test_without_the_assumption_the_statement_fails(name, settings):
+    relations = check(name, settings=settings).numbers["relations"]["printed"]
+    assert not all(relation["holds"] for relation in relations)
+
+
+def test_labels_that_coincide():
+    x = nn.functional.normalize(torch.randn(4, 5, dtype=torch.float64))
+    found = check("shortcut_length.theorem_1", data=(x, torch.tensor([0, 1, 1, 2])))
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any("coincide" in a.statement and a.value == 0 for a in found.assumptions)
+
+
+def test_own_data_of_theorem_1_and_2():
+    x = nn.functional.normalize(torch.randn(3, 4, dtype=torch.float64))
+    own = (x, torch.tensor([2, 0, 1]))
+    settings = {"units": (60, 240)}
+    assert check("shortcut_length.theorem_1", data=own, settings=settings).verdict is Verdict.HOLDS
+    digits = data.load("digits", num_train=60)
+    few = digits.train_labels < 4
+    found = check(
+        "shortcut_length.theorem_2", data=(digits.train_inputs[few], digits.train_labels[few])
+    )
+    assert found.verdict is Verdict.HOLDS
+    assert found.settings["width"] == 4
+
+
+def test_corollary_1_on_own_networks():
+    batch = (torch.randn(16, 6), torch.randn(16, 6))
+    model = nets.build("nshortcut-4-3", width=6, pre="tanh", mid="sigmoid", seed=1)
+    found = check("norm_preservation.corollary_1", model=model, data=batch)
+    assert found.verdict is Verdict.HOLDS
+    assert len(found.numbers["blocks"]) == 4
+    images = (torch.randn(4, 3, 8, 8), torch.randint(10, (4,)))
+    found = check("norm_preservation.corollary_1", model=nets.build("preresnet-11"), data=images)
+    assert found.verdict is Verdict.INAPPLICABLE  # batch normalisation in the branch
+    with pytest.raises(UsageError, match="needs data"):
+        check("norm_preservation.corollary_1", model=model)
+
+
+def test_nests_on_own_networks():
+    torch.manual_seed(0)
+    model = nets.resnest(4, 1, width=12, feature_sizes=[3, 3])
+    x = torch.randn(50, 4)
+    pair = (x, (x[:, :1] * x[:, 1:2]).sin())
+    before = [p.clone() for p in model.parameters()]
+    for name in ("nests.proposition_2", "nests.corollary_1", "nests.remark_2"):
+        assert check(name, model=model, data=pair).verdict is Verdict.HOLDS
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    dense = nets.densenest(4, 1, feature_sizes=[3, 3])
+    for name in ("nests.proposition_3", "nests.proposition_4"):
+        assert check(name, model=dense, data=pair).verdict is Verdict.HOLDS
+    with pytest.raises(UsageError, match="ResNEst"):
+        check("nests.theorem_1", model=nn.Linear(4, 1), data=pair)
+
+
+def test_corollary_1_of_singularity_finds_a_singular_weight():
+    model = nets.build("linear-plain-4", seed=0)
+    with torch.no_grad():
+        next(model.parameters())[0] = 0
+    assert check("singularity.corollary_1", model=model).verdict is Verdict.VIOLATED

@@ -20,7 +20,7 @@ from bathyscope.linalg import polar_factor
 from bathyscope.nets import Network
 
 _SIZE = 6
-_BLOCKS = (32, 128)
+_BLOCKS = (32, 64)
 
 
 def gamma_of(R: Float[Tensor, "n n"]) -> float:

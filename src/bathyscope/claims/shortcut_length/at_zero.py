@@ -10,14 +10,14 @@ from torch import Tensor
 from bathyscope import data as data_sets
 from bathyscope import nets
 from bathyscope.claims.draws import half_squares, normal
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Assumption
 from bathyscope.curvature import Activation, hessian
 from bathyscope.nets import Network
 
 Name = Literal["identity", "relu", "tanh", "sigmoid", "softplus"]
 Pair = tuple[Float[Tensor, "m d"], Float[Tensor, "m d"]]
-ACTIVATIONS: dict[Name, Activation] = {
+ACTIVATIONS: dict[str, Activation] = {
     "identity": Activation(function=lambda x: x, slope=1.0, curvature=0.0),
     "relu": Activation(function=torch.relu),
     "tanh": Activation(function=torch.tanh),
@@ -80,10 +80,16 @@ def vectors(data: Any, *, seed: int, width: int = 4, samples: int = 40) -> Pair:
     return x, y
 
 
-def assumption_3(activations: tuple[Name, ...]) -> tuple[Assumption, ...]:
-    """Whether each activation has a slope at zero, and vanishes there."""
+def assumption_3(activations: tuple[str, ...]) -> tuple[Assumption, ...]:
+    """Whether each activation has a slope at zero, and vanishes there.
+
+    Raises:
+        UnknownName: there is no such activation.
+    """
     found = []
     for name in activations:
+        if name not in ACTIVATIONS:
+            raise UnknownName("activation", name, ACTIVATIONS)
         try:
             value, slope, _ = ACTIVATIONS[name].at_zero()
         except UsageError:

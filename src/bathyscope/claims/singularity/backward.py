@@ -55,9 +55,20 @@ def measure_definitions(seed: int) -> Measured:
             "step_printed": min(_gap(step, printed_step), _gap(step, -printed_step)),
             "step_corrected": _gap(step, -_RATE * before @ H[m - 1].T),
             "step_with_other_sign": _gap(step, _RATE * before @ H[m - 1].T),
+            "rank_of_step_on_two_samples": _step_rank(seed, size=size, samples=2),
         },
         settings={"samples": size, "width": size, "learning rate": _RATE},
     )
+
+
+def _step_rank(seed: int, *, size: int, samples: int) -> int:
+    """The rank of a middle layer's step where H has no more rank than there are samples."""
+    network = drawn("plain", 3, seed=seed, width=size)
+    x, y = batch_for(seed, width=size, samples=samples)
+    half_squares(network(x), y).backward()
+    gradient = linear_layers(network)[2].weight.grad
+    assert gradient is not None
+    return int(torch.linalg.matrix_rank(gradient))
 
 
 def _gap(found: torch.Tensor, formula: torch.Tensor) -> float:
@@ -90,7 +101,10 @@ def definition_4(numbers: Numbers) -> list[Relation]:
 
 def definition_4_corrected(numbers: Numbers) -> list[Relation]:
     """ΔW = −η Δ^m (H^{m−1})ᵀ."""
-    return [at_most("step: relative error", numbers["step_corrected"], 1e-9)]
+    return [
+        at_most("step: relative error", numbers["step_corrected"], 1e-9),
+        at_most("rank of the step where H has rank 2", numbers["rank_of_step_on_two_samples"], 2),
+    ]
 
 
 DEFINITION_4 = Check(

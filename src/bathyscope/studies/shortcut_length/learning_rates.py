@@ -20,7 +20,7 @@ COMPARED = ("shortcut_2", "orthogonal", "xavier")
 LABELS = {name: KINDS[name].label for name in COMPARED}
 RATES = tuple(float(f"{rate:.4g}") for rate in np.geomspace(1e-3, 2.0, 10))
 # Runs that are one computation: so many that the activations of a layer stay in the cache.
-_NUMBERS_AT_ONCE = 200_000
+_NUMBERS_AT_ONCE = 500_000
 
 
 class Preset(StudyPreset):

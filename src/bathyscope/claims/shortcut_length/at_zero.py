@@ -1,6 +1,6 @@
 """What the claims at zero share: the network at zero weights, its data, and assumption 3."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,6 @@ from bathyscope.core.records import Assumption
 from bathyscope.curvature import Activation, hessian
 from bathyscope.nets import Network
 
-Name = Literal["identity", "relu", "tanh", "sigmoid", "softplus"]
 Pair = tuple[Float[Tensor, "m d"], Float[Tensor, "m d"]]
 ACTIVATIONS: dict[str, Activation] = {
     "identity": Activation(function=lambda x: x, slope=1.0, curvature=0.0),
@@ -31,9 +30,9 @@ def at_zero(
     n: int,
     *,
     width: int,
-    pre: Name = "identity",
-    mid: Name = "identity",
-    post: Name = "identity",
+    pre: str = "identity",
+    mid: str = "identity",
+    post: str = "identity",
     bias: bool = False,
 ) -> Network:
     """An n-shortcut network in float64 with all parameters zero."""

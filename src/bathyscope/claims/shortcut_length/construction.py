@@ -1,7 +1,6 @@
 """The construction behind theorem 1: units that move one sample at a time along the sphere."""
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -93,10 +92,11 @@ def carrying_network(
         for i in range(len(x)):
             others = torch.cat([places[:i], places[i + 1 :]])
             path = path_on_sphere(places[i], y[i], obstacles=others, radius=rho / 2)
-            points = steps_of(path, each, obstacles=others, radius=rho / 2)
-            for before, after in pairwise(points):
-                _fill(next(blocks), moving_unit(before, after, rho=rho))
-            places[i] = points[-1]
+            for goal in steps_of(path, each, obstacles=others, radius=rho / 2)[1:]:
+                block = next(blocks)
+                # From where the sample really is: a unit stretches rounding errors by up to 8/ρ².
+                _fill(block, moving_unit(places[i], goal, rho=rho))
+                places = block(places)
         for block in blocks:
             _fill(block, moving_unit(x[0], x[0], rho=rho))
     assert isinstance(network, Network)

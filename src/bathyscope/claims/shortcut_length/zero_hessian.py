@@ -11,7 +11,6 @@ from bathyscope.claims.draws import half_squares
 from bathyscope.claims.relation import Relation, at_most, equal
 from bathyscope.claims.shortcut_length.at_zero import (
     ACTIVATIONS,
-    Name,
     Pair,
     assumption_3,
     at_zero,
@@ -26,7 +25,7 @@ _ROUNDING = 1e-10
 
 
 def measure_theorem_2(
-    seed: int, *, data: Any = None, activations: tuple[Name, ...] = ("identity", "tanh")
+    seed: int, *, data: Any = None, activations: tuple[str, ...] = ("identity", "tanh")
 ) -> Measured:
     """Hessians by automatic differentiation and in closed form, for every choice of positions."""
     assumptions = assumption_3(activations)
@@ -45,7 +44,7 @@ def measure_theorem_2(
     )
 
 
-def _case(pair: Pair, n: int, *, pre: Name, mid: Name, post: Name) -> dict[str, Any]:
+def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, Any]:
     x, y = pair
     width = x.shape[1]
     closed = zero_point(

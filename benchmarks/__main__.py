@@ -9,6 +9,7 @@ BENCHMARKS = (
     "training_step",
     "hosvd",
     "measure",
+    "watching",
     "training_loop",
     "stacked",
     "conv_spectrum",

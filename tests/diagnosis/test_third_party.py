@@ -1,0 +1,61 @@
+"""Networks of torchvision, timm and Hugging Face, where they are installed: blocks found, no false alarm."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bathyscope.core import Severity, blocks_of
+from bathyscope.diagnosis import diagnose
+from tests.zoo import torchvision_models
+
+
+def problems(model, batch, **options):
+    found = diagnose(model, batch, **options)
+    return [(f.code, f.blocks[:3]) for f in found.findings if f.severity is Severity.PROBLEM]
+
+
+def images(size, number=8):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(number, 3, size, size, generator=generator)
+    return x, torch.randint(10, (number,), generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "first", "number"),
+    [
+        ("resnet18", 64, "layer1.0", 8),
+        ("resnet50", 64, "layer1.0", 16),
+        ("densenet121", 64, "features.denseblock1", 7),
+        ("vit_b_16", 224, "encoder.layers.encoder_layer_0", 12),
+        ("convnext_tiny", 64, "features.1.0", 21),
+        ("mobilenet_v2", 64, "features.1", 17),
+        ("vgg11_bn", 64, "features.0", 11),
+    ],
+)
+def test_torchvision_networks_have_the_blocks_a_reader_would_name(name, size, first, number):
+    model = getattr(torchvision_models(), name)(num_classes=10)
+    found = blocks_of(model, images(size, 2)[0])
+    assert (found[0].name, len(found)) == (first, number)
+
+
+@pytest.mark.parametrize("name", ["resnet18", pytest.param("resnet50", marks=pytest.mark.slow)])
+def test_torchvision_networks_get_a_clean_bill(name):
+    torch.manual_seed(0)
+    assert problems(getattr(torchvision_models(), name)(num_classes=10), images(64)) == []
+
+
+def test_a_hugging_face_transformer():
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    config = transformers.BertConfig(
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=64,
+        vocab_size=50,
+    )
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config)
+    batch = {"input_ids": torch.randint(50, (8, 12)), "labels": torch.randint(2, (8,))}
+    found = blocks_of(model, batch)
+    assert [b.name for b in found] == [f"bert.encoder.layer.{i}" for i in range(4)]
+    assert problems(model, batch, loss=F.cross_entropy) == []

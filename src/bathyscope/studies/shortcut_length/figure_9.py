@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope import nets
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.shortcut_length.convolutional import Preset, tasks
 from bathyscope.studies.store import Store
@@ -52,7 +52,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
         labels = {n: f"shortcuts of length {n}" for n in preset.lengths}
         mean_lines(ax, table, x="depth", y=f"{half}_error", by="length", labels=labels)
         ax.set_xticks(preset.depths)
-    legend(axes[0])
+    legend_below(figure, axes[0])
     return figure
 
 

@@ -23,8 +23,10 @@ from bathyscope.studies.store import Store
 def table(store: Store, preset: Preset, *, of: str) -> pd.DataFrame:
     """One row a run and block after training: the condition number of every mode.
 
-    `condition` is the aggregate: the greatest over the modes of the HOSVD, infinite where the
-    tensor is singular in one of them, and missing where numbers are not finite.
+    `greatest` is the aggregate over the modes of the HOSVD: infinite where the tensor is singular
+    in one of them, missing where numbers are not finite. `condition` is what is judged and drawn:
+    for representations the mode of samples, which is the matrix H of the theory (features ×
+    samples), for weights the greatest.
     """
     frame = store.frame(tasks(preset), kind="conditions", keys=("network", "data", "seed"))
     last = frame.groupby(["network", "data", "seed"])["step"].transform("max")
@@ -34,7 +36,8 @@ def table(store: Store, preset: Preset, *, of: str) -> pd.DataFrame:
     found = frame[["network", "data", "seed", "step", "index", "block", *modes]].copy()
     found.columns = pd.Index([c.removeprefix(prefix) for c in found.columns])
     names = [mode.removeprefix(prefix) for mode in modes]
-    found["condition"] = found[names].astype(float).max(axis=1, skipna=False)
+    found["greatest"] = found[names].astype(float).max(axis=1, skipna=False)
+    found["condition"] = found["samples" if of == "representations" else "greatest"].astype(float)
     return found.reset_index(drop=True)
 
 
@@ -76,6 +79,11 @@ def representation_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, .
                 f"{count} of {len(part)}",
             )
         )
+    counts = {n: int(singular(g["greatest"]).sum()) for n, g in table.groupby("network")}
+    text = ", ".join(f"{label} {counts[network]}" for network, label in NETWORKS.items())
+    found.append(
+        Check("blocks that are singular in any mode; one dead channel is enough", None, text)
+    )
     return tuple(found)
 
 
@@ -148,7 +156,8 @@ def _study(number: int, of: str, title: str, shows: str, presets: dict[str, Pres
         draw=partial(draw, of=of),
         notes=(
             "The paper does not say which mode of the HOSVD its condition numbers are of; the table "
-            "has every mode, the figure the greatest.",
+            "has every mode. Judged and drawn is the mode of samples for representations, which is "
+            "the matrix of the theory, and the greatest of all modes for weights.",
         ),
     )
 

@@ -145,8 +145,8 @@ def _gradients_explode(frame: pd.DataFrame) -> pd.Series:
 
 
 def _singular(frame: pd.DataFrame) -> pd.Series:
-    modes = [c for c in frame if c.startswith("representations_condition_")]
-    return np.isinf(frame[modes].astype(float)).any(axis=1)
+    """In the mode of samples, the matrix of the theory; a dead channel alone does not count."""
+    return np.isinf(frame["representations_condition_samples"].astype(float))
 
 
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
@@ -232,6 +232,6 @@ STUDY = Study(
         f"Gradients explode where their norm is {GRADIENT_GROWTH:g} times that at the network's end, "
         f"weights where the greatest is {WEIGHT_GROWTH:g} times what it was, a representation has "
         f"collapsed where the mean cosine between samples is above {ALIKE:g}, and is singular where "
-        "a mode has an infinite condition number. Measured after 0, 1, 2, 4, … steps.",
+        "the matrix of features × samples has an infinite condition number. Measured after 0, 1, 2, 4, … steps.",
     ),
 )

@@ -232,6 +232,7 @@ STUDY = Study(
         f"Gradients explode where their norm is {GRADIENT_GROWTH:g} times that at the network's end, "
         f"weights where the greatest is {WEIGHT_GROWTH:g} times what it was, a representation has "
         f"collapsed where the mean cosine between samples is above {ALIKE:g}, and is singular where "
-        "the matrix of features × samples has an infinite condition number. Measured after 0, 1, 2, 4, … steps.",
+        "the matrix of features × samples has an infinite condition number. Measured after 0, 1, 2, "
+        "4, … steps.",
     ),
 )

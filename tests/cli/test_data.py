@@ -210,7 +210,8 @@ def test_a_fetch_killed_half_way_is_no_hindrance_to_the_next(toy, server, cache)
 @pytest.mark.parametrize("stop", [signal.SIGINT])
 def test_an_interrupted_fetch_clears_up_after_itself(toy, server, cache, stop):
     server.hang.add("two.gz")
-    process = toy()
+    # a shell's background job ignores SIGINT, and so would everything it starts
+    process = toy(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert server.hung.wait(TIMEOUT)
     process.send_signal(stop)
     code, said = _finish(process)

@@ -99,8 +99,8 @@ def test_killed_at_random_moments_and_resumed(tmp_path, digits, uninterrupted):
     while standing(tmp_path / "run") != "finished":
         process = context.Process(target=trained, args=(tmp_path / "run", digits))
         process.start()
-        # later and later, so that it gets on however slow the machine is
-        process.join(moments.uniform(0.05, 0.25) * (1 + kills / 4))
+        # soon, so that a quick machine is caught; later and later, so that a slow one gets on
+        process.join(moments.uniform(0.01, 0.06) * (1 + kills / 3))
         if process.is_alive():
             os.kill(process.pid, signal.SIGKILL)
             kills += 1

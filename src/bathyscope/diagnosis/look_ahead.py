@@ -58,9 +58,8 @@ def looked_ahead(
     with preserved(model, copy_parameters=False):
         twin, stepper = twins(model, optimizer)
         stages = [("at the start", diagnosis)]
-        losses = []
         for step in range(1, steps + 1):
-            losses.append(train_step(twin, stepper, batch, loss))
+            train_step(twin, stepper, batch, loss)
             if step in (1, steps):
                 measured = measure.standard(
                     twin, batch, loss=loss, optimizer=stepper, blocks=diagnosis.blocks

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, checked_batch, tensors_in
 from bathyscope.core.errors import UsageError
-from bathyscope.curvature.memory import available_bytes
+from bathyscope.core.memory import available_bytes
 
 # Share of the free memory that the batches of a loader may take before they are read anew each time.
 _KEPT_SHARE = 0.25

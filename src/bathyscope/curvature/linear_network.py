@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.curvature.memory import available_bytes, readable
+from bathyscope.core.memory import available_bytes, readable
 
 
 def linear_network_hessian(

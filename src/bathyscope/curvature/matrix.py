@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.batch import LossFn
+from bathyscope.core.memory import available_bytes
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
-from bathyscope.curvature.memory import available_bytes
 from bathyscope.curvature.objective import BatchNormMode, objective_of
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
 from bathyscope.curvature.progress import counting

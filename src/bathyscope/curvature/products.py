@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.curvature.memory import available_bytes, graph_nodes, held_bytes, readable
+from bathyscope.core.memory import available_bytes, readable
+from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
 from bathyscope.curvature.terms import HessianTerm, Term
 

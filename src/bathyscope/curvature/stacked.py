@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core.batch import Batch, LossFn, checked_batch
 from bathyscope.core.errors import UsageError
-from bathyscope.curvature.memory import available_bytes, readable
+from bathyscope.core.memory import available_bytes, readable
 
 
 def stacked_hessians(

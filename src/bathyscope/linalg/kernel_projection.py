@@ -8,10 +8,13 @@ back to k taps undoes part of it. Newton–Schulz steps in between cost little a
 import math
 
 import torch
+from torch import Tensor
 
-from bathyscope.linalg.kernel_step import Gauge, gauge_of, newton_schulz_step
+from bathyscope.linalg.gauge import Gauge
+from bathyscope.linalg.kernel_step import approach, gauge_of, newton_schulz_step
 from bathyscope.linalg.polar import polar_factor
-from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane
+from bathyscope.linalg.spectral_form import spectral_form
+from bathyscope.linalg.taps import Offsets, Taps, frequency_matrices, half_plane
 
 _COLD_STEPS = 8  # after an exact projection: they bring the spread from 0.2 to 0.05
 
@@ -23,11 +26,12 @@ def projected(taps: Taps, target: float) -> tuple[Taps, Gauge]:
     which for a single tap is all, and else followed by steps that undo what the cut has done.
     A kernel that is zero or not finite is returned as it is.
     """
-    stepped, gauge = newton_schulz_step(taps, target)
+    measured = approach(taps, target)
+    gauge = measured.gauge
     if not gauge.is_finite or gauge.is_zero:
         return taps, gauge
     if gauge.is_warm:
-        return stepped, gauge
+        return measured.step(), gauge
     if len(taps.layout.offsets) == 1:
         return exact_projection(taps, target), gauge
     return alternating_projection(taps, target, most=_COLD_STEPS)[0], gauge
@@ -45,13 +49,18 @@ def exact_projection(taps: Taps, target: float, *, grid: tuple[int, ...] | None 
         return taps.with_weight(polar_factor(taps.weight[..., 0])[..., None] * target)
     if grid is None:
         grid = tuple(2 * span + 2 if span > 1 else 1 for span in taps.layout.span)
-    plane = half_plane(
-        taps.layout.offsets, grid, dtype=taps.weight.dtype, device=taps.weight.device
-    )
-    polar = polar_factor(frequency_matrices(taps.weight, plane.analysis))
+    weight, offsets = taps.tall(), taps.layout.offsets
+    polar = spectral_form(weight, 1.0, offsets, grid).polar()
+    if polar is None:
+        polar = _polar_by_svd(weight, offsets, grid)
+    return taps.from_tall(polar * target)
+
+
+def _polar_by_svd(weight: Tensor, offsets: Offsets, grid: tuple[int, ...]) -> Tensor:
+    plane = half_plane(offsets, grid, dtype=weight.dtype, device=weight.device)
+    polar = polar_factor(frequency_matrices(weight, plane.analysis))
     parts = torch.stack([polar.real, polar.imag]).reshape(2 * len(plane), -1)
-    weight = target * (plane.synthesis @ parts).T
-    return taps.with_weight(weight.unflatten(0, taps.weight.shape[:3]))
+    return (plane.synthesis @ parts).T.unflatten(0, weight.shape[:3])
 
 
 def alternating_projection(

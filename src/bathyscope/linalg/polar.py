@@ -105,13 +105,33 @@ def _by_svd(matrix: Inexact[Tensor, "*b d c"]) -> Inexact[Tensor, "*b d c"]:
     return (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
 
 
+def inverse_root(gram: Inexact[Tensor, "*b c c"]) -> Inexact[Tensor, "*b c c"] | None:
+    """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be told apart.
+
+    Example:
+        >>> inverse_root(torch.tensor([[4.0]]))
+        tensor([[0.5000]])
+    """
+    squares, vectors = torch.linalg.eigh(gram)
+    root = _root(squares, vectors)
+    return None if _lost(squares).any() else root
+
+
 def _by_eigh(matrix: Inexact[Tensor, "*b d c"]) -> Inexact[Tensor, "*b d c"]:
     squares, vectors = torch.linalg.eigh(matrix.mH @ matrix)
-    condition = squares[..., -1] / squares[..., 0].clamp_min(0)  # NaN for a zero matrix
-    roots = squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt().to(vectors.dtype)
-    factor = matrix @ ((vectors * roots[..., None, :]) @ vectors.mH)
+    factor = matrix @ _root(squares, vectors)
     factor = torch.add(1.5 * factor, factor @ (factor.mH @ factor), alpha=-0.5)
-    lost = ~(condition < _LOST[squares.dtype])
+    lost = _lost(squares)
     if lost.any():
         factor[lost] = _by_svd(matrix[lost])
     return factor
+
+
+def _root(squares: Tensor, vectors: Tensor) -> Tensor:
+    roots = squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt().to(vectors.dtype)
+    return (vectors * roots[..., None, :]) @ vectors.mH
+
+
+def _lost(squares: Tensor) -> Tensor:
+    condition = squares[..., -1] / squares[..., 0].clamp_min(0)  # NaN for a zero matrix
+    return ~(condition < _LOST[squares.dtype])

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from bathyscope.linalg.convolution import Convolution
 
+Offsets = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
@@ -24,7 +26,7 @@ class Layout:
     None stands for taps that are those of the kernel, in its order.
     """
 
-    offsets: tuple[tuple[int, ...], ...]
+    offsets: Offsets
     kernel: tuple[int, ...]
     components: int = 1
     slots: tuple[tuple[int, int], ...] | None = None
@@ -57,17 +59,31 @@ class Taps:
             weight = _scatter(_gather(weight, self.layout), self.layout)
         return Taps(weight, self.layout)
 
-    def with_kernel(self, kernel: Float[Tensor, "g d c *kernel"]) -> "Taps":
-        """The taps of another kernel of the same shape."""
-        weight = kernel.reshape(*kernel.shape[:3], -1)
-        if self.layout.slots is not None:
-            weight = _scatter(weight, self.layout)
-        return Taps(weight, self.layout)
+    @property
+    def is_wide(self) -> bool:
+        """Whether the matrices have fewer rows than columns."""
+        return self.weight.shape[1] < self.weight.shape[2]
 
-    def to_kernel(self) -> Float[Tensor, "g d c *kernel"]:
-        """The kernel, shaped as in `Convolution.weight`."""
+    def tall(self) -> Float[Tensor, "g d c t"]:
+        """The matrices, transposed where they are wide: Gram matrices are then on the smaller side."""
+        return self.weight.transpose(1, 2) if self.is_wide else self.weight
+
+    def from_tall(self, weight: Float[Tensor, "g d c t"]) -> "Taps":
+        """The way back from `tall`, for other matrices."""
+        return self.with_weight(weight.transpose(1, 2) if self.is_wide else weight)
+
+    def with_kernel(self, kernel: Float[Tensor, "..."]) -> "Taps":
+        """The taps of another kernel, shaped as in `Convolution.weight` or as in its layer."""
+        if self.layout.slots is None:
+            return Taps(kernel.reshape(self.weight.shape), self.layout)
+        groups, d, rc, _ = self.weight.shape
+        weight = kernel.reshape(groups, d, rc // self.layout.components, -1)
+        return Taps(_scatter(weight, self.layout), self.layout)
+
+    def to_kernel(self, shape: torch.Size | None = None) -> Float[Tensor, "..."]:
+        """The kernel, shaped as in `Convolution.weight` if no other shape is given."""
         weight = self.weight if self.layout.slots is None else _gather(self.weight, self.layout)
-        return weight.reshape(*weight.shape[:3], *self.layout.kernel)
+        return weight.reshape(shape or (*weight.shape[:3], *self.layout.kernel))
 
 
 def polyphase(conv: Convolution) -> Taps:
@@ -99,8 +115,8 @@ def polyphase(conv: Convolution) -> Taps:
         components=len(remainders),
         slots=None if unmoved else slots,
     )
-    empty = conv.weight.new_empty(*conv.weight.shape[:3], 0)
-    return Taps(empty, layout).with_kernel(conv.weight)
+    weight = conv.weight.reshape(*conv.weight.shape[:3], -1)
+    return Taps(weight if unmoved else _scatter(weight, layout), layout)
 
 
 def _scatter(weight: Float[Tensor, "g d c k"], layout: Layout) -> Float[Tensor, "g d rc t"]:
@@ -155,7 +171,7 @@ class HalfPlane:
 @lru_cache(maxsize=64)
 @torch.inference_mode(False)  # what is kept must serve autograd too, whoever asked first
 def half_plane(
-    offsets: tuple[tuple[int, ...], ...],
+    offsets: Offsets,
     grid: tuple[int, ...],
     *,
     dtype: torch.dtype = torch.float64,

@@ -21,33 +21,31 @@ class NormPreserving(nn.Module):
 
     def __init__(self, layer: nn.Module, *, target: float, steps: int) -> None:
         super().__init__()
-        conv = convolution_of(layer)
-        self.taps = compressed(polyphase(conv))
-        self.grouped = conv.weight.shape
+        self.taps = compressed(polyphase(convolution_of(layer)))
         self.target = target
         self.steps = steps
 
     def forward(self, weight: Float[Tensor, "d c *kernel"]) -> Float[Tensor, "d c *kernel"]:
         """The weight that the layer uses, from the one that the optimizer trains."""
         with torch.autocast(weight.device.type, enabled=False):
-            kernel = weight.to(working_dtype(weight.dtype)).reshape(self.grouped)
+            kernel = weight.to(working_dtype(weight.dtype))
             groups, d, c = self.taps.weight.shape[:3]
             # The mean of σ² over frequencies is ‖K‖²/rank: this takes the kernel's size out.
             mean_square = kernel.square().sum() / (groups * min(d, c))
             taps = self.taps.with_kernel(kernel * (self.target * mean_square.rsqrt()))
             for _ in range(self.steps):
                 taps, _ = newton_schulz_step(taps, self.target)
-        return taps.to_kernel().reshape(weight.shape).to(weight.dtype)
+        return taps.to_kernel(weight.shape).to(weight.dtype)
 
     def right_inverse(self, weight: Float[Tensor, "d c *kernel"]) -> Float[Tensor, "d c *kernel"]:
         """Where training starts: the weight projected, so that few steps are enough after it."""
-        kernel = weight.detach().to(working_dtype(weight.dtype)).reshape(self.grouped)
+        kernel = weight.detach().to(working_dtype(weight.dtype))
         if not kernel.isfinite().all() or not kernel.any():
             raise UsageError(
                 "The weight is zero or not finite; initialise the layer before it is parametrized."
             )
         taps, _ = alternating_projection(self.taps.with_kernel(kernel), self.target)
-        return taps.to_kernel().reshape(weight.shape).to(weight.dtype)
+        return taps.to_kernel(weight.shape).to(weight.dtype)
 
 
 def norm_preserving(

@@ -15,8 +15,9 @@ from bathyscope.linalg.conv_spectrum import (
     torus_singular_values,
 )
 from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
+from bathyscope.linalg.gauge import Gauge
 from bathyscope.linalg.kernel_projection import exact_projection, projected
-from bathyscope.linalg.kernel_step import Gauge, gauge_of
+from bathyscope.linalg.kernel_step import gauge_of
 from bathyscope.linalg.reference_projection import reference_projection
 from bathyscope.linalg.taps import Taps, compressed, polyphase
 from bathyscope.remedies.gradient_energy import GradientEnergy
@@ -50,7 +51,6 @@ class Treatment:
         conv = convolution_of(layer)
         self.name = name
         self.layer = layer
-        self.grouped = conv.weight.shape
         self.taps = compressed(polyphase(conv))
         self.energy: GradientEnergy | None = None
         self.fixed = isotropic_target(conv)
@@ -85,7 +85,7 @@ class Treatment:
     def current(self) -> Taps:
         """The layer's kernel as taps, in a precision that can be computed in."""
         weight = self.weight.detach()
-        return self.taps.with_kernel(weight.to(working_dtype(weight.dtype)).reshape(self.grouped))
+        return self.taps.with_kernel(weight.to(working_dtype(weight.dtype)))
 
     def project(self) -> None:
         """Bring the layer's kernel to its target, or leave it alone and say why, once."""
@@ -95,7 +95,7 @@ class Treatment:
         taps, gauge = self.projection(self.current(), self.target)
         trouble = _trouble(gauge)
         if trouble is None:
-            weight.copy_(taps.to_kernel().reshape(weight.shape))
+            weight.copy_(taps.to_kernel(weight.shape))
         elif self.left_alone is None:
             warnings.warn(
                 f"Layer {self.name} is left alone by the Procrustes projection: {trouble}.",

@@ -1,7 +1,7 @@
 """Many runs of one small network as one computation.
 
-The parameters of all runs are the rows of one matrix θ, and one vectorised pass (`torch.func`)
-serves them all: a matrix product of 64 small networks costs little more than that of one. Each run
+The parameters of all runs are the rows of one matrix θ, and one vectorised pass serves them all: a
+matrix product of 64 small networks costs little more than that of one. Each run
 keeps its own learning rate, seed, data order and fate: one that diverges leaves the stack with the
 weights it had, and the others never notice.
 """
@@ -30,6 +30,11 @@ from bathyscope.training.records import EpochSums, step_record
 from bathyscope.training.runner import Outcome
 from bathyscope.training.schedules import learning_rate
 from bathyscope.training.stacked_forward import stacked_forward
+from bathyscope.training.stacked_gradient import (
+    StackedGradient,
+    as_parameters,
+    stacked_gradient,
+)
 
 _MAY_DIFFER = {"lr", "seed"}
 # What one stacked step does not do; each must keep its default.
@@ -112,9 +117,7 @@ class _Fate:
 class _Stack:
     """The runs that are still in the race, in the order of the rows of θ.
 
-    All parameters of a run are one row, so that norms and updates are single operations. The forward
-    pass is vectorised over the runs; the backward pass is torch's own, of the sum of all losses,
-    whose gradient in one run's row is that of its own loss.
+    All parameters of a run are one row, so that norms and updates are single operations.
     """
 
     def __init__(self, fates: Sequence[_Fate], *, test: Examples | None) -> None:
@@ -133,15 +136,18 @@ class _Stack:
         augments = self.config.flip or self.config.shift > 0
         self.shares_batches = self.per_epoch == 1 and not augments
         self._losses = vmap(self.loss)
-        inputs = fates[0].batches.examples[0][: fates[0].batches.batch_size]
-        tried = inputs.expand(len(fates), *inputs.shape)
-        self._outputs = stacked_forward(self.template, self._parameters(self.theta), tried)
+        self._gradient = self._tried()
 
-    def _parameters(self, theta: Tensor) -> dict[str, Tensor]:
-        """The rows as stacked parameters by name: views."""
-        parts = theta.split([shape.numel() for shape in self.shapes.values()], dim=1)
-        named = zip(self.shapes.items(), parts, strict=True)
-        return {name: part.view(-1, *shape) for (name, shape), part in named}
+    def _tried(self) -> StackedGradient:
+        """The way to the gradients, chosen by trying on the first rows of the data."""
+        batches = self.active[0].batches
+        first = (part[: batches.batch_size] for part in batches.examples)
+        x, y = (part.expand(len(self.active), *part.shape) for part in first)
+        if self.test is not None:
+            self._outputs = stacked_forward(
+                self.template, as_parameters(self.theta, self.shapes), x
+            )
+        return stacked_gradient(self.template, self._losses, self.theta, x=x, y=y)
 
     def advance(self) -> None:
         """All epochs, as long as a run is left."""
@@ -163,13 +169,9 @@ class _Stack:
     def _step(self, epoch: int) -> None:
         batches = [next(fate.rows) for fate in self._with_batches()]
         x, y = self._stacked(batches)
-        theta = self.theta.requires_grad_()
-        outputs = self._outputs(self._parameters(theta), x)
-        losses = self._losses(outputs, y)
-        (gradient,) = torch.autograd.grad(losses.sum(), theta)
-        self.theta, losses = theta.detach(), losses.detach()
+        losses, outputs, gradient = self._gradient(self.theta, x, y)
         numbers = {"loss": losses, "gradient_norm": torch.linalg.vector_norm(gradient, dim=1)}
-        correct = _num_correct(outputs.detach(), y)
+        correct = _num_correct(outputs, y)
         finite = torch.isfinite(losses) & torch.isfinite(numbers["gradient_norm"])
         if not bool(finite.all()):
             keep = finite.nonzero()[:, 0]
@@ -251,7 +253,7 @@ class _Stack:
     def _evaluated(self, x: Tensor, y: Tensor) -> list[Any]:
         with torch.no_grad():
             x, y = (t.expand(len(self.active), *t.shape) for t in (x, y))
-            outputs = self._outputs(self._parameters(self.theta), x)
+            outputs = self._outputs(as_parameters(self.theta, self.shapes), x)
             losses = self._losses(outputs, y).tolist()
         correct = _num_correct(outputs, y)
         if correct is None:
@@ -295,7 +297,7 @@ class _Stack:
 
     def _unstack(self, index: int, fate: _Fate) -> None:
         """Keep the weights a run has reached."""
-        row = self._parameters(self.theta[index : index + 1])
+        row = as_parameters(self.theta[index : index + 1], self.shapes)
         fate.weights = {name: tensor[0].clone() for name, tensor in row.items()}
 
 

@@ -1,4 +1,4 @@
-"""torchvision for the tests, where it is installed.
+"""torchvision and timm for the tests, where they are installed.
 
 Its builds come with compiled operators for one build of torch. Beside another one, such as a CPU
 torch from elsewhere, the import fails for want of these operators, though the networks use none of
@@ -32,3 +32,11 @@ def torchvision_models() -> ModuleType:
                 library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _declared.append(library)
         return importlib.import_module("torchvision.models")
+
+
+def timm() -> ModuleType:
+    """`timm`; the test is skipped where it is not installed. It imports torchvision."""
+    if find_spec("timm") is None:
+        pytest.skip("timm is not installed")
+    torchvision_models()
+    return importlib.import_module("timm")

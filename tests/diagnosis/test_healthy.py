@@ -25,11 +25,13 @@ def conv(name, **options):
     return lambda: nets.build(name, in_channels=1, **options)
 
 
-def mlp(*widths, activation=nn.ReLU):
+def mlp(*widths, activation=nn.ReLU, he=False):
     def build():
         layers = [nn.Flatten()]
         for before, after in pairwise(widths):
             layers += [nn.Linear(before, after), activation()]
+            if he:
+                nn.init.kaiming_normal_(layers[-2].weight)
         return nn.Sequential(*layers[:-1])
 
     return build
@@ -53,7 +55,7 @@ QUICK = {
     "torchvision-like": torchvision_like,
 }
 SLOW = {
-    "mlp-8-gelu": mlp(64, *[96] * 7, 10, activation=nn.GELU),
+    "mlp-8-gelu": mlp(64, *[96] * 7, 10, activation=nn.GELU, he=True),
     "mlp-10-selu": mlp(64, *[64] * 9, 10, activation=nn.SELU),
     "plain-20": conv("plain-20"),
     "resnet-56": conv("resnet-56"),
@@ -70,6 +72,24 @@ SLOW = {
     "residual-mlp-80-gelu": lambda: ResidualMLP(80, activation=nn.GELU),
     "orthogonal-tanh-30": lambda: orthogonal_tanh(30),
     "layer-norm-chain-12": lambda: chain(12),
+}
+
+
+# Not looked at before the thresholds stood.
+HELD_OUT = {
+    "mlp-3-elu": mlp(64, 80, 40, 10, activation=nn.ELU),
+    "mlp-6-he": mlp(64, *[72] * 5, 10, he=True),
+    "residual-mlp-64-tanh": lambda: ResidualMLP(64, width=56, activation=nn.Tanh),
+    "resnet-44": conv("resnet-44"),
+    "prebasic-20": conv("prebasic-20"),
+    "preresnet-47": conv("preresnet-47"),
+    "preresnet-110": conv("preresnet-110"),
+    "procresnet-49": conv("procresnet-49"),
+    "resnext-47": conv("resnext-47"),
+    "wrn-22-2": conv("wrn-22-2"),
+    "densenet-22": conv("densenet-22"),
+    "encoder-10": lambda: Encoder(10, width=48),
+    "vit-12": lambda: HandMadeViT(12, width=48),
 }
 
 
@@ -106,6 +126,22 @@ def test_no_problem_at_the_start(name):
 def test_no_problem_when_trained(name):
     torch.manual_seed(12)
     assert problems(trained(QUICK[name]())) == []
+
+
+def test_torchs_default_start_of_a_deeper_gelu_network_is_no_healthy_one():
+    torch.manual_seed(13)
+    model = mlp(64, *[96] * 7, 10, activation=nn.GELU)()
+    assert "collapsed-representation" in {code for code, *_ in problems(model)}
+    with pytest.raises(AssertionError, match="meant to be trained"):
+        trained(model)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_no_problem_in_networks_held_out(name):
+    torch.manual_seed(21)
+    assert problems(HELD_OUT[name]()) == []
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from bathyscope.core import Severity, blocks_of
 from bathyscope.diagnosis import diagnose
-from tests.zoo import torchvision_models
+from tests.zoo import timm, torchvision_models
 
 
 def problems(model, batch, **options):
@@ -44,6 +44,27 @@ def test_torchvision_networks_get_a_clean_bill(name):
     assert problems(getattr(torchvision_models(), name)(num_classes=10), images(64)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "size", "first", "number"),
+    [
+        ("resnet26", 64, "layer1.0", 8),
+        ("resnetv2_50", 64, "stages.0.blocks.0", 16),
+        ("vit_tiny_patch16_224", 224, "blocks.0", 12),
+        ("convnext_atto", 64, "stages.0.blocks.0", 12),
+        ("densenet121", 64, "features.denseblock1", 7),
+        ("mixer_s32_224", 224, "blocks.0", 8),
+    ],
+)
+def test_timm_networks_have_the_blocks_a_reader_would_name_and_a_clean_bill(
+    name, size, first, number
+):
+    torch.manual_seed(0)
+    model = timm().create_model(name, num_classes=10)
+    found = blocks_of(model, images(size, 2)[0])
+    assert (found[0].name, len(found)) == (first, number)
+    assert problems(model, images(size)) == []
+
+
 def test_a_hugging_face_transformer():
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     config = transformers.BertConfig(
@@ -59,3 +80,14 @@ def test_a_hugging_face_transformer():
     found = blocks_of(model, batch)
     assert [b.name for b in found] == [f"bert.encoder.layer.{i}" for i in range(4)]
     assert problems(model, batch, loss=F.cross_entropy) == []
+
+
+def test_a_hugging_face_language_model():
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    config = transformers.GPT2Config(n_embd=32, n_layer=5, n_head=4, vocab_size=60, n_positions=16)
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config)
+    tokens = torch.randint(60, (8, 12))
+    batch = {"input_ids": tokens, "labels": tokens}
+    assert [b.name for b in blocks_of(model, batch)] == [f"transformer.h.{i}" for i in range(5)]
+    assert problems(model, batch) == []

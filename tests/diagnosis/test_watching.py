@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from bathyscope.core import blocks_of, probe
 from bathyscope.diagnosis import watch
-from bathyscope.measure import gradients
+from bathyscope.measure import activations, gradients
 from bathyscope.runs import read_metrics
 from tests.core.test_preserve import state_of
 from tests.diagnosis.networks import ResidualMLP, batch
@@ -31,6 +31,7 @@ def built():
 def test_records_every_kth_step_and_agrees_with_the_measurement(tmp_path):
     model = built()
     expected = gradients(model, batch(), loss=F.cross_entropy)
+    moments = activations(model, batch(), loss=F.cross_entropy)
     with watch(model, every=3, log=tmp_path / "run") as seen:
         train(model)
     table = seen.table
@@ -38,6 +39,8 @@ def test_records_every_kth_step_and_agrees_with_the_measurement(tmp_path):
     first = table[table.step == 0].set_index("block")
     for block, ratio in zip(expected.blocks, expected["ratio"], strict=True):
         assert first.loc[block.label, "ratio"] == pytest.approx(ratio, rel=1e-4)
+    for name in ("mean", "std"):
+        assert list(first[name]) == pytest.approx(list(moments[name]), rel=1e-4, abs=1e-6)
     assert len(read_metrics(tmp_path / "run" / "watch.jsonl")) == len(table)
     assert table.finite.all()
 

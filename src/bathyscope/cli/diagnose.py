@@ -41,6 +41,10 @@ def diagnose(
     most_blocks: Annotated[
         int | None, typer.Option(help="Measure at most so many blocks, spread evenly.")
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(help="GiB that measuring may take; four fifths of what is free by default."),
+    ] = None,
     thresholds: Annotated[
         Path | None, typer.Option(help="A TOML file whose table [thresholds] overrides some.")
     ] = None,
@@ -97,6 +101,7 @@ def diagnose(
             silence=silence or (),
             steps=steps,
             most_blocks=most_blocks,
+            memory=memory,
             title=model,
         )
     to_stdout = as_json is not None and str(as_json) == "-"

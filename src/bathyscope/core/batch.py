@@ -65,15 +65,20 @@ def with_main_tensor(value: Any, tensor: Tensor) -> Any:
     return replace(value, **{name: with_main_tensor(getattr(value, name), tensor)})
 
 
+def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same nested inputs with every tensor changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(mapped(item, change) for item in value)
+    return value
+
+
 def copied(value: Any) -> Any:
     """The same nested inputs with every tensor cloned: a model may overwrite its input in place."""
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, Mapping):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return tuple(copied(item) for item in value)
-    return value
+    return mapped(value, torch.clone)
 
 
 def forward(model: nn.Module, inputs: Any) -> Any:

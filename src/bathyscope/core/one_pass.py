@@ -16,6 +16,7 @@ from bathyscope.core.batch import (
     checked_forward,
     checked_loss,
     main_tensor,
+    mapped,
 )
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrapped
@@ -71,7 +72,7 @@ def probe(
     """
     model = unwrapped(model)
     inputs, targets = checked_batch(model, batch)
-    inputs, leaves = _differentiable(inputs)
+    inputs, leaves = differentiable(inputs)
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     with preserved(model, copy_parameters=False), listening(model, blocks, taps) as ears:
         with torch.enable_grad():
@@ -159,7 +160,7 @@ def _on_gradient(tell: Callable[[Block, Tensor], None], block: Block) -> Callabl
     return hook
 
 
-def _differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
+def differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
     """The inputs with every floating tensor made to require a gradient, and those leaves.
 
     A clone of the leaf is passed on: the model may overwrite its input in place, which torch
@@ -167,18 +168,11 @@ def _differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
     """
     leaves: list[Tensor] = []
 
-    def prepared(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            if not value.is_floating_point():
-                return value
-            leaf = value.detach().requires_grad_()
-            leaves.append(leaf)
-            return leaf.clone()
-        if isinstance(value, Mapping):
-            return {key: prepared(item) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return tuple(prepared(item) for item in value)
-        return value
+    def prepared(value: Tensor) -> Tensor:
+        if not value.is_floating_point():
+            return value
+        leaves.append(value.detach().requires_grad_())
+        return leaves[-1].clone()
 
     with torch.enable_grad():
-        return prepared(inputs), leaves
+        return mapped(inputs, prepared), leaves

@@ -9,6 +9,7 @@ from torch import nn
 from bathyscope import remedies
 from bathyscope.core.batch import Batch
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
 from bathyscope.remedies import Change
 
@@ -100,6 +101,13 @@ def _zero_last_layers(case: Case) -> Change | None:
     return remedies.zero_last_layers_(case.model, blocks) if blocks else None
 
 
+def _normalise(case: Case) -> Change | None:
+    try:
+        return remedies.normalise_(case.model, case.blocks[1:])  # the first reads the user's data
+    except UsageError:  # each block has a norm already
+        return None
+
+
 def _unit_variance(case: Case) -> Change | None:
     return remedies.unit_variance_(case.model, case.batch[0], case.blocks)
 
@@ -126,18 +134,22 @@ def _procrustes(case: Case) -> Change | None:
     return change.undone_by(handle.remove)
 
 
-def _both(
-    first: Callable[[Case], Change | None], second: Callable[[Case], Change | None]
-) -> Callable[[Case], Change | None]:
+def _together(*remedies: Apply) -> Apply:
+    """One remedy after the other; nothing is left changed where one of them does not apply."""
+
     def apply(case: Case) -> Change | None:
-        one, two = first(case), second(case)
-        if one is None or two is None:
-            for change in (one, two):
-                if change is not None:
-                    change.undo()
-            return None
-        joined = Change(f"{one.what}, and {two.what}", one.blocks or two.blocks)
-        return joined.undone_by(one.undo).undone_by(two.undo)
+        done: list[Change] = []
+        for remedy in remedies:
+            change = remedy(case)
+            if change is None:
+                for earlier in reversed(done):
+                    earlier.undo()
+                return None
+            done.append(change)
+        joined = Change(", and ".join(c.what for c in done), done[0].blocks)
+        for change in done:
+            joined.undone_by(change.undo)
+        return joined
 
     return apply
 
@@ -147,10 +159,17 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("identity shortcut around equal-shaped blocks", _DEPTH, _shortcut),
     Candidate("scale each branch by 1/√depth", _DEPTH, _scale_branches),
     Candidate("zero the last layer of each branch", _DEPTH, _zero_last_layers),
+    Candidate("layer normalisation where there is none", _DEPTH, _normalise),
     Candidate("rescale every layer to unit variance", _DEPTH | _LOCAL, _unit_variance),
     Candidate("Procrustes on the transitions", frozenset({"not-norm-preserving"}), _procrustes),
     Candidate("learning rate ÷ 10", _STEPS | _DEPTH, _slower),
     Candidate("learning rate × 10", frozenset({"small-update"}), _faster),
-    Candidate("shortcut, and learning rate ÷ 10", _DEPTH, _both(_shortcut, _slower)),
-    Candidate("unit variance, and learning rate ÷ 10", _DEPTH, _both(_unit_variance, _slower)),
+    Candidate("shortcut, and learning rate ÷ 10", _DEPTH, _together(_shortcut, _slower)),
+    Candidate("shortcut, and layer normalisation", _DEPTH, _together(_shortcut, _normalise)),
+    Candidate(
+        "shortcut, layer normalisation, and learning rate ÷ 10",
+        _DEPTH,
+        _together(_shortcut, _normalise, _slower),
+    ),
+    Candidate("unit variance, and learning rate ÷ 10", _DEPTH, _together(_unit_variance, _slower)),
 )

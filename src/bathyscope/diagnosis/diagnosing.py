@@ -15,6 +15,7 @@ from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Measurement, Number
+from bathyscope.diagnosis.ceiling import fitting
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.evidence import Evidence
@@ -37,6 +38,7 @@ def diagnose(
     silence: Iterable[str] = (),
     steps: int = 8,
     most_blocks: int | None = None,
+    memory: float | None = None,
     title: str | None = None,
 ) -> Diagnosis:
     """Measure every block of a model and rank what is wrong with it.
@@ -57,6 +59,8 @@ def diagnose(
         silence: codes of findings to leave out.
         steps: of the look-ahead.
         most_blocks: measure at most so many blocks, spread evenly; all of them by default.
+        memory: GiB that measuring may take, beside the model and the batch; four fifths of what is
+            free by default. Where the batch would take more, its first samples are measured.
         title: the model's name in reports; its class's name by default.
 
     Returns:
@@ -81,6 +85,7 @@ def diagnose(
             raise UnknownName("finding to silence", code, CODES)
     has_parameters(model)
     batch = checked_batch(model, batch)
+    batch, fewer = fitting(model, batch, memory=memory, probes=probes)
     found = sampled(blocks_of(model, batch[0], blocks=blocks), most_blocks)
     limits = Thresholds.of(thresholds)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
@@ -97,7 +102,9 @@ def diagnose(
             loss=loss,
             options={"thresholds": thresholds, "silence": tuple(silenced), "blocks": found},
         ),
-        notes=tuple(dict.fromkeys(note for m in measured.values() for note in m.notes)),
+        notes=tuple(
+            dict.fromkeys([fewer] * bool(fewer) + [n for m in measured.values() for n in m.notes])
+        ),
     )
     if probes == "full":
         return looked_ahead(diagnosis, model, optimizer=optimizer, steps=steps)

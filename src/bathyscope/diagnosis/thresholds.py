@@ -53,7 +53,12 @@ THRESHOLDS: dict[str, Threshold] = {
     "gradient_range": Threshold(
         1e3,
         "factor between the gradient norms at the two ends of the trunk",
-        "residual networks of 164 layers have about 100, plain-56 3·10³, plain-164 10¹¹",
+        "residual networks of 164 layers have 10² to 1.5·10³, plain-56 3·10³, plain-164 10¹¹",
+    ),
+    "gradient_factor": Threshold(
+        1.2,
+        "mean factor of a block, above which that range is exponential in depth",
+        "a plain layer with BatchNorm has √(π/(π − 1)) = 1.21, residual blocks tend to 1",
     ),
     "gradient_range_warning": Threshold(300.0, "the same, worth a look", _MEASURED),
     "large_update": Threshold(1.0, "‖ΔW‖ / ‖W‖ of one step", "the step is as large as the weights"),

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -45,9 +45,14 @@ class Trial:
         tail = self.losses[-max(1, len(self.losses) // 4) :]
         return fmean(tail) if all(map(math.isfinite, self.losses)) else math.inf
 
+    @property
+    def trains(self) -> bool:
+        """Whether the loss comes down by a tenth."""
+        return self.end < _BETTER * self.losses[0]
+
     def trains_better_than(self, untreated: "Trial") -> bool:
         """Whether it ends well below the untreated copy and well below where it began."""
-        return self.end < _BETTER * min(untreated.end, self.losses[0])
+        return self.trains and self.end < _BETTER * untreated.end
 
 
 @dataclass(slots=True)
@@ -134,7 +139,8 @@ def treat(
     """Apply the remedy that helps most, in place, undoable, measured again.
 
     Every remedy for the problems found is tried on a copy of the model: measured, and trained for a
-    few steps beside an untreated copy. Of those that end well below the untreated copy, the one that
+    few steps beside an untreated copy. Where that copy does not train and none of them helps, the other
+    remedies are tried too. Of those that end well below the untreated copy, the one that
     leaves the fewest problems is applied to the model, and of several the one with the lowest loss;
     if there is none, the model is left as it is.
 
@@ -162,48 +168,66 @@ def treat(
         )
     batch = diagnosis.setting.batch
     course = [(batches or [batch])[i % len(batches or [batch])] for i in range(steps)]
-    trials = [_trial(root, optimizer, diagnosis, course, None, tell)]
+    trying = _Trying(root, optimizer, diagnosis, course, tell)
     codes = {f.code for f in diagnosis.findings if f.severity is not Severity.NOTE}
-    for candidate in CANDIDATES:
-        if candidate.codes & codes:
-            trials.append(_trial(root, optimizer, diagnosis, course, candidate, tell))
-    done = [trial for trial in trials if trial is not None]
-    untreated = done[0]
-    # what leaves fewer problems comes before what ends lower
-    helping = [t for t in done[1:] if t.trains_better_than(untreated)]
-    best = min(helping, key=lambda t: (t.problems, t.end), default=None)
+    untreated = trying.nothing()
+    named = trying.each(c for c in CANDIDATES if c.codes & codes)
+    best = _best(named, untreated)
+    others: list[Trial] = []
+    if best is None and not untreated.trains:
+        others = trying.each(c for c in CANDIDATES if not c.codes & codes)
+        best = _best(others, untreated)
+    trials = (untreated, *named, *others)
     if best is None:
-        return Treatment(diagnosis, diagnosis, None, tuple(done), helped=False)
+        return Treatment(diagnosis, diagnosis, None, trials, helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
     stepper = optimizer if optimizer is not None else twins(root, None)[1]
     change = chosen.apply(Case(root, stepper, batch, diagnosis.blocks, diagnosis.findings))
     after = _again(root, diagnosis, optimizer)
-    helped = _num_problems(after) < max(
-        1, _num_problems(diagnosis)
-    )  # it trains, and fewer problems
-    return Treatment(diagnosis, after, best.name, tuple(done), helped=helped, change=change)
+    # it trains, and fewer problems are left
+    helped = _num_problems(after) < max(1, _num_problems(diagnosis))
+    return Treatment(diagnosis, after, best.name, trials, helped=helped, change=change)
 
 
-def _trial(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    diagnosis: Diagnosis,
-    course: Sequence[Batch],
-    candidate: Candidate | None,
-    tell: Callable[[str], None] | None,
-) -> Trial | None:
-    """Apply a candidate to a copy, measure it and train it; None where it does not apply."""
-    name = "untreated" if candidate is None else candidate.name
-    if tell is not None:
-        tell(name)
-    with preserved(model, copy_parameters=False):
-        twin, stepper = twins(model, optimizer)
-        case = Case(twin, stepper, diagnosis.setting.batch, diagnosis.blocks, diagnosis.findings)
-        if candidate is not None and candidate.apply(case) is None:
-            return None
-        found = _again(twin, diagnosis, stepper)
-        losses = losses_of(twin, stepper, course, loss=diagnosis.setting.loss)
-    return Trial(name, tuple(losses), _num_problems(found))
+def _best(trials: Sequence[Trial], untreated: Trial) -> Trial | None:
+    """Of those that train better than the untreated copy: fewest problems first, then lowest loss."""
+    helping = [t for t in trials if t.trains_better_than(untreated)]
+    return min(helping, key=lambda t: (t.problems, t.end), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trying:
+    """Remedies on copies of a model, each measured and trained over the same batches."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    diagnosis: Diagnosis
+    course: Sequence[Batch]
+    tell: Callable[[str], None] | None
+
+    def nothing(self) -> Trial:
+        """The copy as it is."""
+        with preserved(self.model, copy_parameters=False):
+            return self._trained("untreated", *twins(self.model, self.optimizer))
+
+    def each(self, candidates: Iterable[Candidate]) -> list[Trial]:
+        """A trial of every remedy that applies."""
+        trials = []
+        for candidate in candidates:
+            with preserved(self.model, copy_parameters=False):
+                twin, stepper = twins(self.model, self.optimizer)
+                found = self.diagnosis
+                case = Case(twin, stepper, found.setting.batch, found.blocks, found.findings)
+                if candidate.apply(case) is not None:
+                    trials.append(self._trained(candidate.name, twin, stepper))
+        return trials
+
+    def _trained(self, name: str, twin: nn.Module, stepper: torch.optim.Optimizer) -> Trial:
+        if self.tell is not None:
+            self.tell(name)
+        found = _again(twin, self.diagnosis, stepper)
+        losses = losses_of(twin, stepper, self.course, loss=self.diagnosis.setting.loss)
+        return Trial(name, tuple(losses), _num_problems(found))
 
 
 def _again(

@@ -2,6 +2,7 @@
 
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.learning_rate import learning_rate_
+from bathyscope.remedies.normalise import normalise_
 from bathyscope.remedies.parametrization import norm_preserving
 from bathyscope.remedies.procrustes import ProcrustesHandle, ProcrustesReport, procrustes_
 from bathyscope.remedies.shortcut import shortcut_
@@ -15,6 +16,7 @@ __all__ = [
     "ProcrustesReport",
     "learning_rate_",
     "norm_preserving",
+    "normalise_",
     "procrustes_",
     "reinitialise_",
     "scale_",

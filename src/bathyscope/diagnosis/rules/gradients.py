@@ -68,11 +68,14 @@ def exploding_or_vanishing_gradient(
     if not start or not end or not math.isfinite(start) or not math.isfinite(end):
         return
     growth = start / end
-    grave = decades(growth) >= decades(thresholds["gradient_range"])
-    if not grave and decades(growth) < decades(thresholds["gradient_range_warning"]):
+    if decades(growth) < decades(thresholds["gradient_range_warning"]):
         return
     grows = growth > 1
     share = growth ** (1 / len(evidence.blocks))  # what each block would do if all did alike
+    # residual networks grow too, but not exponentially: their blocks tend to norm preservation
+    grave = decades(growth) >= decades(thresholds["gradient_range"]) and decades(share) >= decades(
+        thresholds["gradient_factor"]
+    )
     per_block = [1 / r if r is not None and 0 < r < math.inf else None for r in ratios]
     guilty = [
         i

@@ -1,0 +1,112 @@
+"""A ceiling on the memory of a diagnosis: how many samples of the batch fit under it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, checked_forward, mapped, tensors_in
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UsageError
+from bathyscope.core.memory import available_bytes, readable
+from bathyscope.core.one_pass import differentiable
+from bathyscope.core.preserve import preserved
+
+_GIB = 2**30
+_SHARE = 0.8
+"""Of what is free, where no ceiling is given."""
+
+_TRIED = 2
+"""Samples of the pass that counts: BatchNorm in train mode needs two."""
+
+_HELD = {"standard": 3, "full": 7}
+"""Times the parameters: gradients and the optimizer's step; with `full` also a copy and its own."""
+
+_SLACK = 2.0
+"""Gradients on their way back and the matrices of the measurements, beside what the graph holds."""
+
+
+def fitting(
+    model: nn.Module, batch: Batch, *, memory: float | None, probes: str
+) -> tuple[Batch, str]:
+    """The batch, or its first samples where measuring all of it would take more than the ceiling.
+
+    What the graph of a pass holds is counted on two samples and grows with their number. The weights
+    and the batch are there already and are not counted. A model that takes one size of batch only is
+    measured on the whole of it.
+
+    Args:
+        model: left as it was.
+        batch: inputs and targets, checked.
+        memory: GiB that may be taken; four fifths of what is free by default.
+        probes: `standard` or `full`.
+
+    Returns:
+        The batch to measure, and a note where it is a part of the one given.
+
+    Raises:
+        UsageError: the ceiling is not positive, or two samples do not fit under it.
+    """
+    inputs, targets = batch
+    tensors = list(tensors_in(inputs))
+    if memory is not None and not memory > 0:
+        raise UsageError(f"The memory in GiB must be positive, but {memory:g} was given.")
+    samples = tensors[0].shape[0]
+    if samples <= _TRIED:
+        return batch, ""
+    device = tensors[0].device
+    ceiling = int(memory * _GIB) if memory is not None else int(_SHARE * available_bytes(device))
+    weights = sum(p.nbytes for p in unwrapped(model).parameters())
+    fixed = _HELD[probes] * weights
+    try:
+        pair = _graph_bytes(model, _first(inputs, _TRIED, samples), most=max(0, ceiling - fixed))
+    except _TooMuch:
+        raise UsageError(
+            f"Measuring two samples of this network takes more than {readable(ceiling)}, the "
+            "ceiling; raise the memory, or pass smaller inputs."
+        ) from None
+    except UsageError:  # another size of batch does not fit this model
+        return batch, ""
+    each = _SLACK * pair / _TRIED
+    fits = max(_TRIED, int((ceiling - fixed) / max(each, 1.0)))
+    if fits >= samples:
+        return batch, ""
+    note = (
+        f"The first {fits} of {samples} samples were measured: all would take about "
+        f"{readable(int(fixed + samples * each))}, and the ceiling is {readable(ceiling)}."
+    )
+    return (_first(inputs, fits, samples), _first(targets, fits, samples)), note
+
+
+class _TooMuch(Exception):
+    """The graph of the counting pass alone is above the ceiling."""
+
+
+def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
+    """Bytes that the graph of a forward pass holds for the backward pass, the weights left out."""
+    seen = {p.untyped_storage().data_ptr() for p in unwrapped(model).parameters()}
+    total = 0
+
+    def count(tensor: Tensor) -> Tensor:
+        nonlocal total
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in seen:
+            seen.add(storage.data_ptr())
+            total += storage.nbytes()
+            if total > most:
+                raise _TooMuch
+        return tensor  # held, so that no other storage can get its address
+
+    with (
+        preserved(model, copy_parameters=False),
+        torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor),
+        torch.enable_grad(),
+    ):
+        output = checked_forward(unwrapped(model), differentiable(inputs)[0])
+        del output
+    return total
+
+
+def _first(value: Any, count: int, samples: int) -> Any:
+    """The first samples of every tensor that has one entry a sample."""
+    return mapped(value, lambda t: t[:count] if t.ndim and t.shape[0] == samples else t)

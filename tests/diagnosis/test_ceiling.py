@@ -1,0 +1,81 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from bathyscope.core import UsageError
+from bathyscope.diagnosis import diagnose
+from tests.diagnosis.networks import ResidualMLP, batch
+
+# Peak resident memory beyond what the model and the batch take, in GiB, with and without a ceiling.
+PEAK = """
+import json, resource, sys, torch
+from torch import nn
+from bathyscope.diagnosis import diagnose
+torch.manual_seed(0)
+layers = [nn.Conv2d(3, 16, 3, padding=1)]
+for _ in range(6):
+    layers += [nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+x, y = torch.randn(96, 3, 64, 64), torch.randint(10, (96,))
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+diagnose(model, (x[:2], y[:2]))
+start = peak()
+found = diagnose(model, (x, y), memory=float(sys.argv[1]))
+print(json.dumps([peak() - start, found.setting.batch[0].shape[0]]))
+"""
+
+
+def peak_of(memory):
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(memory)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_ceiling_is_kept():
+    taken, samples = peak_of(0.25)
+    assert taken <= 0.25
+    assert 2 <= samples < 96
+    taken, samples = peak_of(8)
+    assert taken > 0.25
+    assert samples == 96
+
+
+def test_what_is_measured_is_the_first_samples_and_a_note_says_so():
+    torch.manual_seed(0)
+    model, (x, y) = ResidualMLP(8), batch()
+    found = diagnose(model, (x, y), memory=0.0009)
+    number = found.setting.batch[0].shape[0]
+    assert 2 <= number < 64
+    assert f"The first {number} of 64 samples were measured" in found.notes[0]
+    alone = diagnose(model, (x[:number], y[:number]))
+    assert found.table.equals(alone.table)
+
+
+def test_by_default_a_small_batch_is_measured_whole():
+    found = diagnose(ResidualMLP(4), batch())
+    assert found.setting.batch[0].shape[0] == 64
+    assert not any("samples were measured" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("memory", "said"), [(0.0, "positive"), (1e-5, "raise the memory")])
+def test_a_ceiling_that_cannot_be_kept_is_refused(memory, said):
+    with pytest.raises(UsageError, match=said):
+        diagnose(ResidualMLP(4), batch(), memory=memory)
+
+
+def test_a_model_for_one_size_of_batch():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(64, 32), nn.Linear(32, 10)
+
+        def forward(self, x):
+            return self.two(torch.relu(self.one(x.reshape(64, 64))))
+
+    assert diagnose(Fixed(), batch(), memory=0.0009).setting.batch[0].shape[0] == 64

@@ -4,6 +4,7 @@ from bathyscope.certificates.basis import NestedBasis, nested_basis
 from bathyscope.certificates.certificate import Certificate, Predictability
 from bathyscope.certificates.certify import certify
 from bathyscope.certificates.losses import convex_loss
+from bathyscope.certificates.prediction import best_prediction_weights
 from bathyscope.certificates.predictor import (
     EXISTENCE_RIDGE,
     Predictor,
@@ -21,6 +22,7 @@ __all__ = [
     "Predictability",
     "Predictor",
     "Width",
+    "best_prediction_weights",
     "best_predictor",
     "certify",
     "convex_loss",

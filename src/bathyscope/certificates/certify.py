@@ -33,6 +33,7 @@ def certify(
     *,
     loss: str | LossFn | None = None,
     blocks: bool = True,
+    curvature: bool = True,
     tolerance: float = 1e-6,
 ) -> Certificate:
     """Risk, its lower bound and the guarantees of a network of the NEst family on data.
@@ -48,6 +49,8 @@ def certify(
         loss: "squared", "cross_entropy", "logistic", or a function of outputs and targets that is
             a mean over the samples; by the kind of the targets if None.
         blocks: also solve for the best prediction after each block: one convex problem a block.
+        curvature: also judge what kind of point the prediction weights of a ResNEst stand at, which
+            for wide networks takes longer than all the rest.
         tolerance: gradients and curvatures of the prediction weights below this count as zero.
 
     Raises:
@@ -95,7 +98,9 @@ def certify(
         ),
         width=width,
         assumptions=assumptions,
-        critical_point=_critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance),
+        critical_point=_critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance)
+        if curvature
+        else None,
         guaranteed=guaranteed,
         decided_by=decided_by,
         notes=_notes(seen, ridge=solved.ridge),

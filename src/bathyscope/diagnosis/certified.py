@@ -1,0 +1,83 @@
+"""What is known of a network of the NEst family on the batch, as a measurement that rules can read."""
+
+from torch import nn
+
+from bathyscope.certificates import Certificate, certify
+from bathyscope.certificates.width import Width, width_of
+from bathyscope.core.batch import Batch, LossFn, main_tensor
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrapped
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Measurement
+from bathyscope.nets import NEst, ResNEst
+
+SAMPLES_A_FEATURE = 5
+"""With fewer samples for each feature, weights solved on a batch fit its noise."""
+
+
+def certificate(
+    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Blocks
+) -> Measurement | None:
+    """Width and risks of a ResNEst, augmented ResNEst or DenseNEst on vectors; None for any other.
+
+    Networks on images are left to `certify`: the bound of a convolutional ResNEst is none, and its
+    maps never satisfy the bottleneck condition. Where the batch is small beside the features, the
+    risks would be those of an overfit, and only the width is told.
+
+    Args:
+        model: any module; it is left as it is.
+        batch: inputs and targets.
+        loss: of outputs and targets.
+        blocks: of the diagnosis; the block of feature v_i carries what is told of v_i.
+    """
+    network = unwrapped(model)
+    inputs = main_tensor(batch[0])
+    if not isinstance(network, NEst) or inputs.ndim != 2:
+        return None
+    width = width_of(network, sizes=(), room=0) if isinstance(network, ResNEst) else None
+    num_features = sum(v.shape[1] for v in network.features(inputs[:1]))
+    found, note = None, ""
+    if len(inputs) >= SAMPLES_A_FEATURE * num_features:
+        try:
+            found = certify(network, batch, loss=loss, blocks=False, curvature=False)
+        except UsageError as refused:  # a loss or targets that no certificate speaks of
+            note = f"There is no certificate of this network: {refused}"
+    else:
+        note = (
+            f"{len(inputs)} samples are too few to judge the prediction weights of {num_features} "
+            f"features; give a batch of {SAMPLES_A_FEATURE * num_features} or more."
+        )
+    return Measurement(
+        name="certificate",
+        blocks=tuple(blocks),
+        columns={"unpredicted": _unpredicted(network, found, blocks)},
+        settings=_settings(found, width),
+        notes=(note,) if note else (),
+    )
+
+
+def _unpredicted(
+    network: NEst, found: Certificate | None, blocks: Blocks
+) -> tuple[float | None, ...]:
+    """The share of each block's feature that is not linear in those before it."""
+    if found is None:
+        return (None,) * len(blocks)
+    names = network.block_names()
+    shares = dict(zip(names, [p.unpredicted for p in found.predictability[1:]], strict=True))
+    return tuple(shares.get(block.name) for block in blocks)
+
+
+def _settings(found: Certificate | None, width: Width | None) -> dict[str, float | int | None]:
+    told: dict[str, float | int | None] = {}
+    if width is not None:
+        told |= {"width": width.width, "width_needed": width.needed, "rank": width.rank}
+    if found is not None:
+        told |= {
+            "num_outputs": found.num_outputs,
+            "risk": found.risk + found.penalty,
+            "constant_risk": found.constant_risk,
+            "linear_risk": found.linear_risk,
+            "bound": found.bound,
+            "attainable_risk": found.attainable_risk,
+        }
+    return told

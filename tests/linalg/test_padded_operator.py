@@ -33,7 +33,6 @@ def explicit(layer, size, in_channels):
         nn.Conv2d(2, 3, 3),
         nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"),
         nn.Conv2d(2, 3, 3, padding=2, padding_mode="replicate", stride=3),
-        nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular", stride=2),
         nn.Conv2d(2, 3, 3, padding=0, padding_mode="circular"),
         nn.ConvTranspose2d(4, 2, 3, stride=2, padding=1, output_padding=1),
         nn.ConvTranspose2d(2, 4, 4, stride=2),

@@ -21,12 +21,13 @@ from bathyscope.linalg.convolution import (
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
 from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase
 
-Method = Literal["fourier", "bound", "matrix-free"]
+Method = Literal["fourier", "dense", "bound", "matrix-free"]
 
 # Relative error asked of every value. A Gram matrix squares the condition number: an eigenvalue
 # below ε / tolerance of the largest is found again in a better way.
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 _CHUNK = 2**23  # complex numbers held at a time: 64 MB in single precision
+_SMALL = 2**22  # entries of a matrix, a group, whose SVD takes seconds: 34 MB in double precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,8 +35,9 @@ class ConvSpectrum:
     """Singular values of a convolution on images of one size, and what they hold for.
 
     `values` fall from the largest and repeat with their multiplicity. `method` says what they are:
-    "fourier" all of them, exactly; "bound" an upper bound on each, with `lower` a lower bound;
-    "matrix-free" those of the padded map itself, all if `complete`, else some at each end.
+    "fourier" all of them, exactly; "dense" the same from the matrix written down; "bound" an upper
+    bound on each, with `lower` a lower bound; "matrix-free" those of the padded map itself, all if
+    `complete`, else some at each end.
     `target` is the value at which every nonzero σ would preserve the norm of isotropic gradients,
     and `cutoff`, relative to the largest, the size at and below which a value counts as zero.
     """
@@ -107,7 +109,7 @@ class ConvSpectrum:
         return counts, edges
 
     def __repr__(self) -> str:
-        kind = {"fourier": "", "bound": "≤ ", "matrix-free": ""}[self.method]
+        kind = "≤ " if self.method == "bound" else ""
         return (
             f"ConvSpectrum({self.shape[0]}×{self.shape[1]}, {self.padding} padding, {self.method}, "
             f"σ {kind}{self.largest:.4g} to {self.smallest:.4g}, spread {self.spread:.3g})"
@@ -129,8 +131,10 @@ def conv_singular_values(
 
     On a torus (circular padding) they are the union over frequencies of those of
     P(ω) = Σ_t K[t] e^{iω·t} (norm_preservation, theorem 3), with stride as polyphase components
-    and one of each pair ω, −ω. Any other padding has no such form: by default every value is then
-    bounded from both sides, and on request found from products with the map alone.
+    and one of each pair ω, −ω. A stride that does not divide the size leaves a shorter gap where
+    the torus closes, so that no shift of the output is a shift of the input and no such form
+    exists: a small map is then written down. Any other padding has no such form either: every
+    value is bounded from both sides, and on request found from products with the map alone.
 
     Args:
         layer: Conv1d to 3d, ConvTranspose1d to 3d, Linear, or a bare weight.
@@ -138,8 +142,9 @@ def conv_singular_values(
         padding: None for the layer's own; "circular" for the torus, the model of most papers;
             for a bare weight also the other modes, "valid" or widths of zero padding.
         stride, dilation, groups: of a bare weight.
-        method: "auto" is exact where Fourier analysis is, and else a bound; "matrix-free" finds
-            the true values of the padded map: all of a small map, `num` at each end of a large one.
+        method: "auto" is exact where Fourier analysis is, and on a torus that the stride does not
+            divide up to 2²² entries of the matrix a group; else it bounds. "matrix-free" finds the
+            true values of the padded map: all of a small map, `num` at each end of a large one.
         num: how many values at each end.
 
     Returns:
@@ -171,6 +176,9 @@ def conv_singular_values(
         values = torus_singular_values(conv, conv.output_size(image))
         values = torch.cat([values, values.new_zeros(min(conv.shape(image)) - len(values))])
         return _record(conv, given, image, method="fourier", values=values)
+    if conv.is_periodic and math.prod(conv.shape(image)) <= _SMALL * len(conv.weight) ** 2:
+        values, _ = padded_singular_values(conv, image, num=num)
+        return _record(conv, given, image, method="dense", values=values)
     upper, lower = padding_bounds(conv, image, torus_singular_values)
     return _record(conv, given, image, method="bound", values=upper, lower=lower)
 

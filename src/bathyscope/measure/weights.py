@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch
 from bathyscope.core.blocks import Blocks
@@ -16,6 +16,9 @@ from bathyscope.linalg import (
     conv_singular_values,
     frobenius_norm,
 )
+from bathyscope.linalg.conditioning import rounding_cutoff
+from bathyscope.linalg.conv_spectrum import spread_about
+from bathyscope.linalg.convolution import convolution_of
 from bathyscope.measure.blocks import found_blocks
 from bathyscope.measure.layers import Layer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
@@ -42,6 +45,8 @@ def weights(
         spectral_norm: the largest of its layers; a convolution counts as the operator it is, on
             images of the size it reads, with circular padding (norm_preservation, theorem 3).
         condition_operator: the largest effective condition number of its layers as operators.
+        spread: how far its layers are from keeping the norm of the gradient: the largest rms of
+            σ/√(d/min(d, c)) − 1 over the nonzero values (norm_preservation, equation 8).
         condition_outputs, condition_inputs, condition_height, …: the largest condition number
             of the unfoldings of its layers (HOSVD; singularity, section VI).
         rank_share: the smallest numerical rank, as a share of the full rank.
@@ -90,8 +95,9 @@ def weight_measurement(
     rows = Rows(
         blocks,
         (
-            *("min", "max", "norm", "spectral_norm", "condition_operator", "condition_outputs"),
-            *("condition_inputs", "rank_share", "worst_layer", "zero_layers", "not_finite"),
+            *("min", "max", "norm", "spectral_norm", "condition_operator", "spread"),
+            *("condition_outputs", "condition_inputs", "rank_share", "worst_layer"),
+            *("zero_layers", "not_finite"),
         ),
     )
     seen: dict[str, dict[str, Number]] = {}  # a module that several blocks call is measured once
@@ -182,11 +188,13 @@ def _spectra(
     if operator is not None:
         columns["spectral_norm"] = operator.largest
         columns["condition_operator"] = operator.effective_condition_number
+        columns["spread"] = operator.spread
         columns["rank_share"] = operator.rank / len(operator.values)
     elif "outputs" in modes:
         matrix = modes["outputs"]
         columns["spectral_norm"] = matrix.singular_values[0].item()
         columns["condition_operator"] = matrix.effective_condition_number
+        columns["spread"] = _spread(layer, matrix.singular_values)
         if matrix.rank is not None:
             columns["rank_share"] = matrix.rank / len(matrix.singular_values)
     else:  # a single row or column
@@ -194,16 +202,27 @@ def _spectra(
     return columns
 
 
+def _spread(layer: Layer, values: Tensor) -> float:
+    outputs = layer.weight.shape[layer.axes.index("outputs")]
+    inputs = layer.weight.numel() // outputs
+    nonzero = values[values > rounding_cutoff(outputs, inputs, layer.weight.dtype) * values[0]]
+    return spread_about(nonzero, math.sqrt(outputs / min(outputs, inputs)))
+
+
 def _operator(layer: Layer, size: tuple[int, ...]) -> ConvSpectrum | None:
     """The convolution on a torus of the images it reads, or of smaller ones where that is long.
 
-    The values are those of one smooth function of the frequency: a coarser grid samples it.
+    The values are those of one smooth function of the frequency: a coarser grid samples it, and so
+    does that of the next size which the stride divides.
     None where the kernel is not finite or does not fit its image.
     """
     assert layer.convolution is not None
     side = min(layer.weight.shape[:2])
     while math.prod(size) * side**3 > _LARGEST_COST and max(size) > _SMALLEST_IMAGE:
         size = tuple(max(_SMALLEST_IMAGE, n // 2) for n in size)
+    conv = convolution_of(layer.convolution)
+    if not conv.transposed:
+        size = tuple(n + -n % s for n, s in zip(size, conv.stride, strict=True))
     try:
         return conv_singular_values(layer.convolution, size=size, padding="circular")
     except UsageError:

@@ -179,6 +179,13 @@ GLOSSARY: dict[str, Quantity] = {
         why="Gains multiply over depth.",
     ),
     "weights.condition_operator": replace(_EFFECTIVE, label="weight condition", role="main"),
+    "weights.spread": Quantity(
+        label="weight spread",
+        what="How far the layers' singular values lie from the one that keeps the gradient's norm, "
+        "as a share of it.",
+        good="Near 0 where the Procrustes projection is on; about 0.5 for drawn weights.",
+        why="A layer far off changes the norm of the gradient, for some directions more than others.",
+    ),
     "weights.condition": replace(_CONDITION, label="weight condition"),
     "weights.rank_share": replace(_RANK_SHARE, label="weight rank share"),
     "weights.worst_layer": Quantity(
@@ -235,6 +242,25 @@ GLOSSARY: dict[str, Quantity] = {
         why="A block whose absence changes nothing does no work.",
         scale="linear",
         role="main",
+    ),
+    "curvature.largest": Quantity(
+        label="greatest curvature",
+        what="Greatest eigenvalue of the Hessian of the loss in the block's own weights, at least.",
+        good="Below 2 (1 + momentum) over the learning rate.",
+        why="Steps overshoot along a direction that is curved more.",
+    ),
+    "curvature.smallest": Quantity(
+        label="least curvature",
+        what="Least eigenvalue of that Hessian, at most; negative where the block is at a saddle.",
+        scale="linear",
+    ),
+    "curvature.trace": Quantity(
+        label="summed curvature",
+        what="Sum of the eigenvalues of that Hessian, estimated from a few random directions.",
+        scale="linear",
+    ),
+    "curvature.trace_error": Quantity(
+        label="its standard error", what="Of the summed curvature, over the random directions."
     ),
 }
 

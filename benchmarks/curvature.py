@@ -36,20 +36,23 @@ def lines(*, repeats: int = 7) -> Iterator[dict[str, Any]]:
     yield from _top_five(model, batch, truth, repeats=repeats)
     yield from _both_ends(model, batch, truth)
     yield from _estimates(model, batch, truth)
-    yield from _products(16, 16, repeats=repeats)
-    yield from _products(64, 8, repeats=repeats)
+    for channels, size in ((16, 16), (32, 8), (32, 16), (64, 8)):
+        yield from _products(channels, size, repeats=repeats)
     yield from _linear_networks()
 
 
 def digits_mlp() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-    """1930 parameters after 120 steps on the 1797 digits: a few large eigenvalues over a crowded bulk."""
+    """1930 parameters after 60 steps on the 1797 digits: a few large eigenvalues over a crowded bulk.
+
+    λmax 2.6571, λmin −0.0090, trace 17.29; 26.3 % of the eigenvalues lie below −1e-6.
+    """
     pixels, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(labels)
     torch.manual_seed(0)
     layers = [nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 10)]
     model = nn.Sequential(*layers)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for _ in range(120):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
@@ -174,14 +177,14 @@ _PEERS: tuple[tuple[str, str, Any, str, tuple[str, ...]], ...] = (
         "pyhessian",
         _pyhessian,
         "tolerance 1e-6",
-        ("tolerance 1e-3", "tolerance 1e-4", "tolerance 1e-5"),
+        ("tolerance 1e-3", "tolerance 1e-4", "tolerance 1e-5", "tolerance 3e-7", "tolerance 1e-7"),
     ),
     (
         "hessian-eigenthings 1.0.0a5",
         "hessian_eigenthings",
         _eigenthings,
         "50 steps",
-        ("10 steps", "11 steps", "12 steps", "15 steps", "20 steps"),
+        tuple(f"{steps} steps" for steps in range(8, 30)),
     ),
     (
         "curvlinops 3.0.1 + scipy eigsh",
@@ -329,8 +332,7 @@ def _linear_networks() -> Iterator[dict[str, Any]]:
         return 0.5 * (out - y).square().sum(dim=1).mean()
 
     flat = weights[16].reshape(-1)
-    columns = 64
-    units = torch.eye(len(flat), dtype=torch.float64)[:columns]
+    units = torch.eye(len(flat), dtype=torch.float64)
     found: dict[str, Tensor] = {}
 
     def column(unit: Tensor) -> Tensor:
@@ -342,15 +344,15 @@ def _linear_networks() -> Iterator[dict[str, Any]]:
     def theirs() -> None:
         found["theirs"] = torch.vmap(column, chunk_size=16)(units)
 
-    times = interleaved({"ours": ours, "theirs": theirs}, repeats=3)
-    difference = (found["ours"][:columns] - found["theirs"]).abs().max()
-    whole = times["theirs"].median_cpu * len(flat) / columns
+    times = interleaved({"ours": ours}, repeats=5)
+    whole = interleaved({"theirs": theirs}, repeats=1, warmup=0)["theirs"].median_cpu
+    difference = (found["ours"] - found["theirs"]).abs().max()
     yield {
         "benchmark": "curvature",
         "case": "linear 2-shortcut network, depth 16, 10,000 samples: against torch.func.hessian",
         "ratio": round(whole / times["ours"].median_cpu, 1),
-        "note": f"its forward-over-reverse columns, {columns} of {len(flat)} timed and scaled up; "
-        f"all at once, each intermediate takes {len(flat) * x.nbytes / 1e9:.1f} GB",
+        "note": f"its forward over reverse, all {len(flat)} columns, 16 at a time; all at once, as "
+        f"torch.func.hessian does, each intermediate takes {len(flat) * x.nbytes / 1e9:.1f} GB",
         "relative_difference": float(f"{float(difference / found['theirs'].abs().max()):.1e}"),
         **_seconds(times["ours"]),
         "torch_func_cpu_seconds": round(whole, 2),

@@ -47,7 +47,7 @@ def curvature_by_block(
     kept: list[Block] = []
     notes = [*operator.objective.notes, *([blocks.note] if blocks.note else [])]
     for block in blocks:
-        inside = _parameters_of(model, block)
+        inside = parameters_of(model, block)
         positions = [i for i, p in enumerate(operator.parameters) if id(p) in inside]
         if not positions:
             notes.append(f"{block.label}: none of its parameters was asked for.")
@@ -104,7 +104,7 @@ def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
     return row, note
 
 
-def _parameters_of(model: nn.Module, block: Block) -> set[int]:
+def parameters_of(model: nn.Module, block: Block) -> set[int]:
     """The parameters of a module, or of the run of modules from the first to the last."""
     if block.name == block.end:
         return {id(p) for p in model.get_submodule(block.name).parameters()}

@@ -108,7 +108,11 @@ class CurvatureOperator:
     def times(self, block: Float[Tensor, "m b"], positions: Sequence[int]) -> Float[Tensor, "m b"]:
         """The diagonal block of some parameters times b vectors of their length."""
         with self.session():
-            parts = block.split(self.plan.at_once, dim=1)
+            assert self._plan is not None, "a session makes the plan"
+            at_once = self._plan.at_once
+            if block.shape[1] <= at_once:
+                return self._times(block, positions)
+            parts = block.split(at_once, dim=1)
             return torch.cat([self._times(part, positions) for part in parts], dim=1)
 
     @contextmanager
@@ -199,25 +203,26 @@ class CurvatureOperator:
 
     def _times(self, block: Tensor, positions: Sequence[int]) -> Tensor:
         """One block of at most `at_once` vectors, summed over batches and processes."""
-        chosen = [i for i in positions if self.parameters[i].requires_grad]
-        ends = [0]
-        for i in positions:
-            ends.append(ends[-1] + self.parameters[i].numel())
-        where = {i: slice(ends[n], ends[n + 1]) for n, i in enumerate(positions)}
-        result = torch.zeros_like(block)
+        sizes = [self.parameters[i].numel() for i in positions]
+        parts = block.T.split(sizes, dim=1)
+        chosen = [n for n, i in enumerate(positions) if self.parameters[i].requires_grad]
+        rows = block.new_zeros(block.shape[1], block.shape[0])
         if chosen:
+            wanted = [self.parameters[positions[n]] for n in chosen]
             vectors = [
-                block[where[i]]
-                .T.reshape(-1, *self.parameters[i].shape)
-                .to(self.parameters[i].dtype)
-                for i in chosen
+                parts[n].reshape(-1, *p.shape).to(p.dtype)
+                for n, p in zip(chosen, wanted, strict=True)
             ]
-            for size, term in self._each_term(chosen):
-                for i, part in zip(chosen, term.times(vectors), strict=True):
-                    result[where[i]] += (size / self._total) * part.reshape(len(part), -1).T
+            for size, term in self._each_term([positions[n] for n in chosen]):
+                found = dict(zip(chosen, term.times(vectors), strict=True))
+                flat = [
+                    found[n].flatten(1).to(rows.dtype) if n in found else torch.zeros_like(part)
+                    for n, part in enumerate(parts)
+                ]
+                rows.add_(torch.cat(flat, dim=1), alpha=size / self._total)
         self.num_products += block.shape[1]
         self.on_product(block.shape[1])
-        result = _reduced(result)
+        result = _reduced(rows).T
         if not bool(torch.isfinite(result).all()):
             raise BathyscopeError(
                 "A product with the curvature matrix is not finite though the loss is: some second "

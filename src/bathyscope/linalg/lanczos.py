@@ -13,6 +13,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
+from torch.linalg import vector_norm
+
+# Up to this size numpy's dense solver is quicker than what scipy does around its tridiagonal one.
+_SMALL = 32
 
 
 @runtime_checkable
@@ -79,7 +83,7 @@ class KrylovBasis:
         self._scale = np.zeros(b)  # largest |T| entry so far: rounding is relative to it
         self._vectors = starts.new_zeros(b, 16, starts.shape[1])
         self._next = self._unlocked(starts)
-        self._next = self._next / self._next.norm(dim=1, keepdim=True)
+        self._next = self._next / vector_norm(self._next, dim=1, keepdim=True)
 
     @property
     def room(self) -> int:
@@ -95,8 +99,9 @@ class KrylovBasis:
         """Eigenvalues of T_m in ascending order, and its eigenvectors as columns."""
         diagonal = np.array([a[index] for a in self.alpha])
         beside = np.array([b[index] for b in self.beta[:-1]])
-        if self.size == 1:
-            return diagonal, np.ones((1, 1))
+        if self.size <= _SMALL:
+            matrix = np.diag(diagonal) + np.diag(beside, -1)  # eigh reads the lower triangle
+            return np.linalg.eigh(matrix)
         values, vectors = eigh_tridiagonal(diagonal, beside)
         return values, vectors
 
@@ -114,22 +119,20 @@ class KrylovBasis:
         self._append(self._next)
         q = self._next
         w = (self.operator @ q.T).T
-        alpha = (w.double() * q.double()).sum(dim=1)
-        before = w.norm(dim=1)
+        alpha = torch.linalg.vecdot(w.double(), q.double())
+        before = vector_norm(w, dim=1)
         w = self._orthogonal(w)
-        beta = w.norm(dim=1)
+        norms = vector_norm(w, dim=1)
+        beta = norms.double().cpu().numpy()
         self._scale = np.maximum(self._scale, before.double().cpu().numpy())
         # what is left after the projections is rounding once it falls below eps times the operator
-        rounding = 8 * torch.finfo(w.dtype).eps * self._scale
-        broken = torch.as_tensor(beta.double().cpu().numpy() <= rounding)
-        if self.room > 0 and bool(broken.any()):
-            w = self._restarted(w, broken)
-            beta = torch.where(broken.to(beta.device), torch.zeros_like(beta), beta)
-            norms = w.norm(dim=1)
-        else:
-            norms = beta
+        broken = beta <= 8 * torch.finfo(w.dtype).eps * self._scale
+        if self.room > 0 and broken.any():
+            w = self._restarted(w, torch.as_tensor(broken))
+            beta = np.where(broken, 0.0, beta)
+            norms = vector_norm(w, dim=1)
         self.alpha.append(alpha.cpu().numpy())
-        self.beta.append(beta.double().cpu().numpy())
+        self.beta.append(beta)
         self._next = w / norms.clamp_min(torch.finfo(w.dtype).tiny)[:, None]
 
     def _append(self, q: Float[Tensor, "b d"]) -> None:
@@ -147,7 +150,7 @@ class KrylovBasis:
         for _ in range(2):
             w = self._unlocked(w)
             along = torch.bmm(q, w[:, :, None])
-            w = w - torch.bmm(q.transpose(1, 2), along)[:, :, 0]
+            w = torch.baddbmm(w[:, :, None], q.transpose(1, 2), along, alpha=-1)[:, :, 0]
         return w
 
     def _unlocked(self, w: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:

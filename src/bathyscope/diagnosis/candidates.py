@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from bathyscope import remedies
-from bathyscope.core.batch import Batch
+from bathyscope.certificates import best_prediction_weights
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
@@ -23,6 +24,7 @@ class Case:
     batch: Batch
     blocks: Blocks
     findings: tuple[Finding, ...]
+    loss: LossFn | None = None
 
     def named_by(self, codes: frozenset[str]) -> list[Block]:
         """The blocks that findings of these codes name."""
@@ -40,11 +42,15 @@ Apply = Callable[[Case], Change | None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A remedy: its name, the codes it is for, and what it does (None where it does not apply)."""
+    """A remedy: its name, the codes it is for, and what it does (None where it does not apply).
+
+    One that `solves` lowers the loss at once: what it gains counts from the loss before it.
+    """
 
     name: str
     codes: frozenset[str]
     apply: Apply
+    solves: bool = False
 
 
 _LOCAL = frozenset(
@@ -56,6 +62,7 @@ _LOCAL = frozenset(
         "silent-branch",
         "batchnorm-masks",
         "flat-start",
+        "flat-to-second-order",
     }
 )
 _DEPTH = frozenset(
@@ -70,7 +77,13 @@ _DEPTH = frozenset(
     }
 )
 _STEPS = frozenset(
-    {"large-update", "exploding-gradient", "exploding-weights", "not-norm-preserving"}
+    {
+        "large-update",
+        "exploding-gradient",
+        "exploding-weights",
+        "not-norm-preserving",
+        "unstable-rate",
+    }
 )
 
 
@@ -116,6 +129,17 @@ def _slower(case: Case) -> Change | None:
     return remedies.learning_rate_(case.optimizer, factor=0.1)
 
 
+def _stable(case: Case) -> Change | None:
+    """A tenth of the greatest rate that the curvature allows: it mostly grows once training begins."""
+    told = next((f.evidence for f in case.findings if f.code == "unstable-rate"), None)
+    if told is None:
+        return None
+    rate, stable = told["learning_rate"], told["stable_rate"]
+    assert isinstance(rate, float)
+    assert isinstance(stable, float)
+    return remedies.learning_rate_(case.optimizer, factor=stable / (10 * rate))
+
+
 def _faster(case: Case) -> Change | None:
     return remedies.learning_rate_(case.optimizer, factor=10.0)
 
@@ -132,6 +156,22 @@ def _procrustes(case: Case) -> Change | None:
     handle = remedies.procrustes_(case.optimizer, layers)
     handle.project()
     return change.undone_by(handle.remove)
+
+
+def _solve_prediction_weights(case: Case) -> Change | None:
+    """Only where it was found: on a batch that is small beside the features it would fit the noise."""
+    if not any(f.code == "worse-than-linear" for f in case.findings):
+        return None
+    try:
+        values = best_prediction_weights(case.model, case.batch, loss=case.loss)
+    except UsageError:  # outside the family, or nothing to solve for
+        return None
+    parameters = {name: case.model.get_parameter(name) for name in values}
+    change = Change("solved for the prediction weights").keeping(*parameters.values())
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(values[name])
+    return change
 
 
 def _together(*remedies: Apply) -> Apply:
@@ -156,6 +196,11 @@ def _together(*remedies: Apply) -> Apply:
 
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate("re-initialise the named blocks", _LOCAL, _reinitialise),
+    Candidate(
+        "re-initialise the named blocks, and zero the last layer of each branch",
+        frozenset({"flat-start", "flat-to-second-order"}),
+        _together(_reinitialise, _zero_last_layers),
+    ),
     Candidate("identity shortcut around equal-shaped blocks", _DEPTH, _shortcut),
     Candidate("scale each branch by 1/√depth", _DEPTH, _scale_branches),
     Candidate("zero the last layer of each branch", _DEPTH, _zero_last_layers),
@@ -163,6 +208,13 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("rescale every layer to unit variance", _DEPTH | _LOCAL, _unit_variance),
     Candidate("Procrustes on the transitions", frozenset({"not-norm-preserving"}), _procrustes),
     Candidate("learning rate ÷ 10", _STEPS | _DEPTH, _slower),
+    Candidate("learning rate at a tenth of the stable one", frozenset({"unstable-rate"}), _stable),
+    Candidate(
+        "solve for the prediction weights",
+        frozenset({"worse-than-linear"}),
+        _solve_prediction_weights,
+        solves=True,
+    ),
     Candidate("learning rate × 10", frozenset({"small-update"}), _faster),
     Candidate("shortcut, and learning rate ÷ 10", _DEPTH, _together(_shortcut, _slower)),
     Candidate("shortcut, and layer normalisation", _DEPTH, _together(_shortcut, _normalise)),

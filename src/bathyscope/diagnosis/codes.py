@@ -35,6 +35,13 @@ CODES: dict[str, Code] = {
         "shortcut_length, theorem 2",
         "Perturb the weights (scheme `small`), or zero only the last layer of each branch.",
     ),
+    "flat-to-second-order": Code(
+        "A start that is flat to second order",
+        "Products with the Hessian of the blocks are zero as well as the gradient: noise leaves this "
+        "point far more slowly than an ordinary saddle, the more slowly the more layers a branch has.",
+        "shortcut_length, theorem 2 (n ≥ 3) and definition 4",
+        "Re-initialise the blocks; to start as the identity, zero only the last layer of each branch.",
+    ),
     "exploding-weights": Code(
         "Weights far larger than those of the other layers",
         "What goes through the layer dwarfs everything else, and the gradient grows by the same factor "
@@ -125,11 +132,34 @@ CODES: dict[str, Code] = {
         "‖ΔW‖/‖W‖ of one step of the optimizer at hand",
         "A lower learning rate, a warm-up, or gradient clipping.",
     ),
+    "unstable-rate": Code(
+        "A learning rate far above the stable one",
+        "Along the direction of greatest curvature each step overshoots and the error grows: the loss "
+        "rises until the weights have moved to a flatter place, or for good.",
+        "gradient descent with momentum β on a quadratic is stable up to 2(1 + β)/λmax",
+        "A learning rate at or below the stable one, or a warm-up towards the one at hand.",
+    ),
     "small-update": Code(
         "Steps too small to change the weights",
         "The step is lost in the rounding of the weight it is added to: the layer does not learn.",
         "‖ΔW‖/‖W‖ below the dtype's ε",
         "A higher learning rate for these parameters, or weights kept in a longer format.",
+    ),
+    "narrow-residual-space": Code(
+        "A ResNEst without room for its features",
+        "The features are added up in M dimensions and the prediction reads the sum: where "
+        "[W_0 … W_{L−1}] has not full column rank they cannot be told apart in it, and no prediction "
+        "weights need reach what the features allow, or even a linear predictor.",
+        "nests, assumption 4 and section 3.2",
+        "Widen to M = ΣK_i + N_o (i < L, the intercept counted in K_0), or take the augmented form, "
+        "`nets.augmented(model)`: it keeps the features, and needs no room.",
+    ),
+    "worse-than-linear": Code(
+        "Worse than the best linear predictor of the input",
+        "The output is linear in features of which the input is the first, so weights exist that do no "
+        "worse than a linear model: it is the prediction weights that are not there yet.",
+        "nests, corollary 2 and proposition 2",
+        "Solve for the prediction weights on the features as they are (`treat` does), or train on.",
     ),
 }
 

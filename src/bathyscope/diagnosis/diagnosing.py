@@ -16,7 +16,9 @@ from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Measurement, Number
 from bathyscope.diagnosis.ceiling import fitting
+from bathyscope.diagnosis.certified import certificate
 from bathyscope.diagnosis.codes import CODES
+from bathyscope.diagnosis.curvature_probe import curvature_probe
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.evidence import Evidence
 from bathyscope.diagnosis.look_ahead import looked_ahead
@@ -53,7 +55,8 @@ def diagnose(
         optimizer: the one meant for training; with it the size of its steps is judged, and the
             look-ahead uses it. Its state is left as it was.
         probes: `standard` costs about three training steps; `full` adds the look-ahead (training
-            steps on a copy) and the deletion of each block.
+            steps on a copy), the deletion of each block, and the curvature, together some hundred
+            training steps.
         blocks: names or globs that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
         silence: codes of findings to leave out.
@@ -89,8 +92,14 @@ def diagnose(
     found = sampled(blocks_of(model, batch[0], blocks=blocks), most_blocks)
     limits = Thresholds.of(thresholds)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
+    if (known := certificate(model, batch, loss=loss, blocks=found)) is not None:
+        measured[known.name] = known
     if probes == "full" and any(block.droppable for block in found):
         measured["deletion"] = measure.deletion(model, batch, loss=loss, blocks=found)
+    if probes == "full":
+        measured["curvature"] = curvature_probe(
+            model, batch, loss=loss, blocks=found, optimizer=optimizer
+        )
     diagnosis = Diagnosis(
         title=title or type(unwrapped(model)).__name__,
         blocks=found,

@@ -65,7 +65,20 @@ THRESHOLDS: dict[str, Threshold] = {
     "large_update_warning": Threshold(
         0.1, "the same, worth a look", "usual steps lie between 1e-4 and 1e-2"
     ),
+    "unstable_rate": Threshold(
+        10.0,
+        "learning rate over 2(1 + β)/λmax at the start",
+        "wide networks leave a sharp start by themselves up to about six times the stable rate",
+    ),
     "small_update": Threshold(1e-7, "‖ΔW‖ / ‖W‖ of one step", _ROUNDING),
+    "width_loss": Threshold(
+        0.01,
+        "share of the best constant's risk that a narrow ResNEst loses at its best weights",
+        "below it the missing room is a note",
+    ),
+    "linear_excess": Threshold(
+        1.0, "risk over that of the best linear predictor", "nests, corollary 2"
+    ),
 }
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 
 from bathyscope.core.records import Finding
 from bathyscope.diagnosis.evidence import Evidence, ranked
+from bathyscope.diagnosis.rules.curvature import flat_to_second_order, unstable_rate
+from bathyscope.diagnosis.rules.family import narrow_residual_space, worse_than_linear
 from bathyscope.diagnosis.rules.gradients import (
     cut_gradient,
     exploding_or_vanishing_gradient,
@@ -37,8 +39,12 @@ RULES: tuple[Rule, ...] = (
     not_norm_preserving,
     exploding_or_vanishing_gradient,
     flat_start,
+    flat_to_second_order,
     large_update,
     small_update,
+    unstable_rate,
+    narrow_residual_space,
+    worse_than_linear,
 )
 
 

@@ -1,0 +1,141 @@
+"""What `probes="full"` says of curvature, and two faults that only curvature shows."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope import nets
+from bathyscope.core import blocks_of
+from bathyscope.curvature import hessian
+from bathyscope.diagnosis import diagnose, treat
+from bathyscope.diagnosis.curvature_probe import curvature_probe
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(64, 6, generator=GENERATOR)
+Y = X @ torch.randn(6, 6, generator=GENERATOR)
+
+
+def shortcuts(length, *, scale):
+    torch.manual_seed(0)
+    model = nets.build(f"nshortcut-4-{length}", width=6)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+    return model
+
+
+def codes(found):
+    return [f.code for f in found.findings]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    model = shortcuts(2, scale=0.5).double()
+    batch = (X.double(), Y.double())
+    return curvature_probe(
+        model, batch, loss=F.mse_loss, blocks=blocks_of(model, batch[0])
+    ), hessian(model, batch, loss=F.mse_loss)
+
+
+def test_the_ends_are_inside_the_spectrum_and_near_its_ends(measured):
+    probe, matrix = measured
+    truth = matrix.eigenvalues()
+    largest, smallest = probe.settings["largest"], probe.settings["smallest"]
+    span = float(truth[-1] - truth[0])
+    assert -1e-9 <= float(truth[-1]) - largest <= 1e-2 * span
+    assert -1e-9 <= smallest - float(truth[0]) <= 1e-2 * span
+    assert probe.settings["products"] <= 16 + 4 + 48
+
+
+def test_by_block_against_the_diagonal_blocks(measured):
+    probe, matrix = measured
+    dense = matrix.dense()
+    for i in range(4):
+        part = dense[72 * i : 72 * (i + 1), 72 * i : 72 * (i + 1)]
+        values = torch.linalg.eigvalsh(part)
+        span = float(values[-1] - values[0])
+        assert probe["largest"][i] == pytest.approx(float(values[-1]), abs=0.05 * span)
+        assert probe["smallest"][i] == pytest.approx(float(values[0]), abs=0.05 * span)
+        # four probes: a t distribution with three degrees of freedom, within 13 in 999 of 1000
+        assert abs(probe["trace"][i] - float(values.sum())) <= 13 * probe["trace_error"][i]
+
+
+def test_a_start_that_is_flat_to_second_order_is_found_and_treated():
+    """Theorem 2: at zero the Hessian vanishes for shortcuts of length 3, not for those of length 2."""
+    model = shortcuts(3, scale=0.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    found = diagnose(model, (X, Y), loss=F.mse_loss, optimizer=optimizer, probes="full", steps=2)
+    assert "flat-to-second-order" in codes(found)
+    treatment = treat(model, found, optimizer=optimizer)
+    assert treatment.applied.startswith("re-initialise the named blocks")
+    assert treatment.helped
+
+
+def test_an_ordinary_saddle_is_not_called_flat_to_second_order():
+    model = shortcuts(2, scale=0.0)
+    found = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=2)
+    assert "flat-start" in codes(found)
+    assert "flat-to-second-order" not in codes(found)
+    assert found.measurements["curvature"].settings["smallest"] < 0
+
+
+def test_a_rate_far_above_the_stable_one_is_named_with_the_stable_one_and_treated():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)
+    )
+    batch = (X, X[:, :4].argmax(dim=1))
+    top = float(hessian(model, batch).extremes(1, ends="largest").largest.values)
+    optimizer = torch.optim.SGD(model.parameters(), lr=50 * 3 / top, momentum=0.5)
+    found = diagnose(model, batch, optimizer=optimizer, probes="full", steps=2)
+    told = next(f for f in found.findings if f.code == "unstable-rate")
+    assert told.evidence["stable_rate"] == pytest.approx(3 / top, rel=1e-2)
+    assert f"{told.evidence['stable_rate']:.2g}" in told.remedy
+    treatment = treat(model, found, optimizer=optimizer)
+    assert treatment.applied.startswith("learning rate")
+    assert treatment.helped
+
+
+def test_a_stable_rate_or_another_optimizer_is_not_judged():
+    model = shortcuts(2, scale=0.5)
+    for optimizer in (
+        torch.optim.SGD(model.parameters(), lr=1e-3),
+        torch.optim.Adam(model.parameters(), lr=10.0),
+    ):
+        found = diagnose(
+            model, (X, Y), loss=F.mse_loss, optimizer=optimizer, probes="full", steps=1
+        )
+        assert "unstable-rate" not in codes(found)
+
+
+def test_a_loss_without_second_derivative_leaves_a_note():
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, g):
+            return g
+
+    class Model(nn.Sequential):
+        def forward(self, x):
+            return Once.apply(super().forward(x))
+
+    model = Model(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    found = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=1)
+    assert any("Curvature was not measured" in note for note in found.notes)
+    assert set(found.measurements["curvature"]["largest"]) == {None}
+
+
+def test_many_blocks_stay_within_the_budget():
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(30)])
+    probe = curvature_probe(model, (X, Y), loss=F.mse_loss, blocks=blocks_of(model, X))
+    assert len(probe.blocks) == 30
+    assert probe.settings["products"] <= 20
+    assert set(probe["largest"]) == {None}
+    assert None not in probe["trace"]
+    assert any("by_block" in note for note in probe.notes)

@@ -19,6 +19,8 @@ BREAKING = [
     ("norm_preservation.theorem_1", {"orientation": -1}, "positive determinant", False),
     ("norm_preservation.theorem_2", {"blocks": (3,)}, "3γ", False),
     ("singularity.theorem_1", {"norm": 2.0}, "‖M‖ = 1", True),
+    ("singularity.finding_1", {"depth": 8, "lr": 0.05}, "fails to train", True),
+    ("singularity.finding_3", {"lr": 0.0}, "fit the training data", False),
     ("nests.theorem_1", {"width": 8}, "Assumption 4", True),
     ("nests.proposition_3", {"train": False}, "at their minimum", True),
 ]
@@ -97,3 +99,13 @@ def test_corollary_1_of_singularity_finds_a_singular_weight():
     with torch.no_grad():
         next(model.parameters())[0] = 0
     assert check("singularity.corollary_1", model=model).verdict is Verdict.VIOLATED
+
+
+def test_theorem_3_of_norm_preservation_on_own_convolutions():
+    model = nets.build("procresnet-13", num_classes=10)
+    found = check("norm_preservation.theorem_3", model=model)
+    assert found.verdict is Verdict.HOLDS_UNDER
+    assert found.settings["layers"][0] == "blocks.0.entry"
+    pointwise = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 2))
+    found = check("norm_preservation.theorem_3", model=pointwise)
+    assert found.verdict is Verdict.INAPPLICABLE

@@ -12,25 +12,65 @@ from bathyscope.claims.claim import Check, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.reading import numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
+from bathyscope.core.records import Assumption
 from bathyscope.linalg import conv_singular_values, convolution_of, polar_factor
 from bathyscope.linalg.padded_operator import PaddedOperator
 from bathyscope.remedies.gradient_energy import GradientEnergy
 
 _CASES = ((2, 3, 3, 6), (3, 2, 3, 5), (2, 2, 2, 4))  # channels in and out, kernel, image
 _EXACT = 1e-10
+# Of a given network: so many kernels, and images so small that a matrix has no more entries.
+_MOST_KERNELS, _MOST_ENTRIES = 4, 2**20
 
 
-def measure_theorem_3(seed: int) -> Measured:
-    """Fourier values against the explicit matrix of each layer, relative to the largest."""
+def measure_theorem_3(seed: int, *, model: nn.Module | None = None) -> Measured:
+    """Fourier values against the explicit matrix of drawn kernels, or of those of a given network.
+
+    The theorem speaks of any image: the network's kernels are tested on the smallest even one that
+    holds them. One tap has the same matrix at every frequency, and is left out.
+    """
+    if model is not None:
+        return _theorem_3_of(model)
     generator = torch.Generator().manual_seed(seed)
-    errors: dict[str, float] = {"circular": 0.0, "zero padding": 0.0, "stride 2": 0.0}
-    for c, d, k, n in _CASES:
-        weight = normal(generator, d, c, k, k)
-        fourier = conv_singular_values(weight, n, padding="circular").values
+    cases = [(normal(generator, d, c, k, k), n, 1) for c, d, k, n in _CASES]
+    return Measured(numbers=_errors(cases), settings={"cases (c, d, k, n)": _CASES})
+
+
+def _theorem_3_of(model: nn.Module) -> Measured:
+    cases: list[tuple[Tensor, int, int]] = []
+    names, wide = [], []
+    for name, layer in model.named_modules():
+        if not isinstance(layer, nn.Conv2d) or max(layer.kernel_size) == 1:
+            continue
+        n = 2 * math.ceil(max(max(layer.kernel_size), 4) / 2)
+        weight = layer.weight.detach().double()
+        if layer.in_channels * layer.out_channels * n**4 > _MOST_ENTRIES * layer.groups:
+            wide.append(name)
+        elif len(cases) < _MOST_KERNELS:
+            cases.append((weight, n, layer.groups))
+            names.append(name)
+    form = Assumption(
+        statement="the network has 2-D convolutions of several taps whose matrix can be written "
+        f"down ({len(names)} are tested, {len(wide)} are too wide)",
+        holds=bool(cases),
+        value=len(cases),
+    )
+    if not cases:
+        return Measured(numbers={}, assumptions=(form,))
+    return Measured(
+        numbers=_errors(cases), assumptions=(form,), settings={"layers": names, "too_wide": wide}
+    )
+
+
+def _errors(cases: list[tuple[Tensor, int, int]]) -> dict[str, dict[str, float]]:
+    """The largest error, relative to the largest value, for each padding and stride."""
+    errors = {"circular": 0.0, "zero padding": 0.0, "stride 2": 0.0}
+    for weight, n, groups in cases:
+        fourier = conv_singular_values(weight, n, padding="circular", groups=groups).values
         layers = {
-            "circular": convolution_of(weight, padding="circular"),
-            "zero padding": convolution_of(weight, padding="zeros"),
-            "stride 2": convolution_of(weight, padding="circular", stride=2),
+            "circular": convolution_of(weight, padding="circular", groups=groups),
+            "zero padding": convolution_of(weight, padding="zeros", groups=groups),
+            "stride 2": convolution_of(weight, padding="circular", stride=2, groups=groups),
         }
         for name, conv in layers.items():
             if name == "stride 2" and n % 2:
@@ -38,7 +78,7 @@ def measure_theorem_3(seed: int) -> Measured:
             true = torch.linalg.svdvals(PaddedOperator(conv, (n, n)).dense())
             true = torch.cat([true, true.new_zeros(len(fourier) - len(true))])
             errors[name] = max(errors[name], float((fourier - true).abs().max() / fourier[0]))
-    return Measured(numbers={"errors": errors}, settings={"cases (c, d, k, n)": _CASES})
+    return {"errors": errors}
 
 
 def theorem_3(numbers: Numbers) -> list[Relation]:
@@ -61,6 +101,7 @@ THEOREM_3 = Check(
     law=theorem_3,
     under="circular padding and stride 1",
     law_under=theorem_3_on_torus,
+    takes=("model",),
 )
 
 

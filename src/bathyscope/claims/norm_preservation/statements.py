@@ -57,7 +57,7 @@ STATEMENTS: dict[str, Statement] = {
         statement="The singular values of a convolution on n × n images are those of the Fourier "
         "transforms of its kernel at all n² frequencies.",
         tested="Against the singular values of the explicit matrix, for circular padding, zero "
-        "padding and stride 2.",
+        "padding and stride 2, on drawn kernels or on those of a given network.",
     ),
     "equation_8": Statement(
         statement="s P (PᵀP)^{-1/2} is the matrix nearest to P among those with P̂ᵀP̂ = s² I.",

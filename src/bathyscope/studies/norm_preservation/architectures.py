@@ -51,12 +51,12 @@ class Preset(StudyPreset):
 PRESETS = {
     "quick": Preset(
         depths=(20, 47, 83),
-        epochs=6,
+        epochs=5,
         lr=0.02,
         batch_size=64,
         num_train=512,
-        num_test=256,
-        watch_every=6,
+        num_test=128,
+        watch_every=8,
     ),
     "full": Preset(
         data="fashion-mnist",
@@ -64,9 +64,9 @@ PRESETS = {
         epochs=4,
         lr=0.05,
         batch_size=32,
-        num_train=1024,
-        num_test=512,
-        watch_every=16,
+        num_train=640,
+        num_test=256,
+        watch_every=10,
     ),
     "paper": Preset(
         data="cifar-10",

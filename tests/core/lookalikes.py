@@ -176,3 +176,54 @@ class HandWritten(nn.Module):
 
     def forward(self, x):
         return self.c(torch.tanh(self.b(torch.relu(self.a(x))) + x))
+
+
+class MixerBlock(nn.Module):
+    """Two networks of one kind in a block, the tensor transposed and added to between them."""
+
+    def __init__(self, tokens, d):
+        super().__init__()
+        self.mlp_tokens, self.mlp_channels = Mlp(tokens), Mlp(d)
+
+    def forward(self, x):
+        x = x + self.mlp_tokens(x.transpose(1, 2)).transpose(1, 2)
+        return x + self.mlp_channels(x)
+
+
+class Mlp(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.one, self.two = nn.Linear(d, 2 * d), nn.Linear(2 * d, d)
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+
+
+class MixerLike(nn.Module):
+    def __init__(self, tokens=5, d=8, blocks=3):
+        super().__init__()
+        self.blocks = nn.Sequential(*[MixerBlock(tokens, d) for _ in range(blocks)])
+        self.head = nn.Linear(d, 4)
+
+    def forward(self, x):
+        return self.head(self.blocks(x).mean(1))
+
+
+class Stage(nn.Module):
+    """Two blocks one after the other."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.first, self.second = BasicBlock(c, c), BasicBlock(c, c)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class StagesLike(nn.Module):
+    def __init__(self, stages=2):
+        super().__init__()
+        self.stages = nn.Sequential(*[Stage(3) for _ in range(stages)])
+
+    def forward(self, x):
+        return self.stages(x).mean((2, 3))

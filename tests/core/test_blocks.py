@@ -32,6 +32,13 @@ def test_densenet_like_takes_transitions_between_dense_blocks():
     ]
 
 
+def test_two_parts_of_a_block_are_no_blocks_but_two_blocks_of_a_stage_are():
+    assert names(like.MixerLike(), torch.randn(2, 5, 8)) == ["blocks.0", "blocks.1", "blocks.2"]
+    assert names(like.StagesLike(), IMAGE) == [
+        f"stages.{i}.{name}" for i in range(2) for name in ("first", "second")
+    ]
+
+
 def test_hugging_face_like_with_keyword_inputs_and_tuple_outputs():
     example = {"input_ids": torch.randint(11, (2, 5))}
     found = blocks_of(like.HuggingFaceLike(), example)

@@ -37,8 +37,12 @@ def mlp(*widths, activation=nn.ReLU, he=False):
     return build
 
 
-def torchvision_like():
+def torchvision_like(*, zero=False):
+    """With `zero`, the scale of the last norm of each branch starts at zero, as is often done."""
     model = like.TorchvisionLike(4)
+    for block in [*model.layer1, *model.layer2]:
+        if zero:
+            nn.init.zeros_(block.bn2.weight)
     model.conv1 = nn.Conv2d(1, 8, 3, padding=1)
     model.fc = nn.Linear(16, 10)
     return model
@@ -53,6 +57,7 @@ QUICK = {
     "encoder-6": lambda: Encoder(6),
     "vit-8": lambda: HandMadeViT(8),
     "torchvision-like": torchvision_like,
+    "torchvision-like, branches of zero": lambda: torchvision_like(zero=True),
 }
 SLOW = {
     "mlp-8-gelu": mlp(64, *[96] * 7, 10, activation=nn.GELU, he=True),
@@ -158,3 +163,12 @@ def test_no_problem_at_the_start_of_larger_networks(name):
 def test_no_problem_when_larger_networks_are_trained(name):
     torch.manual_seed(14)
     assert problems(trained(QUICK[name]())) == []
+
+
+def test_a_last_layer_of_zeros_is_no_problem_and_a_cut_before_it_is():
+    torch.manual_seed(15)
+    model = ResidualMLP(6)
+    nn.init.zeros_(model.head[1].weight)
+    assert problems(model) == []
+    model.head[0].register_forward_pre_hook(lambda module, args: (args[0].detach(),))
+    assert [code for code, *_ in problems(model)] == ["cut-gradient"]

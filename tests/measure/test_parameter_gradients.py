@@ -39,3 +39,14 @@ def test_frozen_blocks_are_blank_and_unreached_weights_are_zero():
     )
     assert found["norm"][:2] == (None, 0.0)
     assert found["zero_layers"] == (None, 1, 0)
+
+
+def test_the_gradient_of_scales_is_told_apart_from_that_of_layers():
+    branch = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    model = nn.Sequential(branch, nn.Linear(3, 2))
+    nn.init.zeros_(branch[1].weight)
+    nn.init.ones_(branch[1].bias)
+    batch = torch.randn(8, 3), torch.arange(8) % 2
+    found = parameter_gradients(model, batch, loss=F.cross_entropy, blocks=["0", "1"])
+    assert found["share"] == (0.0, 1.0)
+    assert found["scale_share"] == (1.0, None)

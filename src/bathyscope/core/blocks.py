@@ -129,8 +129,12 @@ def _trunk(calls: list[Call]) -> list[Call]:
 def _is_better(candidate: list[Call], best: list[Call]) -> bool:
     ours, theirs = sum(map(_num_weighted, candidate)), sum(map(_num_weighted, best))
     if best and {id(c) for c in best} & {id(a) for c in candidate for a in _ancestors(c)}:
-        # finer than the best so far: take it if little lies beside it and there are several in each
-        return ours >= _FINER_SHARE * theirs and len(candidate) >= 2 * len(best)
+        # finer than the best so far: take it if little lies beside it and there are several in each,
+        # one after the other: two with sums or transpositions between them are the parts of a block
+        several = len(candidate) >= 3 * len(best) or (
+            len(candidate) >= 2 * len(best) and any(c.follows in candidate for c in candidate)
+        )
+        return several and ours >= _FINER_SHARE * theirs
     if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:
         return not _is_better(best, candidate)
     return ours > theirs

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.batch import checked_forward, copied, main_tensor
 from bathyscope.core.preserve import preserved
@@ -23,6 +24,8 @@ class Call:
     in_shape: tuple[int, ...] | None
     out_shape: tuple[int, ...] | None = None
     children: list["Call"] = field(default_factory=list)
+    follows: "Call | None" = None
+    """The call whose output, untouched, is this one's input."""
 
     @property
     def maps_a_tensor(self) -> bool:
@@ -53,6 +56,7 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
     calls: list[Call] = []
     counts: dict[str, int] = {}
     open_calls: list[Call] = []
+    made_by = WeakIdKeyDictionary()
 
     def began(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         name = names[module]
@@ -61,6 +65,8 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
             name, module, counts.get(name, 0), len(calls), parent, _shape_passed_on(args, kwargs)
         )
         counts[name] = call.number + 1
+        if args and isinstance(args[0], Tensor):
+            call.follows = made_by.get(args[0])
         if parent is not None:
             parent.children.append(call)
         calls.append(call)
@@ -70,7 +76,9 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
         call = open_calls.pop()
         assert call.module is module, "calls nest"
         tensor = main_tensor(output)
-        call.out_shape = None if tensor is None else tuple(tensor.shape)
+        if tensor is not None:
+            call.out_shape = tuple(tensor.shape)
+            made_by[tensor] = call
 
     with preserved(model, copy_parameters=False), torch.no_grad():
         model.eval()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
-from bathyscope.core.records import Measurement
+from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.blocks import found_blocks
 from bathyscope.measure.layers import parameters_of
@@ -24,6 +24,8 @@ def parameter_gradients(
         norm: ‖∂E/∂W‖ of all of them together; None where the block has none, or none is trained.
         share: the norm as a share of the largest of all blocks.
         zero_layers: how many of them have a gradient of zero throughout.
+        scale_share: the norm over the block's scales (weights of norms, with one axis), as a share of
+            the largest of all blocks; None where it has none.
 
     Args:
         model: any module; it is left as it was.
@@ -50,22 +52,31 @@ def parameter_gradient_measurement(
     model: nn.Module, blocks: Blocks, gradients: Mapping[str, Tensor]
 ) -> Measurement:
     """The measurement `parameter_gradients`, given the gradients of a pass by parameter name."""
-    rows = Rows(blocks, ("norm", "share", "zero_layers"))
+    rows = Rows(blocks, ("norm", "share", "zero_layers", "scale_share"))
     norms: dict[int, float] = {}
+    scales: dict[int, float] = {}
     for block in blocks:
-        trained = {
-            name: parameter
-            for name, parameter in parameters_of(model, block).items()
-            if parameter.ndim >= 2 and parameter.requires_grad
-        }
-        if not trained:
-            continue
         # a parameter that the loss does not reach has no gradient: that is zero
-        of_layers = [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in trained]
-        norms[block.index] = math.hypot(*of_layers)
-        rows.put(block, norm=norms[block.index], zero_layers=sum(n == 0 for n in of_layers))
-    largest = max((n for n in norms.values() if math.isfinite(n)), default=0.0)
-    for block in blocks:
-        if block.index in norms:
-            rows.put(block, share=norms[block.index] / largest if largest else 0.0)
+        of_layers, of_scales = (
+            [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in names]
+            for names in _trained(model, block)
+        )
+        if of_layers:
+            norms[block.index] = math.hypot(*of_layers)
+            rows.put(block, norm=norms[block.index], zero_layers=sum(n == 0 for n in of_layers))
+        if of_scales:
+            scales[block.index] = math.hypot(*of_scales)
+    for column, values in (("share", norms), ("scale_share", scales)):
+        largest = max((v for v in values.values() if math.isfinite(v)), default=0.0)
+        for block in blocks:
+            if block.index in values:
+                rows.put(block, **{column: values[block.index] / largest if largest else 0.0})
     return rows.measurement("parameter_gradients")
+
+
+def _trained(model: nn.Module, block: Block) -> tuple[list[str], list[str]]:
+    """Names of the block's trained weights with two axes or more, and of its scales."""
+    trained = {n: p for n, p in parameters_of(model, block).items() if p.requires_grad}
+    layers = [name for name, p in trained.items() if p.ndim >= 2]
+    scales = [name for name, p in trained.items() if p.ndim == 1 and not name.endswith("bias")]
+    return layers, scales

@@ -191,6 +191,40 @@ GLOSSARY: dict[str, Quantity] = {
     "weights.worst_layer": Quantity(
         label="worst layer", what="The layer of the block with the largest weight condition."
     ),
+    "parameter_gradients.norm": replace(
+        _NORM,
+        label="gradient of the weights",
+        what="‖∂E/∂W‖ of all matrices and kernels of the block together.",
+        good="Of one order of magnitude at every depth.",
+        why="It is what the optimizer moves the block by.",
+    ),
+    "parameter_gradients.share": Quantity(
+        label="share of the largest gradient",
+        what="The gradient of the block's weights as a share of that of the block with the largest.",
+        good="Above 1e-3 at every depth.",
+        why="A block far below the others hardly learns.",
+        scale="log",
+    ),
+    "parameter_gradients.zero_layers": Quantity(
+        label="layers without gradient",
+        what="How many matrices and kernels of the block have a gradient of zero throughout.",
+    ),
+    "parameter_gradients.scale_share": Quantity(
+        label="share of the largest gradient, scales",
+        what="The same share, over the scales of the block's norms.",
+        why="A branch that starts at zero by the scale of its last norm moves through this gradient.",
+        scale="log",
+    ),
+    "normalisation.variance_over_epsilon": Quantity(
+        label="variance before a norm",
+        what="Least variance that reaches a batch norm of the block, in units of the norm's ε.",
+        good="Far above 1.",
+        why="Below 1 the norm divides by its ε instead of the deviation, and hides a dying signal.",
+        scale="log",
+    ),
+    "normalisation.layer": Quantity(
+        label="norm of least variance", what="The batch norm of the block that gets it."
+    ),
     "weights.zero_layers": Quantity(
         label="layers of zeros", what="How many layers of the block are zero throughout."
     ),

@@ -111,7 +111,8 @@ def strips(report: Report) -> str:
     turns = any(block.changes_dimension for block in report.blocks)
     parts = [head, legend(transitions=turns), block_axis(report.blocks)]
     for group, members in groups.items():
-        parts.append(f"<h3>{escape(group)}</h3>")
+        title = group.replace("_", " ")
+        parts.append(f"<h3>{escape(title)}</h3>")
         drawn_rows = {key: _quantity_rows(key, rows(key)) for key in members}
         by_role = {key: rows(key)[0].series.quantity.role for key in members}
         parts += [text for key, text in drawn_rows.items() if by_role[key] == "main"]

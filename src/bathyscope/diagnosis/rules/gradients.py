@@ -9,7 +9,11 @@ from bathyscope.diagnosis.thresholds import Thresholds
 
 
 def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """The block at whose output no gradient arrives though the blocks after it have one."""
+    """The block at whose output no gradient arrives though the blocks after it have one.
+
+    A gradient of zero at the end of the trunk is not a cut: a last layer that starts at zero gives it,
+    and lets the gradient through from the second step on.
+    """
     at_input = evidence.column("gradients", "norm_in")
     at_output = evidence.column("gradients", "norm_out")
     trained = any(n is not None for n in evidence.column("parameter_gradients", "norm"))
@@ -19,7 +23,7 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     if trained and first and (first == len(evidence.blocks) or not at_input[first]):
         yield finding(
             "cut-gradient",
-            Severity.PROBLEM,
+            Severity.WARNING if at_output[-1] == 0 else Severity.PROBLEM,
             evidence.labels(here),
             score=40.0,
             gradient_after=at_output[first] if first < len(at_output) else None,

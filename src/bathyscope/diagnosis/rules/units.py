@@ -31,19 +31,20 @@ def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
 def silent_branch(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Residual blocks whose branch is lost in the addition.
 
-    A branch that starts at zero by its last layer alone is meant so: it receives a gradient there
-    and moves at the first step. One that neither gives nor receives is the problem.
+    A branch that starts at zero by its last layer, or the scale of its last norm, alone is meant so:
+    it receives a gradient there and moves at the first step. One that neither gives nor receives is
+    the problem.
     """
     changes = evidence.column("activations", "change")
-    reached = evidence.column("parameter_gradients", "share")
+    layers = evidence.column("parameter_gradients", "share")
+    scales = evidence.column("parameter_gradients", "scale_share")
+    reached = [max(a or 0.0, b or 0.0) for a, b in zip(layers, scales, strict=True)]
     silent = [
         i
         for i, change in enumerate(changes)
         if change is not None and change < thresholds["silent_change"]
     ]
-    stuck = [
-        i for i in silent if reached[i] is None or (reached[i] or 0.0) < thresholds["silent_change"]
-    ]
+    stuck = [i for i in silent if reached[i] < thresholds["silent_change"]]
     if stuck and len(stuck) < len(evidence.blocks):
         smallest = min(changes[i] or 0.0 for i in stuck)
         yield finding(

@@ -69,7 +69,11 @@ def best_prediction_weights(
 
 
 def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) -> dict[str, Tensor]:
-    """W_{L+1} = A and W_L = A⁺ B for the best A x_{L−1} + B v_L; exact where A has full row rank."""
+    """W_{L+1} = A and A W_L = B for the best A x_{L−1} + B v_L; exact where A has full row rank.
+
+    Of all such W_L the one nearest to that of the network, W_L + A⁺(B − A W_L): A⁺ B alone would have
+    no more rank than there are outputs.
+    """
     plain = isinstance(network.norm, nn.Identity) and len(network.blocks) > 0
     if seen.last is None or not plain or not isinstance(network.blocks[-1].mix, nn.Linear):
         raise UsageError(
@@ -78,7 +82,8 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
         )
     features = (seen.last, seen.features[-1])
     (A, B), constant = _solved(seen, features, loss, intercept=has_bias(network.output))
-    mix = torch.linalg.pinv(A.T) @ B.T
+    stands = network.blocks[-1].mix.weight
+    mix = stands + torch.linalg.pinv(A.T) @ (B.T - A.T @ stands)
     if (A.T @ mix - B.T).norm() > _REPRODUCED * (1 + B.norm()):
         raise UsageError(
             f"M = {A.shape[0]} leaves no room to mix the last feature into {A.shape[1]} outputs: the "

@@ -171,18 +171,27 @@ def treat(
     trying = _Trying(root, optimizer, diagnosis, course, tell)
     codes = {f.code for f in diagnosis.findings if f.severity is not Severity.NOTE}
     untreated = trying.nothing()
-    named = trying.each(c for c in CANDIDATES if c.codes & codes)
+    named = trying.each((c for c in CANDIDATES if c.codes & codes), untreated)
     best = _best(named, untreated)
     others: list[Trial] = []
     if best is None and not untreated.trains:
-        others = trying.each(c for c in CANDIDATES if not c.codes & codes)
+        others = trying.each((c for c in CANDIDATES if not c.codes & codes), untreated)
         best = _best(others, untreated)
     trials = (untreated, *named, *others)
     if best is None:
         return Treatment(diagnosis, diagnosis, None, trials, helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
     stepper = optimizer if optimizer is not None else twins(root, None)[1]
-    change = chosen.apply(Case(root, stepper, batch, diagnosis.blocks, diagnosis.findings))
+    change = chosen.apply(
+        Case(
+            root,
+            stepper,
+            batch,
+            diagnosis.blocks,
+            diagnosis.findings,
+            loss=diagnosis.setting.loss,
+        )
+    )
     after = _again(root, diagnosis, optimizer)
     # it trains, and fewer problems are left
     helped = _num_problems(after) < max(1, _num_problems(diagnosis))
@@ -210,16 +219,27 @@ class _Trying:
         with preserved(self.model, copy_parameters=False):
             return self._trained("untreated", *twins(self.model, self.optimizer))
 
-    def each(self, candidates: Iterable[Candidate]) -> list[Trial]:
+    def each(self, candidates: Iterable[Candidate], untreated: Trial) -> list[Trial]:
         """A trial of every remedy that applies."""
         trials = []
         for candidate in candidates:
             with preserved(self.model, copy_parameters=False):
                 twin, stepper = twins(self.model, self.optimizer)
                 found = self.diagnosis
-                case = Case(twin, stepper, found.setting.batch, found.blocks, found.findings)
-                if candidate.apply(case) is not None:
-                    trials.append(self._trained(candidate.name, twin, stepper))
+                case = Case(
+                    twin,
+                    stepper,
+                    found.setting.batch,
+                    found.blocks,
+                    found.findings,
+                    loss=found.setting.loss,
+                )
+                if candidate.apply(case) is None:
+                    continue
+                trial = self._trained(candidate.name, twin, stepper)
+                if candidate.solves:
+                    trial = replace(trial, losses=(untreated.losses[0], *trial.losses))
+                trials.append(trial)
         return trials
 
     def _trained(self, name: str, twin: nn.Module, stepper: torch.optim.Optimizer) -> Trial:

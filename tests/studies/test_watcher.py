@@ -7,7 +7,7 @@ from bathyscope import data, measure, nets
 from bathyscope.curvature import hessian
 from bathyscope.studies.linear_spectrum import linear_spectrum
 from bathyscope.studies.shortcut_length.networks import KINDS
-from bathyscope.studies.trial import Trial, half_squared_error, without_normalisation_
+from bathyscope.studies.trial import Trial, half_squared_error
 from bathyscope.studies.watcher import WATCHES, histogram
 from bathyscope.training import recorded
 
@@ -71,6 +71,6 @@ def test_watching_does_not_change_the_run(tmp_path):
 
 
 def test_normalisation_can_be_taken_out():
-    model = without_normalisation_(nets.build("resnet-8", seed=0))
+    model = nets.without_normalisation_(nets.build("resnet-8", seed=0))
     assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in model.modules())
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 10)

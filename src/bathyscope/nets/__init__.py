@@ -10,6 +10,7 @@ from bathyscope.nets.nest_convert import augmented, dense_to_residual
 from bathyscope.nets.nest_standard import standard_to_resnest
 from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
 from bathyscope.nets.network import Network
+from bathyscope.nets.normalisation import without_normalisation_
 from bathyscope.nets.nshortcut import general_shortcut
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "resnest",
     "skeleton",
     "standard_to_resnest",
+    "without_normalisation_",
 ]

@@ -76,6 +76,7 @@ class Run:
     manifest: Manifest
     metrics: MetricsWriter
     _since: float = field(default_factory=time.monotonic)
+    _cpu_since: float = field(default_factory=time.process_time)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one record to the metrics; it reaches the disk at the next flush or at the end."""
@@ -104,9 +105,10 @@ class Run:
 
     def save(self) -> None:
         """Write the manifest with the time spent until now."""
-        moment = time.monotonic()
+        moment, cpu = time.monotonic(), time.process_time()
         self.manifest.seconds += moment - self._since
-        self._since = moment
+        self.manifest.cpu_seconds += cpu - self._cpu_since
+        self._since, self._cpu_since = moment, cpu
         self.manifest.write(self.folder / MANIFEST)
 
 

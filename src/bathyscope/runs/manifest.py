@@ -39,6 +39,7 @@ class Manifest(BaseModel):
         started: when it was first started (UTC, ISO 8601).
         ended: when it ended.
         seconds: time spent in it, over all its starts.
+        cpu_seconds: processor time of its process in that time, all threads together.
         starts: how often it was started or resumed.
         versions: of Python and the packages that decide the numbers.
         commit: of the user's working tree, with `+` where it had uncommitted changes.
@@ -53,6 +54,7 @@ class Manifest(BaseModel):
     started: str = ""
     ended: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     starts: int = 0
     versions: dict[str, str] = Field(default_factory=dict)
     commit: str = ""

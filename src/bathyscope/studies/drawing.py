@@ -156,6 +156,23 @@ def text_table(table: pd.DataFrame, *, title: str, width: float = 8.0) -> Figure
     return figure
 
 
+def matrix(cells: pd.DataFrame, shade: pd.DataFrame, *, title: str) -> Figure:
+    """A table as a picture whose cells are the darker the greater their shade, from 0 to 1."""
+    rows, columns = cells.shape
+    figure = Figure(figsize=(2.6 + 1.5 * columns, 0.7 + 0.26 * rows), layout="constrained", dpi=110)
+    ax = figure.subplots()
+    ax.imshow(shade.to_numpy(dtype=float), cmap="Blues", vmin=0, vmax=2.2, aspect="auto")
+    for row, column in np.ndindex(rows, columns):
+        ax.text(column, row, cells.iat[row, column], ha="center", va="center", size=8, color=_INK)
+    ax.set_xticks(range(columns), list(cells.columns))
+    ax.set_yticks(range(rows), list(cells.index))
+    ax.xaxis.tick_top()
+    ax.tick_params(colors=_INK, labelsize=8, length=0)
+    ax.spines[:].set_visible(False)
+    figure.suptitle(title, size=10, color=_INK, x=0.01, ha="left")
+    return figure
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "–" if np.isnan(value) else f"{value:.4g}"

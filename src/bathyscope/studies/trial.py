@@ -74,7 +74,7 @@ class Trial(TrainingConfig):
             **self.model_options,
         )
         if not self.normalisation:
-            without_normalisation_(model)
+            nets.without_normalisation_(model)
         return model
 
     def loss_fn(self) -> LossFn | None:
@@ -100,21 +100,6 @@ class Trial(TrainingConfig):
             loss=self.loss_fn(),
             callbacks=callbacks,
         )
-
-
-def without_normalisation_(model: nn.Module) -> nn.Module:
-    """Replace every batch normalisation by the identity, in place.
-
-    Example:
-        >>> without_normalisation_(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))[0]
-        Identity()
-    """
-    for name, child in model.named_children():
-        if isinstance(child, nn.modules.batchnorm._BatchNorm):
-            setattr(model, name, nn.Identity())
-        else:
-            without_normalisation_(child)
-    return model
 
 
 def half_squared_error(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -1,37 +1,26 @@
 """Which came first: gradient explosion, weight explosion, collapse or singularity?"""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.studies.drawing import colour, legend_below, named, panels
+from bathyscope.studies.drawing import matrix
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.singularity.events import EVENTS, MEANING, first_events
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import Trial
 
-EVENTS: dict[str, str] = {
-    "gradient_explosion": "gradient explosion",
-    "weight_explosion": "weight explosion",
-    "collapse": "collapse",
-    "singularity": "singularity",
-}
-GRADIENT_GROWTH = 1e3
-"""‖∂E/∂x‖ at some block over that at the network's end, from which on gradients explode."""
-WEIGHT_GROWTH = 100.0
-"""Greatest |w| of a block over that at its start, from which on weights explode."""
-ALIKE = 0.99
-"""Mean cosine between the samples of a block's output, from which on it has collapsed."""
+_KEYS = ("skip", "normalised", "start", "lr")
 
 
 class Preset(StudyPreset):
     """Settings: every combination of skip, normalisation, start and learning rate."""
 
     depth: int = 164
-    steps: int = 32
+    steps: int = 16
     batch_size: int = 64
     skips: tuple[bool, ...] = (False, True)
     normalisations: tuple[bool, ...] = (True, False)
@@ -44,10 +33,10 @@ class EventTrial(Trial):
     """A short run of one setting.
 
     Attributes:
-        setting: what distinguishes it, in words.
+        skip: a residual network, in place of a plain one.
     """
 
-    setting: str
+    skip: bool
 
 
 def tasks(preset: Preset) -> list[EventTrial]:
@@ -58,8 +47,8 @@ def tasks(preset: Preset) -> list[EventTrial]:
     )
     return [
         EventTrial(
-            setting=_words(skip, normalisation, start, rate),
             model=f"{'resnet' if skip else 'plain'}-{preset.depth}",
+            skip=skip,
             init=start,
             normalisation=normalisation,
             data=preset.data,
@@ -72,30 +61,27 @@ def tasks(preset: Preset) -> list[EventTrial]:
             lr=rate,
             schedule="constant",
             evaluate_every=0,
-            watch=("conditions",),
+            watch=("events",),
             watch_at=measured,
-            probe_size=64,
+            probe_size=preset.batch_size,
         )
         for skip, normalisation, start, rate, seed in settings
     ]
-
-
-def _words(skip: bool, normalisation: bool, start: str, rate: float) -> str:
-    return (
-        f"{'residual' if skip else 'plain'}, {'BatchNorm' if normalisation else 'no norm'}, "
-        f"{start.replace('_', '-')}, {rate:g}"
-    )
 
 
 def table(store: Store, preset: Preset) -> pd.DataFrame:
     """One row a run and event: the first measured step and block, missing where never seen."""
     rows = []
     for task in tasks(preset):
-        frame = store.frame([task], kind="conditions")
-        for event, (step, block) in first_events(frame).items():
+        frame = store.frame([task], kind="events")
+        ending = store.endings([task]).iloc[0].to_dict()
+        for event, (step, block) in first_events(frame, ending=ending).items():
             rows.append(
                 {
-                    "setting": task.setting,
+                    "skip": "residual" if task.skip else "plain",
+                    "normalised": "BatchNorm" if task.normalisation else "no norm",
+                    "start": str(task.init).replace("_", "-"),
+                    "lr": task.lr,
                     "seed": task.seed,
                     "event": event,
                     "step": step,
@@ -105,110 +91,62 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def first_events(frame: pd.DataFrame) -> dict[str, tuple[float, str | None]]:
-    """Where and when each event is first seen in the records of a run.
-
-    Args:
-        frame: one row a measured step and block, as `conditions` writes it.
-
-    Returns:
-        Step (NaN where never) and block. Of the blocks that show it at that step, the one the
-        signal reaches first: for gradients the last of the network, for the others the first.
-    """
-    seen: dict[str, tuple[float, str | None]] = {event: (float("nan"), None) for event in EVENTS}
-    begin = frame[frame["step"] == frame["step"].min()].set_index("index")
-    start_size = _largest_weight(begin)
-    for _, now in frame.groupby("step"):
-        now = now.set_index("index").sort_index()
-        flags = {
-            "gradient_explosion": _gradients_explode(now),
-            "weight_explosion": _largest_weight(now) > WEIGHT_GROWTH * start_size,
-            "collapse": now["representations_mean_cosine"].astype(float) > ALIKE,
-            "singularity": _singular(now),
-        }
-        for event, shown in flags.items():
-            where = np.flatnonzero(shown.to_numpy(dtype=bool))
-            if np.isnan(seen[event][0]) and len(where):
-                place = where[-1] if event == "gradient_explosion" else where[0]
-                seen[event] = (float(now["step"].iloc[0]), str(now["block"].iloc[place]))
-    return seen
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting, one column an event: runs that show it, median step and its range."""
+    wide = table.assign(setting=table[list(_KEYS)].astype(str).agg(", ".join, axis=1))
+    settings, columns = list(dict.fromkeys(wide["setting"])), list(EVENTS)
+    cells = wide.groupby(["setting", "event"])["step"].agg(_cell).unstack()
+    return cells.loc[settings, columns].rename(columns=EVENTS)
 
 
-def _largest_weight(frame: pd.DataFrame) -> pd.Series:
-    both = frame[["weights_min", "weights_max"]].astype(float).abs()
-    return both.max(axis=1)
-
-
-def _gradients_explode(frame: pd.DataFrame) -> pd.Series:
-    at_end = float(frame["gradients_norm_out"].astype(float).iloc[-1])
-    return frame["gradients_norm_in"].astype(float) > GRADIENT_GROWTH * at_end
-
-
-def _singular(frame: pd.DataFrame) -> pd.Series:
-    """In the mode of samples, the matrix of the theory; a dead channel alone does not count."""
-    return np.isinf(frame["representations_condition_samples"].astype(float))
+def _cell(steps: pd.Series) -> str:
+    seen = steps.dropna()
+    if seen.empty:
+        return f"0/{len(steps)}"
+    low, middle, high = seen.min(), seen.median(), seen.max()
+    spread = f" ({low:g} to {high:g})" if low != high else ""
+    return f"{len(seen)}/{len(steps)}, step {middle:g}{spread}"
 
 
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
-    """For the plain network: did singularity come before or after the gradient exploded?"""
-    found = []
-    for setting, group in table.groupby("setting", sort=False):
-        wide = group.pivot(index="seed", columns="event", values="step")
-        after = int((wide["singularity"] > wide["gradient_explosion"]).sum())
-        both = int((wide["singularity"].notna() & wide["gradient_explosion"].notna()).sum())
+    """The order of singularity and explosion, and by what each event is stopped."""
+    runs = table.pivot(index=[*_KEYS, "seed"], columns="event", values="step").reset_index()
+    both = runs[runs["singularity"].notna() & runs["gradient_explosion"].notna()]
+    lag = both["singularity"] - both["gradient_explosion"]
+    found = [
+        Check(
+            "runs in which gradients explode and representations become singular: singularity is "
+            "seen later, at the same measurement, earlier",
+            None,
+            f"{(lag > 0).sum()}, {(lag == 0).sum()}, {(lag < 0).sum()}",
+        ),
+        Check(
+            "runs that become singular without exploding gradients",
+            None,
+            f"{(runs['singularity'].notna() & runs['gradient_explosion'].isna()).sum()} of "
+            f"{runs['singularity'].notna().sum()}",
+        ),
+    ]
+    for event, words in EVENTS.items():
         shares = ", ".join(
-            f"{words} {wide[event].notna().mean():.0%}{_when(wide[event])}"
-            for event, words in EVENTS.items()
+            f"{skip} with {normalised} {group[event].notna().mean():.0%} "
+            f"({(group[event] == 0).mean():.0%} at the start)"
+            for (skip, normalised), group in runs.groupby(["skip", "normalised"], sort=False)
         )
-        found.append(
-            Check(
-                f"{setting}: singular after the gradient exploded in {after} of {both} runs that "
-                "show both; runs that show each event, and the median step",
-                None,
-                shares,
-            )
-        )
+        found.append(Check(f"{words}: share of the runs that show it", None, shares))
     return tuple(found)
 
 
-def _when(steps: pd.Series) -> str:
-    if steps.isna().all():
-        return ""
-    low, middle, high = steps.min(), steps.median(), steps.max()
-    spread = f", {low:g} to {high:g}" if low != high else ""
-    return f" (step {middle:g}{spread})"
-
-
 def draw(table: pd.DataFrame, preset: Preset) -> Figure:
-    """The first step of each event, setting by setting: median and range over seeds."""
-    settings = list(dict.fromkeys(table["setting"]))
-    figure, (ax,) = panels(width=8.4, height=1.6 + 0.42 * len(settings))
-    named(ax, title="when each event is first seen", x="step", y="")
-    position: dict[Any, float] = {s: -i for i, s in enumerate(settings)}
-    for i, (event, words) in enumerate(EVENTS.items()):
-        part = table[(table["event"] == event) & table["step"].notna()]
-        steps = part.groupby("setting")["step"].agg(["median", "min", "max", "count"])
-        y = np.array([position[s] - 0.18 * (i - 1.5) for s in steps.index])
-        low, high = steps["median"] - steps["min"], steps["max"] - steps["median"]
-        ax.errorbar(
-            steps["median"],
-            y,
-            xerr=[low, high],
-            fmt="o^sD"[i],
-            ms=5,
-            color=colour(i),
-            label=words,
-            elinewidth=1.2,
-            ls="none",
-        )
-    ax.set_xscale("symlog", base=2, linthresh=1)
-    ax.set_xlim(-0.3, preset.steps * 1.3)
-    ticks = [0, *(2**k for k in range(preset.steps.bit_length()))]
-    ax.set_xticks(ticks, [str(t) for t in ticks])
-    ax.set_yticks(list(position.values()), list(position))
-    ax.set_ylim(-len(settings) + 0.4, 0.6)
-    legend_below(figure, ax)
-    return figure
+    """Setting by setting: how many runs show each event, and when; the darker the more."""
+    cells = summary(table)
+    share = cells.map(lambda text: float(np.divide(*map(int, text.split(",")[0].split("/")))))
+    return matrix(
+        cells,
+        share,
+        title=f"runs that show each event, and the first step (median, range), {preset.depth} "
+        f"layers on {preset.data}",
+    )
 
 
 STUDY = Study(
@@ -220,19 +158,14 @@ STUDY = Study(
         "the skip, batch normalisation, or the start."
     ),
     presets={
-        "quick": Preset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3, steps=16),
-        "full": Preset(seeds=10),
+        "quick": Preset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3),
+        # less deep, where the order of events is the same: 320 runs in about 20 minutes
+        "full": Preset(depth=110, batch_size=32, seeds=10),
         "paper": Preset(data="cifar-10", seeds=10, batch_size=128),
     },
     tasks=tasks,
     table=table,
     checks=checks,
     draw=draw,
-    notes=(
-        f"Gradients explode where their norm is {GRADIENT_GROWTH:g} times that at the network's end, "
-        f"weights where the greatest is {WEIGHT_GROWTH:g} times what it was, a representation has "
-        f"collapsed where the mean cosine between samples is above {ALIKE:g}, and is singular where "
-        "the matrix of features × samples has an infinite condition number. Measured after 0, 1, 2, "
-        "4, … steps.",
-    ),
+    notes=(MEANING,),
 )

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch.func import functional_call
-from torch.fx.experimental.proxy_tensor import make_fx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,8 @@ def layer_program(network: nn.Module, example: Tensor) -> list[Layer] | None:
         m._forward_hooks or m._forward_pre_hooks for m in network.modules()
     ):
         return None  # whoever hooked a layer counts on its being called
+    from torch.fx.experimental.proxy_tensor import make_fx  # loads sympy: not for every user
+
     parameters = {name: p.detach() for name, p in network.named_parameters()}
 
     def forward(*inputs: Tensor) -> Any:

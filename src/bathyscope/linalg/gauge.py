@@ -17,6 +17,7 @@ _WARM_BOUND, _WARM_SPREAD = 3.5, 0.25
 # The bound is taken at the grid's frequencies; between them P may be somewhat larger.
 _MARGIN = 1.25
 _FULL_STEP = 0.5
+_FAR = 0.55  # a spread that no small kernel has: of one near zero it is ½
 _ROUNDED = 1e-3  # a bound on (σ/target)² below which an excess of −1 has lost its digits
 _POWER_STEPS = 8
 
@@ -57,6 +58,11 @@ class Gauge:
     def is_near(self) -> bool:
         """Whether the kernel is warm and a step needs no shortening: no finer bound is needed."""
         return self.spread <= _WARM_SPREAD and self.step_length == _FULL_STEP
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the kernel is well above its target, so that it is cold and not zero."""
+        return self.spread > _FAR
 
 
 def refined(

@@ -26,7 +26,7 @@ def projected(taps: Taps, target: float) -> tuple[Taps, Gauge]:
     which for a single tap is all, and else followed by steps that undo what the cut has done.
     A kernel that is zero or not finite is returned as it is.
     """
-    measured = approach(taps, target)
+    measured = approach(taps, target, finely=False)
     gauge = measured.gauge
     if not gauge.is_finite or gauge.is_zero:
         return taps, gauge

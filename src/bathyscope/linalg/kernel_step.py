@@ -20,15 +20,21 @@ class Approach(NamedTuple):
         return self.taps.from_tall(self.form.step(self.gauge.step_length))
 
 
-def approach(taps: Taps, target: float) -> Approach:
+def approach(taps: Taps, target: float, *, finely: bool = True) -> Approach:
     """Measure a kernel against its target, in the form that costs least.
 
     The Gram matrix is that of the smaller side: a step commutes with the transpose.
+
+    Args:
+        taps: the kernel.
+        target: the singular value wanted.
+        finely: False where no step is taken of a kernel far above its target: its bound is then
+            coarse, and a step would be short.
     """
     weight = taps.tall()
     small = spatial_form(weight, target, taps.layout.offsets)
     if small is not None:
-        gauge = small.gauge()
+        gauge = small.gauge(finely=finely)
         if gauge is not None:
             return Approach(taps, small, gauge)
     form = spectral_form(weight, target, taps.layout.offsets, taps.layout.alias_free_grid)

@@ -35,16 +35,19 @@ class SpatialForm(NamedTuple):
     excess: Float[Tensor, "g ..."]
     fold: _Fold | None
 
-    def gauge(self) -> Gauge | None:
+    def gauge(self, *, finely: bool = True) -> Gauge | None:
         """The spread, by Parseval, with the bound Σ_Δ‖R_Δ‖_F ≤ √(number of Δ)·‖R‖_F.
 
-        None where this bound is too coarse and only frequencies can tell.
+        None where this bound is too coarse and only frequencies can tell. Without `finely` it will
+        do for a kernel far above its target too, of which no step is asked.
         """
         groups, _, c, _ = self.weight.shape
         size = torch.linalg.vector_norm(self.excess.detach()).item() / self.target**2
         reach = 1.0 if self.fold is None else math.sqrt(self.fold.shifts)
         gauge = Gauge(size / (2 * math.sqrt(groups * c)), 1 + reach * size)
         if gauge.is_near:
+            return gauge
+        if not finely and gauge.is_far:
             return gauge
         if self.fold is None:
             return refined(gauge, self.target, x=self.flat.detach(), excess=self.excess.detach())

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bathyscope.studies import STUDIES
+from bathyscope.studies.nests import convolutional, vectors
 from bathyscope.studies.norm_preservation import architectures
 from bathyscope.studies.shortcut_length import dynamics, figure_3, figure_4, learning_rates
 from bathyscope.studies.singularity import similar_networks, trained, which_came_first
@@ -14,7 +15,13 @@ _TRAINED = trained.Preset(
     depth=20, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
 )
 _RATES = learning_rates.Preset(depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30)
+_VECTORS = vectors.Preset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
+    "nests.blocks": _VECTORS,
+    "nests.predictability": _VECTORS,
+    "nests.convolutional": convolutional.Preset(
+        width=1, epochs=1, batch_size=16, num_train=16, num_test=16, augmented=False
+    ),
     "shortcut_length.figure_3": figure_3.Preset(depths=(4, 8), epochs=40, num_train=30),
     "shortcut_length.figure_4": figure_4.Preset(depths=(2, 4), seeds=2),
     "shortcut_length.figure_5": dynamics.Preset(depth=4, epochs=40, lr=0.2, points=8, seeds=2),

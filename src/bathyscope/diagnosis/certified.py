@@ -1,6 +1,9 @@
 """What is known of a network of the NEst family on the batch, as a measurement that rules can read."""
 
-from torch import nn
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
 
 from bathyscope.certificates import Certificate, certify
 from bathyscope.certificates.width import Width, width_of
@@ -32,10 +35,10 @@ def certificate(
     """
     network = unwrapped(model)
     inputs = main_tensor(batch[0])
-    if not isinstance(network, NEst) or inputs.ndim != 2:
+    if not isinstance(network, NEst) or inputs is None or inputs.ndim != 2:
         return None
     width = width_of(network, sizes=(), room=0) if isinstance(network, ResNEst) else None
-    num_features = sum(v.shape[1] for v in network.features(inputs[:1]))
+    num_features = _num_features(network, inputs[:1])
     found, note = None, ""
     if len(inputs) >= SAMPLES_A_FEATURE * num_features:
         try:
@@ -54,6 +57,13 @@ def certificate(
         settings=_settings(found, width),
         notes=(note,) if note else (),
     )
+
+
+@torch.no_grad()
+def _num_features(network: NEst, one: Tensor) -> int:
+    """On a copy in eval mode: a function with batch normalisation would count the sample in."""
+    sizes: list[int] = [v.shape[1] for v in deepcopy(network).eval().features(one)]
+    return sum(sizes)
 
 
 def _unpredicted(

@@ -36,7 +36,13 @@ def problem(
     return (x, score.argmax(dim=1)) if loss == "cross_entropy" else (x, score[:, :outputs])
 
 
-def estimator(*, width: int, outputs: int = OUTPUTS) -> ResNEst:
+def estimator(
+    *,
+    width: int,
+    outputs: int = OUTPUTS,
+    inputs: int = INPUTS,
+    features: tuple[int, ...] = FEATURES,
+) -> ResNEst:
     """A ResNEst in float64 with weights drawn anew, without intercept so that K_0 = N_in.
 
     The functions are steep, so that features are far from linear, and where there is room the
@@ -44,13 +50,14 @@ def estimator(*, width: int, outputs: int = OUTPUTS) -> ResNEst:
     conditioned, and can be found to many digits.
     """
     network = resnest(
-        INPUTS, outputs, width=width, feature_sizes=FEATURES, intercept=False, activation=nn.Tanh
+        inputs, outputs, width=width, feature_sizes=features, intercept=False, activation=nn.Tanh
     ).double()
     with torch.no_grad():
-        columns = torch.randn(width, ENOUGH, dtype=torch.float64) / width**0.5
-        if width >= ENOUGH:
+        enough = inputs + sum(features[:-1])
+        columns = torch.randn(width, enough, dtype=torch.float64) / width**0.5
+        if width >= enough:
             columns = torch.linalg.qr(columns).Q
-        parts = columns.split([INPUTS, *FEATURES[:-1]], dim=1)
+        parts = columns.split([inputs, *features[:-1]], dim=1)
         assert isinstance(network.expansion, nn.Linear)
         network.expansion.weight.copy_(parts[0])
         for block, part in zip(network.blocks[:-1], parts[1:], strict=True):

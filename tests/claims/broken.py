@@ -7,6 +7,7 @@ from bathyscope.claims.norm_preservation.procrustes import algorithm_1, equation
 from bathyscope.claims.norm_preservation.smooth_map import rate
 from bathyscope.claims.singularity.backward import well_behaved
 from bathyscope.claims.singularity.collapse import keeps_all
+from bathyscope.claims.singularity.findings import EXPLODING, finding_2
 from bathyscope.claims.singularity.random_matrices import lemma_1 as same_in_both_limits
 from bathyscope.claims.singularity.stability import remark_8
 
@@ -130,6 +131,17 @@ BROKEN = {
     "singularity.equation_39": vanishes("error_without_skip"),
     "singularity.section_7_delta_orthogonal": vanishes("spread_after"),
     "singularity.section_7_highway": vanishes("difference_before"),
+    "singularity.section_7_architecture_search": lambda n: [
+        at_most("avoids skips", n["preferred"]["skips"], n["passed_over"]["skips"])
+    ],
+    "singularity.finding_1": lambda n: [
+        at_most("gradients stay", n["gradient_growth_at_start"], EXPLODING)
+    ],
+    "singularity.finding_2": finding_2,
+    "singularity.finding_3": lambda n: [
+        at_least("worse κ", n["resnext"]["condition"], n["resnet"]["condition"])
+    ],
+    "singularity.finding_4": lambda n: [at_most("no lag", n["lags"]["delta_orthogonal"], 0)],
     "nests.equation_2": vanishes("error_without_the_last"),
     "nests.equation_4": vanishes("error_without_the_last"),
     "nests.equation_9": vanishes("error_without_the_last"),

@@ -2,9 +2,11 @@
 
 from bathyscope.claims.claim import Check
 from bathyscope.claims.singularity import (
+    alternatives,
     backward,
     coefficients,
     collapse,
+    findings,
     forms,
     matrices,
     random_matrices,
@@ -48,6 +50,11 @@ CHECKS: dict[str, Check] = {
     "equation_39": schemes.EQUATION_39,
     "section_7_delta_orthogonal": schemes.SECTION_7_DELTA_ORTHOGONAL,
     "section_7_highway": schemes.SECTION_7_HIGHWAY,
+    "section_7_architecture_search": alternatives.SECTION_7_ARCHITECTURE_SEARCH,
+    "finding_1": findings.FINDING_1,
+    "finding_2": findings.FINDING_2,
+    "finding_3": findings.FINDING_3,
+    "finding_4": alternatives.FINDING_4,
 }
 
 __all__ = ["CHECKS", "STATEMENTS"]

@@ -201,25 +201,36 @@ STATEMENTS: dict[str, Statement] = {
     "section_7_architecture_search": Statement(
         statement="Architecture search prefers skips because they keep representations "
         "non-singular.",
-        tested="It would take a search over architectures; the paper tests nothing either.",
+        tested="A search over where a plain network of 26 layers gets skips: six narrow networks, "
+        "from no skip to all, ranked by accuracy after 16 steps on digits; whether those passed over "
+        "are singular, and how the ranking goes with κ and with the growth of the gradient.",
     ),
     "finding_1": Statement(
         statement="Very deep plain networks fail to train because of singular representations, "
-        "which show in gradients and updates.",
-        tested="It would take training at 164 layers and the order of events; that is a study's "
-        "job.",
+        "which come from the repeated product with the weights and show in gradients and updates.",
+        assumptions=("the plain network fails to train",),
+        tested="A narrow plain network of 110 layers with batch normalisation on digits: singular "
+        "blocks and growth of the gradient before the first step, after it, and after 16 steps at "
+        "learning rate 0.1. The order of events over seeds, starts and rates is the study "
+        "`singularity.which_came_first`.",
     ),
     "finding_2": Statement(
         statement="ResNet and ResNeXt train easily because skips remove that singularity.",
-        tested="It would take training at 164 layers; that is a study's job.",
+        tested="Narrow networks of both kinds of 20 layers on digits at learning rate 0.02, with "
+        "and without batch normalisation: accuracy and singular blocks after 40 steps.",
     ),
     "finding_3": Statement(
         statement="ResNeXt generalises better because its representations are better conditioned.",
-        tested="It would take training of both to the end; that is a study's job.",
+        assumptions=("both networks fit the training data",),
+        tested="Narrow networks of both kinds of 20 layers trained on 256 digits until they fit "
+        "them: median κ of the blocks, and accuracy on 354 others. Small data and networks; long "
+        "training on natural images may differ.",
     ),
     "finding_4": Statement(
         statement="Special initialisations lag behind skips because weights leave the wanted "
         "regime.",
-        tested="It would take training of all of them to the end; that is a study's job.",
+        tested="Narrow networks of 20 layers after 32 steps on digits: residual, plain from a "
+        "delta-orthogonal start, DiracNet, and a delta-orthogonal one whose kernels are projected "
+        "back after every step.",
     ),
 }

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -108,6 +107,11 @@ def _cell(steps: pd.Series) -> str:
     return f"{len(seen)}/{len(steps)}, step {middle:g}{spread}"
 
 
+def _share(cell: str) -> float:
+    seen, runs = cell.partition(",")[0].split("/")
+    return int(seen) / int(runs)
+
+
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     """The order of singularity and explosion, and by what each event is stopped."""
     runs = table.pivot(index=[*_KEYS, "seed"], columns="event", values="step").reset_index()
@@ -140,7 +144,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     """Setting by setting: how many runs show each event, and when; the darker the more."""
     cells = summary(table)
-    share = cells.map(lambda text: float(np.divide(*map(int, text.split(",")[0].split("/")))))
+    share = cells.map(_share)
     return matrix(
         cells,
         share,

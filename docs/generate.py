@@ -109,6 +109,9 @@ length; `paper` has the paper's own settings. `--seeds N` repeats every run with
 its folder under `studies/runs`, named by its configuration: a study that was killed goes on where it stood,
 studies share the runs they have in common, and two runs of one preset and seed give the same numbers.
 `studies/index.html` shows all results: each figure with its preset, what was met and what was not.
+
+One study has a page of its own: [which came first](which-came-first.md), exploding gradients, collapse or
+singularity.
 {themes}"""
 
 

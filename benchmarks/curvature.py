@@ -177,7 +177,11 @@ _PEERS: tuple[tuple[str, str, Any, str, tuple[str, ...]], ...] = (
         "pyhessian",
         _pyhessian,
         "tolerance 1e-6",
-        ("tolerance 1e-3", "tolerance 1e-4", "tolerance 1e-5", "tolerance 3e-7", "tolerance 1e-7"),
+        (
+            "tolerance 1e-3",
+            "tolerance 1e-4",
+            "tolerance 1e-5",
+        ),
     ),
     (
         "hessian-eigenthings 1.0.0a5",

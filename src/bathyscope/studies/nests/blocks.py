@@ -16,6 +16,7 @@ from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 _ROUNDING = 1e-9  # of the constant predictor's risk
+_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 _MARKERS = {
     "risk": ("o", "as trained"),
     "attainable_risk": ("D", "a ResNEst's best"),
@@ -102,13 +103,14 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
         title="prediction weights solved anew after each block",
         x="block (0: the input alone)",
         y="risk / risk of the best constant",
+        log="y",
     )
     sizes = table.groupby("form")["features"].first()
     labels = {form: f"{label} (K = {sizes[form]})" for form, label in LABELS.items()}
     mean_lines(
         axes[0], table, x="feature", y="block_risk", by="form", order=list(LABELS), labels=labels
     )
-    named(axes[1], title="at the end of training", x="", y="")
+    named(axes[1], title="at the end of training", x="", y="", log="y")
     last = table.groupby(["form", "seed"]).last().groupby("form").mean(numeric_only=True)
     linear = float(last["linear_risk"].mean())
     axes[1].axhline(linear, color="0.4", lw=1, ls=":", label="best linear predictor")
@@ -119,7 +121,10 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
             axes[1].plot([i], [value], marker, color=colour(i), ms=9, mew=1.8, mfc="none")
     axes[1].set_xticks(range(len(LABELS)), [name.replace(", ", ",\n") for name in LABELS.values()])
     axes[1].set_xlim(-0.5, len(LABELS) - 0.5)
-    axes[1].set_ylim(0, 1.6 * linear)  # room for the legend above the dotted line
+    low = float(last["bound"].min()) / 1.4
+    marks = [mark for mark in _TICKS if low <= mark <= 2 * linear]
+    axes[0].set_yticks(marks, [f"{mark:g}" for mark in marks])
+    axes[0].set_ylim(low, 3 * linear)  # room for the legend above the dotted line
     legend(axes[1], place="upper left", columns=2)
     legend_below(figure, axes[0])
     return figure

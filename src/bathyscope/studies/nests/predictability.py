@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
             ax, part, x="feature", y="unpredicted", by="form", order=_COMPARED, labels=labels
         )
         ax.set_xticks(range(1, preset.num_blocks + 1))
-        ax.set_ylim(bottom=0)
+    axes[0].set_ylim(bottom=0)  # of both, once all is drawn
     axes[1].set_ylabel("")
     legend_below(figure, axes[0])
     return figure

@@ -80,3 +80,15 @@ def test_a_diagnosis_of_another_model_is_refused():
     found = diagnose(ResidualMLP(6), batch())
     with pytest.raises(UsageError, match="another model"):
         treat(ResidualMLP(3), found)
+
+
+def test_remedies_that_start_slowly_get_more_steps():
+    model = plain(depth=12)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0005, momentum=0.9)
+    found = diagnose(model, batch(), optimizer=optimizer)
+    treatment = treat(model, found, optimizer=optimizer, steps=3)
+    assert treatment.applied is not None
+    lengths = {trial.name: len(trial.losses) for trial in treatment.trials}
+    assert lengths["untreated"] == lengths[treatment.applied] == 12
+    assert min(lengths.values()) == 3
+    assert len(lengths) == len(treatment.trials)

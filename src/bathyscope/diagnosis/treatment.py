@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # itself come down by a tenth: another seed moves the end of a run by a few per cent.
 _BETTER = 0.9
 
+# Where no remedy shows anything, so many of them are trained for so many times the steps.
+_PROMISING, _LONGER = 3, 4
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -139,10 +142,10 @@ def treat(
     """Apply the remedy that helps most, in place, undoable, measured again.
 
     Every remedy for the problems found is tried on a copy of the model: measured, and trained for a
-    few steps beside an untreated copy. Where that copy does not train and none of them helps, the other
-    remedies are tried too. Of those that end well below the untreated copy, the one that
-    leaves the fewest problems is applied to the model, and of several the one with the lowest loss;
-    if there is none, the model is left as it is.
+    few steps beside an untreated copy. Where that copy does not train and none of them helps, the
+    other remedies are tried too, and then the most promising ones for four times the steps. Of those
+    that end well below the untreated copy, the one that leaves the fewest problems is applied to the
+    model, and of several the one with the lowest loss; if there is none, the model is left as it is.
 
     Args:
         model: the diagnosed model; changed in place if a remedy helps.
@@ -173,11 +176,19 @@ def treat(
     untreated = trying.nothing()
     named = trying.each((c for c in CANDIDATES if c.codes & codes), untreated)
     best = _best(named, untreated)
-    others: list[Trial] = []
+    trials = (untreated, *named)
     if best is None and not untreated.trains:
         others = trying.each((c for c in CANDIDATES if not c.codes & codes), untreated)
         best = _best(others, untreated)
-    trials = (untreated, *named, *others)
+        trials = (*trials, *others)
+    if best is None and not untreated.trains:
+        # a slow start shows nothing yet: the most promising get more time
+        longer = replace(trying, course=course * _LONGER)
+        patient = longer.nothing()
+        again = longer.each(_promising(trials[1:]), patient)
+        best = _best(again, patient)
+        done = {t.name for t in (patient, *again)}
+        trials = (patient, *again, *(t for t in trials if t.name not in done))
     if best is None:
         return Treatment(diagnosis, diagnosis, None, trials, helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
@@ -196,6 +207,13 @@ def treat(
     # it trains, and fewer problems are left
     helped = _num_problems(after) < max(1, _num_problems(diagnosis))
     return Treatment(diagnosis, after, best.name, trials, helped=helped, change=change)
+
+
+def _promising(trials: Sequence[Trial]) -> list[Candidate]:
+    """The remedies whose loss came down most, in proportion."""
+    falling = sorted((t for t in trials if t.end < t.losses[0]), key=lambda t: t.end / t.losses[0])
+    named = {c.name: c for c in CANDIDATES}
+    return [named[t.name] for t in falling[:_PROMISING]]
 
 
 def _best(trials: Sequence[Trial], untreated: Trial) -> Trial | None:

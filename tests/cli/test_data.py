@@ -94,6 +94,8 @@ def test_every_verb_has_help_with_an_example(run, verb):
         (("fetch", "mnst"), "The nearest: mnist"),
         (("fetch", "digits"), "needs no download"),
         (("path", "mnist"), "data fetch mnist"),
+        (("path", "imagenet"), "ILSVRC2012_img_train.tar"),
+        (("fetch", "imagenet"), "cannot be fetched for you; ask for ILSVRC2012_img_train.tar"),
         (("path", "nothing-like-it"), "no data set"),
         (("fetch", "mnist", "--from", "/nonexistent"), "no file or folder"),
     ],

@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from bathyscope.core.errors import UsageError
-from bathyscope.data import image_folders, load
+from bathyscope.data import image_folders, is_present, load
 
 COLOURS = {"apple": (255, 0, 0), "bean": (0, 255, 0)}
 
@@ -61,6 +61,15 @@ def test_tiny_imagenet_is_found_in_a_data_folder(tmp_path):
     dataset = load("tiny-imagenet", data_dir=tmp_path, num_train=4)
     assert dataset.name == "tiny-imagenet"
     assert dataset.train_inputs.shape == (4, 3, 64, 64)
+
+
+def test_a_copy_of_imagenet_is_found_and_read_at_its_own_size(tmp_path):
+    assert not is_present("imagenet", data_dir=tmp_path)
+    with pytest.raises(UsageError, match=r"image-net\.org"):
+        load("imagenet", data_dir=tmp_path)
+    imagenet(tmp_path / "imagenet")
+    assert is_present("imagenet", data_dir=tmp_path)
+    assert load("imagenet", data_dir=tmp_path, num_train=2).train_inputs.shape == (2, 3, 224, 224)
 
 
 def test_images_are_read_only_when_asked_for(tmp_path):

@@ -37,6 +37,7 @@ def test_quick_needs_no_download_and_seeds_multiply_the_runs(name):
     [
         ("singularity.table_1", "singularity.figure_13"),
         ("singularity.figure_5", "singularity.layer_deletion"),
+        ("singularity.table_4", "singularity.figure_12_imagenet"),
         ("shortcut_length.figure_5", "shortcut_length.figure_6"),
         ("norm_preservation.table_1", "norm_preservation.figure_3"),
         ("norm_preservation.table_3", "norm_preservation.table_2"),

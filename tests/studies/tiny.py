@@ -6,13 +6,21 @@ from bathyscope.studies import STUDIES
 from bathyscope.studies.nests import convolutional, vectors
 from bathyscope.studies.norm_preservation import architectures
 from bathyscope.studies.shortcut_length import dynamics, figure_3, figure_4, learning_rates
-from bathyscope.studies.singularity import similar_networks, trained, which_came_first
+from bathyscope.studies.singularity import (
+    imagenet_form,
+    similar_networks,
+    trained,
+    which_came_first,
+)
 
 _ARCHITECTURES = architectures.Preset(
     depths=(11, 20), epochs=2, lr=0.02, batch_size=16, num_train=32, num_test=32, watch_every=2
 )
 _TRAINED = trained.Preset(
     depth=20, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
+)
+_IMAGENET_FORM = imagenet_form.Preset(
+    depth=50, width=4, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
 )
 _RATES = learning_rates.Preset(depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30)
 _VECTORS = vectors.Preset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
@@ -34,6 +42,8 @@ PRESETS = {
     "singularity.similar_networks": similar_networks.Preset(
         depth=8, epochs=1, lr=0.01, batch_size=32, num_train=64, num_test=32
     ),
+    "singularity.table_4": _IMAGENET_FORM,
+    "singularity.figure_12_imagenet": _IMAGENET_FORM,
     "singularity.which_came_first": which_came_first.Preset(
         depth=8, steps=4, batch_size=32, starts=("he", "dirac"), rates=(0.1,), num_train=64
     ),

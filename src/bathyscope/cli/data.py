@@ -106,7 +106,7 @@ def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
                 "test": entry.num_test,
                 "present": present,
                 "path": str(data.path(name, data_dir=data_dir))
-                if present and entry.sources
+                if present and not entry.needs_nothing
                 else None,
                 "source": entry.origin,
                 "fetched_from": [source.label for source in entry.sources],

@@ -95,7 +95,7 @@ def _several(
     quiet: bool,
 ) -> list["StudyResult"]:
     """Every study in turn; one whose data is missing is passed over with a sentence."""
-    from bathyscope import studies
+    from bathyscope import data, studies
 
     results = []
     for name in names:
@@ -103,7 +103,7 @@ def _several(
         if missing:
             typer.echo(
                 f"{name}: passed over, for {', '.join(missing)} is not here; "
-                f"run `bathyscope data fetch {missing[0]}`.",
+                f"{data.how_to_get(missing[0])}.",
                 err=True,
             )
             continue

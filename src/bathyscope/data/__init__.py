@@ -7,7 +7,7 @@ from bathyscope.data.channels import channel_statistics, normalise
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.fetching import fetch
 from bathyscope.data.folder import ImageFolder, image_folders
-from bathyscope.data.loading import is_present, load, names, path
+from bathyscope.data.loading import how_to_get, is_present, load, names, path
 from bathyscope.data.second_moments import moments
 from bathyscope.data.whitening import Whitening, whiten
 
@@ -21,6 +21,7 @@ __all__ = [
     "entry",
     "fetch",
     "flip_and_shift",
+    "how_to_get",
     "image_folders",
     "is_present",
     "load",

@@ -23,6 +23,8 @@ class Entry:
         files: its files in the cache; none for a set that needs no download or is a tree of images.
         sources: where to get them, the best first; none for a set that needs no download.
         archive_md5: of the official archive, where its files have no checksums of their own.
+        by_hand: what to get and how to lay it out below the folder of the set, for one that its
+            owners give only to those who ask.
     """
 
     name: str
@@ -35,6 +37,12 @@ class Entry:
     files: tuple[File, ...] = ()
     sources: tuple[Source, ...] = ()
     archive_md5: str = ""
+    by_hand: str = ""
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether it comes with the package, or out of a random generator."""
+        return not (self.sources or self.by_hand)
 
 
 def entry(name: str) -> Entry:
@@ -251,6 +259,19 @@ CATALOG: dict[str, Entry] = {
                 archive("http://cs231n.stanford.edu/tiny-imagenet-200.zip", md5=_TINY_IMAGENET_MD5),
             ),
             archive_md5=_TINY_IMAGENET_MD5,
+        ),
+        Entry(
+            "imagenet",
+            (3, 224, 224),
+            1000,
+            1_281_167,
+            50_000,
+            "Russakovsky 2015",
+            "research only",
+            by_hand=(
+                "ask for ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar at image-net.org and "
+                "unpack them to train/CLASS/*.JPEG and val/CLASS/*.JPEG"
+            ),
         ),
         _synthetic("gaussian", (1, 8, 8), 10),
         _synthetic("spirals", (2, 1, 1), 3),

@@ -6,6 +6,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.data.cache import Report, cache_dir, staged
 from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.checksums import WrongChecksum
+from bathyscope.data.loading import how_to_get
 from bathyscope.data.sources import Progress, Source, SourceFailed, local_copy
 
 
@@ -43,7 +44,11 @@ def fetch(
         BathyscopeError: no source can be reached.
     """
     wanted = entry(name)
-    if not wanted.sources:
+    if wanted.by_hand:
+        raise UsageError(
+            f"{name} cannot be fetched for you; {how_to_get(name, data_dir=data_dir)}."
+        )
+    if wanted.needs_nothing:
         raise UsageError(f"{name} needs no download: use it as it is.")
     folder = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
     if source is None and _is_right(wanted, folder, report):

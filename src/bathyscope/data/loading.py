@@ -27,7 +27,11 @@ _READERS: dict[str, Callable[[Path, int], DataSet]] = {
     "synthetic:gratings": lambda root, seed: synthetic("gratings", seed=seed),
 }
 # These are read file by file, so only the images that are kept are read.
-_IMAGE_TREES = {"tiny-imagenet": ("tiny-imagenet/tiny-imagenet-200", "tiny-imagenet-200")}
+_IMAGE_TREES = {
+    "tiny-imagenet": ("tiny-imagenet/tiny-imagenet-200", "tiny-imagenet-200"),
+    "imagenet": ("imagenet",),
+}
+_SIDE = 64
 
 
 def names() -> list[str]:
@@ -59,7 +63,8 @@ def load(
         normalise: give each channel zero mean and unit deviation over the training images.
         num_train: keep this many training samples, drawn at random; all for None.
         num_test: keep this many test samples, drawn at random; all for None.
-        size: side to which the pictures of an image folder are brought; 64 for None.
+        size: side to which the pictures of an image folder are brought; for None that of the
+            catalog's entry, and 64 for your own folder.
         seed: of a synthetic set and of the draw.
 
     Returns:
@@ -77,7 +82,8 @@ def load(
     root = Path(data_dir).expanduser() if data_dir is not None else cache_dir()
     tree = _image_tree(name, root)
     if tree is not None:
-        drawn = folder(tree, size=size or 64, num_train=num_train, num_test=num_test, seed=seed)
+        side = size or (entry(name).shape[1] if name in _IMAGE_TREES else _SIDE)
+        drawn = folder(tree, size=side, num_train=num_train, num_test=num_test, seed=seed)
         dataset = replace(drawn, name=name)
     elif size is not None:
         raise UsageError(f"The size of {name} is fixed; only image folders can be resized.")
@@ -94,12 +100,25 @@ def path(name: str, *, data_dir: Path | str | None = None) -> Path:
         UsageError: there is no such set, it needs no download, or it has not been fetched.
     """
     wanted = entry(name)
-    if not wanted.sources:
+    if wanted.needs_nothing:
         raise UsageError(f"{name} needs no download: it has no folder.")
-    place = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
+    place = _place(name, data_dir)
     if not is_present(name, data_dir=data_dir):
-        raise UsageError(f"{name} is not in {place}; run `bathyscope data fetch {name}`.")
+        raise UsageError(f"{name} is not in {place}; {how_to_get(name, data_dir=data_dir)}.")
     return place
+
+
+def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
+    """What to do for a set that is not here, as the end of a sentence.
+
+    Example:
+        >>> how_to_get("mnist")
+        'run `bathyscope data fetch mnist`'
+    """
+    wanted = entry(name)
+    if not wanted.by_hand:
+        return f"run `bathyscope data fetch {name}`"
+    return f"{wanted.by_hand} in {_place(name, data_dir)}"
 
 
 def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
@@ -110,10 +129,16 @@ def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
         True
     """
     wanted = entry(name)
-    place = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
-    if not wanted.sources:
+    place = _place(name, data_dir)
+    if wanted.needs_nothing:
         return True
+    if wanted.by_hand:
+        return (place / "train").is_dir()
     return place.is_dir() and all((place / file.name).is_file() for file in wanted.files)
+
+
+def _place(name: str, data_dir: Path | str | None) -> Path:
+    return (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
 
 
 def _image_tree(name: str, root: Path) -> Path | None:
@@ -125,8 +150,8 @@ def _image_tree(name: str, root: Path) -> Path | None:
         if (root / place).is_dir():
             return root / place
     raise UsageError(
-        f"{name} is not in {root}; run `bathyscope data fetch {name}` or name the folder of your "
-        f"own copy with --data-dir."
+        f"{name} is not in {root}; {how_to_get(name, data_dir=root)}, or name the folder of your own "
+        f"copy with --data-dir."
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bathyscope import data
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
@@ -129,10 +130,10 @@ def _missing(tasks: list[Task]) -> list[str]:
 def _check_data(study: Study, preset: str, tasks: list[Task]) -> None:
     missing = _missing(tasks)
     if missing:
-        fetch = " and ".join(f"`bathyscope data fetch {name}`" for name in missing)
+        steps = " and ".join(data.how_to_get(name) for name in missing)
         raise UsageError(
             f"The preset {preset} of {study.name} needs {' and '.join(missing)}, which is not "
-            f"here; run {fetch}, or choose --preset quick."
+            f"here; {steps}, or choose --preset quick."
         )
 
 

@@ -8,6 +8,7 @@ from bathyscope.studies.singularity import (
     table_1,
     table_2,
     table_3,
+    table_4,
     unit_values,
     which_came_first,
 )
@@ -16,6 +17,7 @@ STUDIES = (
     table_1.STUDY,
     table_2.STUDY,
     table_3.STUDY,
+    table_4.STUDY,
     *curves.STUDIES,
     *unit_values.STUDIES,
     *conditions.STUDIES,

@@ -1,9 +1,9 @@
-"""Tables I to III: accuracies of PlainNet, ResNet and ResNeXt of 164 layers."""
+"""Tables I to IV: accuracies of PlainNet, ResNet and ResNeXt."""
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope import nets
+from bathyscope import data, nets
 from bathyscope.studies.drawing import text_table
 from bathyscope.studies.record import Check
 from bathyscope.studies.singularity.trained import NETWORKS, Preset, tasks_at_all_rates
@@ -31,10 +31,16 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     for column in ("train_accuracy", "test_accuracy"):
         if column not in frame:
             frame[column] = float("nan")
-    classes = 100 if preset.data == "cifar-100" else 10
+    shape = data.entry(preset.data)
     counts = {
         run.model: sum(
-            p.numel() for p in nets.skeleton(run.model, num_classes=classes).parameters()
+            p.numel()
+            for p in nets.skeleton(
+                run.model,
+                num_classes=shape.num_classes,
+                in_channels=shape.shape[0],
+                **run.model_options,
+            ).parameters()
         )
         for run in runs
     }

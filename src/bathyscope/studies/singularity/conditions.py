@@ -1,5 +1,6 @@
 """Figures 11 to 13: condition numbers of weights and of hidden representations, block by block."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.studies.drawing import colour, legend, named, panels
 from bathyscope.studies.record import Check, Study
+from bathyscope.studies.singularity import imagenet_form
 from bathyscope.studies.singularity.trained import (
     CIFAR_PRESETS,
     NETWORKS,
@@ -144,7 +146,7 @@ def draw(table: pd.DataFrame, preset: Preset, *, of: str) -> Figure:
     return figure
 
 
-def _study(number: int, of: str, title: str, shows: str, presets: dict[str, Preset]) -> Study:
+def _study(number: str, of: str, title: str, shows: str, presets: Mapping[str, Preset]) -> Study:
     return Study(
         name=f"singularity.figure_{number}",
         title=title,
@@ -168,21 +170,28 @@ _WEIGHTS = (
 )
 STUDIES = (
     _study(
-        11,
+        "11",
         "weights",
         "Condition numbers of the weights (MNIST, CIFAR-10)",
         _WEIGHTS,
         PRESETS | {"paper": on(PAPER, "mnist", "cifar-10")},
     ),
     _study(
-        12,
+        "12",
         "weights",
         "Condition numbers of the weights (CIFAR-100)",
         _WEIGHTS,
         CIFAR_PRESETS | {"paper": on(PAPER, "cifar-100")},
     ),
     _study(
-        13,
+        "12_imagenet",
+        "weights",
+        "Condition numbers of the weights of 101 layers (ImageNet)",
+        _WEIGHTS,
+        imagenet_form.PRESETS,
+    ),
+    _study(
+        "13",
         "representations",
         "Condition numbers of the hidden representations (CIFAR-10, CIFAR-100)",
         "From some layer on the plain network's representations have infinite condition numbers; "

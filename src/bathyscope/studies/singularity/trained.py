@@ -37,6 +37,14 @@ class Preset(StudyPreset):
     evaluate_every: int = 1
     probe_size: int = 128
 
+    def model_of(self, network: str) -> str:
+        """The catalog name of one of `NETWORKS`."""
+        return f"{network}-{self.depth}"
+
+    def options_of(self, network: str) -> dict[str, Any]:
+        """The keyword arguments it is built with."""
+        return {}
+
 
 # Passing often over few samples is what lets all three networks run within three minutes.
 QUICK = Preset(
@@ -116,7 +124,8 @@ def _trial(
     **more: Any,
 ) -> NetworkTrial:
     return NetworkTrial(
-        model=f"{network}-{preset.depth}",
+        model=preset.model_of(network),
+        model_options=preset.options_of(network),
         network=network,
         batch_size=preset.batch_size,
         num_train=preset.num_train,

@@ -218,7 +218,10 @@ def _promising(trials: Sequence[Trial]) -> list[Candidate]:
 
 def _best(trials: Sequence[Trial], untreated: Trial) -> Trial | None:
     """Of those that train better than the untreated copy: fewest problems first, then lowest loss."""
-    helping = [t for t in trials if t.trains_better_than(untreated)]
+    # what starts near a constant output has about the loss of chance: to get there is no training
+    starts = (t.losses[0] for t in (untreated, *trials))
+    chance = min(filter(math.isfinite, starts), default=math.inf)
+    helping = [t for t in trials if t.trains_better_than(untreated) and t.end < _BETTER * chance]
     return min(helping, key=lambda t: (t.problems, t.end), default=None)
 
 

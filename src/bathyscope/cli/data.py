@@ -38,7 +38,7 @@ def list_(
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("name", "shape", "classes", "train+test", "here", "source"):
+    for column in ("name", "shape", "classes", "samples", "here", "source"):
         table.add_column(column, no_wrap=True, justify="right" if column == "classes" else "left")
     table.add_column("licence")
     for row in rows:

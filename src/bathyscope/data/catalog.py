@@ -266,7 +266,7 @@ CATALOG: dict[str, Entry] = {
             1000,
             1_281_167,
             50_000,
-            "Russakovsky 2015",
+            "Deng 2009",
             "research only",
             by_hand=(
                 "ask for ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar at image-net.org and "

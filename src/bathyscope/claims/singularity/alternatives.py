@@ -132,7 +132,7 @@ def measure_search(seed: int, *, depth: int = 26, lr: float = 0.02) -> Measured:
         start, end = run.states
         tried.append(
             {
-                "skips": len(chosen),
+                "skips": float(len(chosen)),
                 "train_accuracy": run.train_accuracy,
                 "singular_blocks": max(start.singular_blocks, end.singular_blocks),
                 "condition_at_start": start.condition,

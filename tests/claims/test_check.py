@@ -91,6 +91,8 @@ def test_an_own_law_is_judged_with_the_same_machinery():
     assert found.corrected is None
     again = check("norm_preservation.lemma_1", law=lambda n: [at_least("one", 1, 0)])
     assert again.verdict is Verdict.HOLDS
+    with pytest.raises(UsageError, match="compares nothing"):
+        check("norm_preservation.lemma_1", law=lambda n: [])
 
 
 @pytest.mark.slow

@@ -57,3 +57,19 @@ def test_blocks_with_a_norm_are_left_out(model):
     x = torch.randn(2, 3, 8, 8) if isinstance(model, like.TorchvisionLike) else torch.randn(2, 64)
     with pytest.raises(UsageError, match="pass others"):
         normalise_(model, blocks_of(model, x))
+
+
+def test_a_layer_that_is_called_by_keyword():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.two(input=self.one(input=x))
+
+    model, x = Named(), torch.randn(3, 4)
+    hidden = F.layer_norm(model.one(x), (4,))
+    expected = model.two(hidden)
+    normalise_(model, blocks_of(model, x, blocks=["two"]))
+    torch.testing.assert_close(model(x), expected)

@@ -77,6 +77,8 @@ def _judged(
     claim: Claim, test: Check, measured: Measured, *, law: Law | None, seed: int
 ) -> ClaimCheck:
     printed = _laws(law or test.law, measured, skip=False)
+    if law is not None and not printed:
+        raise UsageError(f"The law given for {claim.name} compares nothing; return a relation.")
     assert printed or not measured.numbers, f"{claim.name}: a law compares something"
     extended = _laws(test.law_under, measured, skip=law is not None)
     corrected = _laws(test.law_corrected, measured, skip=law is not None)

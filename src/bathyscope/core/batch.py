@@ -81,6 +81,18 @@ def copied(value: Any) -> Any:
     return mapped(value, torch.clone)
 
 
+def first_samples(value: Any, count: int) -> Any:
+    """The first samples of every tensor with as many entries as the first tensor has.
+
+    Example:
+        >>> first_samples((torch.zeros(5, 2), torch.zeros(5), torch.zeros(3)), 2)
+        (tensor([[0., 0.],
+                [0., 0.]]), tensor([0., 0.]), tensor([0., 0., 0.]))
+    """
+    samples = next((len(t) for t in tensors_in(value) if t.ndim), 0)
+    return mapped(value, lambda t: t[:count] if t.ndim and len(t) == samples else t)
+
+
 def forward(model: nn.Module, inputs: Any) -> Any:
     """Call the model: a tuple is positional arguments, a mapping is keyword arguments."""
     if isinstance(inputs, Mapping):

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, checked_forward, mapped, tensors_in
+from bathyscope.core.batch import Batch, checked_forward, first_samples, tensors_in
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes, readable
@@ -59,7 +59,7 @@ def fitting(
     weights = sum(p.nbytes for p in unwrapped(model).parameters())
     fixed = _HELD[probes] * weights
     try:
-        pair = _graph_bytes(model, _first(inputs, _TRIED, samples), most=max(0, ceiling - fixed))
+        pair = _graph_bytes(model, first_samples(inputs, _TRIED), most=max(0, ceiling - fixed))
     except _TooMuch:
         raise UsageError(
             f"Measuring two samples of this network takes more than {readable(ceiling)}, the "
@@ -75,7 +75,8 @@ def fitting(
         f"The first {fits} of {samples} samples were measured: all would take about "
         f"{readable(int(fixed + samples * each))}, and the ceiling is {readable(ceiling)}."
     )
-    return (_first(inputs, fits, samples), _first(targets, fits, samples)), note
+    inputs, targets = first_samples((inputs, targets), fits)
+    return (inputs, targets), note
 
 
 class _TooMuch(Exception):
@@ -105,8 +106,3 @@ def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
         output = checked_forward(unwrapped(model), differentiable(inputs)[0])
         del output
     return total
-
-
-def _first(value: Any, count: int, samples: int) -> Any:
-    """The first samples of every tensor that has one entry a sample."""
-    return mapped(value, lambda t: t[:count] if t.ndim and t.shape[0] == samples else t)

@@ -193,16 +193,7 @@ def treat(
         return Treatment(diagnosis, diagnosis, None, trials, helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
     stepper = optimizer if optimizer is not None else twins(root, None)[1]
-    change = chosen.apply(
-        Case(
-            root,
-            stepper,
-            batch,
-            diagnosis.blocks,
-            diagnosis.findings,
-            loss=diagnosis.setting.loss,
-        )
-    )
+    change = chosen.apply(trying.case(root, stepper))
     after = _again(root, diagnosis, optimizer)
     # it trains, and fewer problems are left
     helped = _num_problems(after) < max(1, _num_problems(diagnosis))
@@ -235,6 +226,18 @@ class _Trying:
     course: Sequence[Batch]
     tell: Callable[[str], None] | None
 
+    def case(self, model: nn.Module, stepper: torch.optim.Optimizer) -> Case:
+        """What a remedy works on: the model, or a copy of it."""
+        found = self.diagnosis
+        return Case(
+            model,
+            stepper,
+            found.setting.batch,
+            found.blocks,
+            found.findings,
+            loss=found.setting.loss,
+        )
+
     def nothing(self) -> Trial:
         """The copy as it is."""
         with preserved(self.model, copy_parameters=False):
@@ -246,16 +249,7 @@ class _Trying:
         for candidate in candidates:
             with preserved(self.model, copy_parameters=False):
                 twin, stepper = twins(self.model, self.optimizer)
-                found = self.diagnosis
-                case = Case(
-                    twin,
-                    stepper,
-                    found.setting.batch,
-                    found.blocks,
-                    found.findings,
-                    loss=found.setting.loss,
-                )
-                if candidate.apply(case) is None:
+                if candidate.apply(self.case(twin, stepper)) is None:
                     continue
                 trial = self._trained(candidate.name, twin, stepper)
                 if candidate.solves:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from bathyscope.core.batch import mapped, tensors_in
+from bathyscope.core.batch import first_samples
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
@@ -239,10 +239,8 @@ def watch(
 
 def _found(model: nn.Module, inputs: Any) -> Blocks:
     """The blocks, found on two samples: a pass over the whole batch would cost what a step costs."""
-    samples = next((len(t) for t in tensors_in(inputs) if t.ndim), 0)
-    few = mapped(inputs, lambda t: t[:2] if t.ndim and len(t) == samples else t)
     try:
-        return blocks_of(model, few)
+        return blocks_of(model, first_samples(inputs, 2))
     except UsageError:  # the model takes one size of batch only
         return blocks_of(model, inputs)
 

@@ -53,7 +53,7 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
         )
     change = Change("layer normalisation", tuple(chosen))
     for layer in dict.fromkeys(chosen.values()):
-        change.undone_by(layer.register_forward_pre_hook(_normalise_input).remove)
+        change.undone_by(layer.register_forward_pre_hook(_normalise_input, with_kwargs=True).remove)
     return change
 
 
@@ -64,7 +64,10 @@ def _first_layer(model: nn.Module, block: Block) -> nn.Module | None:
     return next((m for m in layers_of(model, block).values() if isinstance(m, mapping)), None)
 
 
-def _normalise_input(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    x: Tensor = args[0]
+def _normalise_input(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x: Tensor = args[0] if args else kwargs["input"]
     shape = x.shape[-1:] if isinstance(module, nn.Linear) else x.shape[1:]
-    return (F.layer_norm(x, shape), *args[1:])
+    normal = F.layer_norm(x, shape)
+    return ((normal, *args[1:]), kwargs) if args else ((), {**kwargs, "input": normal})

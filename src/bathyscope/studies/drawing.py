@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -53,11 +54,14 @@ def named(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
     return ax
 
 
-def plain_ticks(ax: Axes, low: float, high: float) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, for a logarithmic axis of a decade or two."""
-    marks = [m * 10.0**e for e in range(-9, 9) for m in (1, 2, 5)]
+def plain_ticks(axis: Axis) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten where a logarithmic axis shows two decades or less."""
+    low, high = sorted(axis.get_view_interval())
+    if low <= 0 or high > 100 * low:
+        return
+    marks = [m * 10.0**e for e in range(-12, 12) for m in (1, 2, 5)]
     shown = [mark for mark in marks if low <= mark <= high]
-    ax.set_xticks(shown, [f"{mark:g}" for mark in shown])
+    axis.set_ticks(shown, labels=[f"{mark:g}" for mark in shown])
 
 
 def legend_below(figure: Figure, ax: Axes, *, columns: int = 4) -> None:

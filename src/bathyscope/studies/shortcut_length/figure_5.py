@@ -56,7 +56,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
         mean_lines(
             ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None
         )
-        plain_ticks(ax, table["loss"].min(), table["loss"].max())
+        plain_ticks(ax.xaxis)
     legend_below(figure, axes[0])
     return figure
 

@@ -61,7 +61,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     mean_lines(
         left, shown, x="loss", y="index", by="kind", order=COMPARED, labels=LABELS, marker=None
     )
-    plain_ticks(left, table["loss"].min(), table["loss"].max())
+    plain_ticks(left.xaxis)
     legend_below(figure, left)
     run = single_run(table)
     run = run[run["step"] > 0]

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import legend, mean_lines, named, panels, plain_ticks
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened
 from bathyscope.studies.record import Preset as StudyPreset
 from bathyscope.studies.shortcut_length.networks import KINDS
@@ -177,6 +177,7 @@ def draw(table: pd.DataFrame, *, column: str, y: str, depths: tuple[int, ...]) -
     for ax in (left, right):
         ax.set_xticks(depths, [str(d) for d in depths])
         ax.minorticks_off()
+    plain_ticks(left.yaxis)
     rates = sorted(set(table["rate"]))
     right.set_yticks(rates, [f"{rate:.2g}" for rate in rates])
     legend(left)

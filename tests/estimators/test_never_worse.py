@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from bathyscope.certificates import EXISTENCE_RIDGE
 from bathyscope.estimators import (
     AugmentedResNEstClassifier,
     AugmentedResNEstRegressor,
@@ -38,8 +39,12 @@ def inputs(rng):
     return X.astype(np.float32) if rng.uniform() < 0.3 else X
 
 
-def whitened(X):
-    """[1, orthonormal columns of unit variance] of float64 inputs: the same linear predictors."""
+def whitened(X, *, lengths=False, constant=1.0):
+    """[constant, orthonormal columns of unit variance] of float64 inputs: the same linear predictors.
+
+    With `lengths`, principal components of standardised inputs: weights on them have the norm of
+    the weights on the inputs.
+    """
     X = X.astype(np.float64)
     centred = X - X.mean(0)
     centred = centred - centred.mean(0)
@@ -47,7 +52,8 @@ def whitened(X):
     live = norms > 1e-13 * np.sqrt((X**2).sum(0))
     U, S, _ = np.linalg.svd(centred[:, live] / norms[live], full_matrices=False)
     kept = np.finfo(float).eps * max(X.shape) < S
-    return np.column_stack([np.ones(len(X)), U[:, kept] * np.sqrt(len(X))])
+    U = U[:, kept] * (S[kept] if lengths else 1.0)
+    return np.column_stack([np.full(len(X), constant), U * np.sqrt(len(X))])
 
 
 def check_regression(seed):
@@ -81,8 +87,11 @@ def check_classification(seed):
     found = model.certificate_
     risk = log_loss(y, model.predict_proba(X), labels=model.classes_)
     constant = -np.mean(np.log(np.bincount(y)[y] / len(y)))
+    ridge = found.existence_ridge  # 0 unless the classes can be separated, at least in part
+    strength = np.inf if ridge == 0 else 1 / (ridge * len(X))
     Q = whitened(X)
-    strength = np.inf if found.existence_ridge == 0 else 1 / (found.existence_ridge * len(X))
+    if ridge > 0:  # the ridge on the constant is the tiny one
+        Q = whitened(X, lengths=True, constant=np.sqrt(ridge / EXISTENCE_RIDGE))
     rival = LogisticRegression(
         C=strength, fit_intercept=False, solver="newton-cg", tol=1e-11, max_iter=2000
     )
@@ -90,15 +99,15 @@ def check_classification(seed):
         warnings.simplefilter("ignore", ConvergenceWarning)
         rival.fit(Q, y)
     linear = log_loss(y, rival.predict_proba(Q), labels=model.classes_)
-    logits = rival.decision_function(Q).reshape(len(X), -1)
-    penalty = found.existence_ridge / 2 * (logits**2).sum(1).mean()
+    penalty = ridge / 2 * (rival.coef_**2).sum()
     assert found.guaranteed
     assert risk + found.penalty <= linear + penalty + 1e-9 * constant
     assert found.risk == pytest.approx(risk, rel=1e-6, abs=1e-12)
-    if found.existence_ridge == 0:
+    if ridge == 0:
         assert risk <= linear + 1e-9 * constant
-    else:  # the classes can be separated, at least in part
+    else:
         assert found.risk <= found.linear_risk + 1e-9 * constant
+        assert found.linear_risk == pytest.approx(linear, rel=1e-4, abs=1e-6 * constant)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from bathyscope.certificates.losses import convex_loss
+from bathyscope.estimators.fitting import _strongest
+from bathyscope.estimators.linear_part import LinearPart
 from bathyscope.estimators.samples import Samples, merged, split
 from bathyscope.estimators.scaling import Scaling
 from bathyscope.estimators.solving import RidgePath
@@ -60,7 +62,8 @@ def path(n=80, outputs=2):
     w = torch.from_numpy(rng.uniform(0.5, 1.5, n))
     w = w / w.sum()
     loss = convex_loss("squared", y, num_outputs=outputs)
-    return RidgePath.of(x, v, loss=loss, weights=w, num_outputs=outputs), x, v, y, w
+    linear = LinearPart.of(x, loss=loss, weights=w, num_outputs=outputs)
+    return RidgePath.of(linear, v), x, v, y, w
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 1.0])
@@ -90,3 +93,45 @@ def test_readouts_predict_what_the_path_does():
     found, x, v, *_ = path()
     solution = found.solve(0.1)
     torch.testing.assert_close(solution.readout()(x, v), solution.outputs())
+
+
+def separable(n=60, classes=3):
+    X = rng.standard_normal((n, 4)) @ rng.standard_normal((4, 6)) + 1e-3 * rng.standard_normal(
+        (n, 6)
+    )
+    X = StandardScaler().fit_transform(X)
+    return X, (X @ rng.standard_normal((6, classes))).argmax(axis=1)
+
+
+@pytest.mark.parametrize("existence_ridge", [1e-2, 1e-4])
+def test_the_linear_part_of_separable_classes_is_logistic_regression(existence_ridge):
+    X, y = separable()
+    loss = convex_loss("cross_entropy", torch.from_numpy(y), num_outputs=3)
+    weights = torch.full((len(X),), 1 / len(X), dtype=torch.float64)
+    part = LinearPart.of(torch.from_numpy(X), loss=loss, weights=weights, num_outputs=3)
+    part = part.at(existence_ridge)
+    rival = LogisticRegression(C=1 / (existence_ridge * len(X)), tol=1e-10, max_iter=10_000)
+    rival.fit(X, y)
+    ours = torch.softmax(part(torch.from_numpy(X)), dim=1).numpy()
+    np.testing.assert_allclose(ours, rival.predict_proba(X), atol=1e-3 * existence_ridge**0.25)
+    A, _ = part.weights_and_constant(part.coefficients)
+    assert A.norm() == pytest.approx(part.coefficients[1:].norm().item())
+
+
+def test_no_ridge_acts_where_a_best_linear_predictor_exists():
+    X, y = separable()
+    y[::3] = rng.integers(0, 3, len(y[::3]))
+    loss = convex_loss("cross_entropy", torch.from_numpy(y), num_outputs=3)
+    weights = torch.full((len(X),), 1 / len(X), dtype=torch.float64)
+    part = LinearPart.of(torch.from_numpy(X), loss=loss, weights=weights, num_outputs=3)
+    assert part.existence_ridge == 0
+    assert part.at(1e-2) is part
+
+
+def test_the_strongest_within_the_standard_errors():
+    w = torch.full((4,), 0.25, dtype=torch.float64)
+    best = torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.float64)
+    noise = torch.tensor([0.3, -0.1, 0.3, -0.1], dtype=torch.float64)  # mean 0.1, error 0.1
+    losses = [best + 1.0, best + noise, best]
+    assert _strongest(losses, w, caution=0.9) == 2
+    assert _strongest(losses, w, caution=1.1) == 1

@@ -21,7 +21,7 @@ from bathyscope.estimators.certifying import certificate_of
 from bathyscope.estimators.fitting import (
     Choice,
     Task,
-    chosen_ridge,
+    chosen_ridges,
     initial_network,
     learn_features_,
     path_of,
@@ -184,11 +184,12 @@ class NonlinearEstimator(BaseEstimator):
             progress=self._progress(),
         )
         self.network_ = network.double()
-        choice = Choice(float("inf"), ())
-        if self.ridge != "auto":
-            choice = Choice(float(self.ridge), ())
-        elif solve and parts is not None:
-            choice = chosen_ridge(self.network_, task, train=parts[0], validation=parts[1])
+        ridge = None if self.ridge == "auto" else float(self.ridge)
+        choice = Choice() if ridge is None else Choice(ridge)
+        if solve and parts is not None:
+            choice = chosen_ridges(
+                self.network_, task, train=parts[0], validation=parts[1], ridge=ridge
+            )
         self.certificate_ = self._solved(samples, task, choice, solve=solve, scope=scope)
         self.ridge_ = self.certificate_.ridge
 
@@ -197,7 +198,7 @@ class NonlinearEstimator(BaseEstimator):
     ) -> FitCertificate:
         """Give the network its prediction weights and say what is known of them."""
         sizes = self._sizes(samples, task)
-        path = path_of(self.network_, samples, task)
+        path = path_of(self.network_, samples, task, existence_ridge=choice.existence_ridge)
         width = None
         if isinstance(self.network_, ResNEst):
             width = width_of(self.network_, sizes=(), room=0)
@@ -208,7 +209,7 @@ class NonlinearEstimator(BaseEstimator):
             self._form.write_(self.network_, solution.readout())
         elif solve:
             assert isinstance(self.network_, ResNEst)
-            solve_narrow_(self.network_, samples, task, ridge=choice.ridge)
+            solve_narrow_(self.network_, samples, task, choice)
         found = certificate_of(
             self.network_,
             path,

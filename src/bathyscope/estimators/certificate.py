@@ -18,8 +18,9 @@ class FitCertificate:
         constant_risk: training risk of the best constant.
         bound: the least risk that any prediction weights on the learnt features could have.
         ridge: on the weights of the nonlinear features; infinity leaves the linear predictor.
-        existence_ridge: λ₀ of ½λ₀ · mean ‖linear part of ŷ‖², which estimator and linear predictor
-            carry alike where the classes can be separated linearly and no minimiser exists; else 0.
+        existence_ridge: λ₀ of ½λ₀ ‖A‖², A the weights of the linear part on standardised inputs,
+            which estimator and linear predictor carry alike where the classes can be separated
+            linearly and no minimiser exists; else 0. Validation chooses it, 0.01 at most.
         penalty, linear_penalty: that term, for each of the two.
         guaranteed: whether "no worse than linear" is a theorem for this estimator on these data.
         decided_by: the number that decided it.

@@ -42,9 +42,9 @@ def certificate_of(
         scope: which data these samples are.
     """
     x = torch.from_numpy(samples.X)
-    loss = _in_units(path.loss, units)
+    loss = _in_units(path.linear.loss, units)
     scale = torch.ones(1) if units is None else torch.from_numpy(units)
-    weights = path.basis.weights
+    weights = path.linear.basis.weights
 
     def risk(outputs: Float[Tensor, "n c"]) -> float:
         return loss.mean(outputs * scale, weights)
@@ -61,7 +61,7 @@ def certificate_of(
         constant_risk=risk(path.constant_outputs()),
         bound=min(own, risk(least.outputs())),
         ridge=choice.ridge if solution is None else solution.ridge,
-        existence_ridge=path.existence_ridge,
+        existence_ridge=path.linear.existence_ridge,
         penalty=0.0 if solution is None else solution.existence_penalty(),
         linear_penalty=linear.existence_penalty(),
         guaranteed=guaranteed,

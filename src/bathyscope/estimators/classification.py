@@ -137,7 +137,7 @@ class DenseNEstClassifier(_Classification):
     Parameters and attributes as for `DenseNEstRegressor`; `classes_` holds the class labels. Two
     classes are predicted by one output, several by as many, and an indicator matrix of labels by
     one output a label. Where the classes can be separated linearly, no best linear classifier
-    exists: both are then taken at the tiny ridge `certificate_.existence_ridge`.
+    exists: both are then taken at the small ridge `certificate_.existence_ridge` that validation chose.
 
     Example:
         >>> from sklearn.datasets import make_moons

@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from bathyscope.certificates.losses import ConvexLoss, LossName, convex_loss
 from bathyscope.estimators.forms import Form, Sizes, Truncated, nonlinear_features
 from bathyscope.estimators.learning import Schedule, TensorSet, Training, learn_
+from bathyscope.estimators.linear_part import LinearPart
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.solving import Readout, RidgePath, Solution
 from bathyscope.nets.nest import NEst
@@ -20,6 +21,8 @@ RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Candidates for squared loss, strongest first."""
 SEPARABLE_RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8)
 """Candidates for classification: small ones matter beside the existence ridge."""
+EXISTENCE_RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Candidates on the linear part, used where classes can be separated; the first without validation."""
 _VALIDATION_TOLERANCE = 1e-4  # comparing ridges needs no exact minimisers
 
 
@@ -133,50 +136,89 @@ _START_RIDGE = 1e-2
 _LOGIT_SLOPE = 4.0  # the logistic function has slope 1/4 at zero
 
 
-def path_of(network: NEst, samples: Samples, task: Task) -> RidgePath:
-    """The prediction weights on these samples, for every ridge; the network is in float64."""
-    x = torch.from_numpy(samples.X)
-    return RidgePath.of(
-        x,
-        nonlinear_features(network, x),
+def linear_part(
+    samples: Samples, task: Task, *, existence_ridge: float = EXISTENCE_RIDGES[0]
+) -> LinearPart:
+    """The best linear predictor of these samples."""
+    return LinearPart.of(
+        torch.from_numpy(samples.X),
         loss=task.convex(samples),
         weights=torch.from_numpy(samples.weights),
         num_outputs=task.num_outputs,
+        existence_ridge=existence_ridge,
     )
+
+
+def path_of(
+    network: NEst, samples: Samples, task: Task, *, existence_ridge: float = EXISTENCE_RIDGES[0]
+) -> RidgePath:
+    """The prediction weights on these samples, for every ridge; the network is in float64."""
+    linear = linear_part(samples, task, existence_ridge=existence_ridge)
+    return RidgePath.of(linear, nonlinear_features(network, torch.from_numpy(samples.X)))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The ridge that validation chose, and what it chose from."""
+    """The ridges that validation chose, and what it chose the first from.
 
-    ridge: float
-    table: tuple[tuple[float, float], ...]
-
-
-def chosen_ridge(
-    network: NEst, task: Task, *, train: Samples, validation: Samples, caution: float = 1.0
-) -> Choice:
-    """The strongest ridge whose validation loss is within `caution` standard errors of the best.
-
-    The standard error is that of the paired difference of the losses of each sample.
+    Attributes:
+        ridge: on the nonlinear features.
+        existence_ridge: on the linear part, should the classes be separable.
+        table: ridges and mean validation losses.
     """
-    path = path_of(network, train, task)
-    x = torch.from_numpy(validation.X)
+
+    ridge: float = float("inf")
+    existence_ridge: float = EXISTENCE_RIDGES[0]
+    table: tuple[tuple[float, float], ...] = ()
+
+
+def chosen_ridges(
+    network: NEst, task: Task, *, train: Samples, validation: Samples, ridge: float | None = None
+) -> Choice:
+    """The strongest ridge whose validation loss is within the standard error of the best.
+
+    The standard error is that of the paired difference of the losses of each sample. Where the
+    linear part separates the samples it learns from, nothing is left there for nonlinear features
+    to explain: its own ridge is chosen first, and they must be better by two standard errors.
+
+    Args:
+        network: with its features learnt, in float64.
+        task: what is predicted.
+        train: samples to solve on.
+        validation: samples to compare on.
+        ridge: on the nonlinear features, if it is not to be chosen.
+    """
+    x, w = torch.from_numpy(validation.X), torch.from_numpy(validation.weights)
+    targets = task.targets(validation)
+    linear = linear_part(train, task)
+    separable = linear.existence_ridge > 0
+    if separable:
+        parts = [linear.at(candidate) for candidate in EXISTENCE_RIDGES]
+        risks = [w @ task.of_each(part(x), targets) for part in parts]
+        linear = parts[int(torch.stack(risks).argmin())]
+    existence = linear.existence_ridge if separable else EXISTENCE_RIDGES[0]
+    if ridge is not None:
+        return Choice(ridge, existence)
+    path = RidgePath.of(linear, nonlinear_features(network, torch.from_numpy(train.X)))
     v = nonlinear_features(network, x)
-    targets, w = task.targets(validation), torch.from_numpy(validation.weights)
     ridges = RIDGES if task.loss == "squared" else SEPARABLE_RIDGES
     losses: list[Tensor] = []
     start: Solution | None = None
-    for ridge in ridges:
-        start = path.solve(ridge, start=start, tolerance=_VALIDATION_TOLERANCE)
+    for candidate in ridges:
+        start = path.solve(candidate, start=start, tolerance=_VALIDATION_TOLERANCE)
         losses.append(task.of_each(start.readout()(x, v), targets))
-    means = torch.stack([w @ loss for loss in losses])
-    best = int(means.argmin())
-    for i in range(best + 1):
+    best = _strongest(losses, w, caution=2.0 if separable else 1.0)
+    means = [float(w @ loss) for loss in losses]
+    return Choice(ridges[best], existence, tuple(zip(ridges, means, strict=True)))
+
+
+def _strongest(losses: list[Tensor], w: Float[Tensor, " n"], *, caution: float) -> int:
+    """The first within so many standard errors of the best."""
+    best = int(torch.stack([w @ loss for loss in losses]).argmin())
+    for i in range(best):
         difference = losses[i] - losses[best]
         mean = float(w @ difference)
         error = float((w @ (difference - mean).square() / len(w)).sqrt())
         if mean <= caution * error:
-            best = i
-            break
-    return Choice(ridges[best], tuple(zip(ridges, means.tolist(), strict=True)))
+            return i
+    return best

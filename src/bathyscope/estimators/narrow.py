@@ -7,14 +7,15 @@ from torch import nn
 
 from bathyscope.certificates.basis import nested_basis
 from bathyscope.certificates.predictor import EXISTENCE_RIDGE, best_predictor
-from bathyscope.estimators.fitting import Task
+from bathyscope.estimators.fitting import Choice, Task
+from bathyscope.estimators.linear_part import LinearPart
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.solving import RidgePath
 from bathyscope.nets.nest import ResNEst
 
 
 @torch.no_grad()
-def solve_narrow_(network: ResNEst, samples: Samples, task: Task, *, ridge: float) -> None:
+def solve_narrow_(network: ResNEst, samples: Samples, task: Task, choice: Choice) -> None:
     """Fit (W_L, W_{L+1}) on x_{L−1} and v_L: all that a narrow network's output can use.
 
     First the best prediction A x_{L−1} + B v_L, then W_{L+1} = A and W_L = A⁺ B, then W_{L+1} once
@@ -24,10 +25,15 @@ def solve_narrow_(network: ResNEst, samples: Samples, task: Task, *, ridge: floa
     weights = torch.from_numpy(samples.weights)
     loss = task.convex(samples)
     before, feature = network.representations(x)[-2], network.features(x)[-1]
-    path = RidgePath.of(
-        before, feature, loss=loss, weights=weights, num_outputs=task.num_outputs, intercept=False
+    linear = LinearPart.of(
+        before,
+        loss=loss,
+        weights=weights,
+        num_outputs=task.num_outputs,
+        intercept=False,
+        existence_ridge=choice.existence_ridge,
     )
-    readout = path.solve(ridge).readout()
+    readout = RidgePath.of(linear, feature).solve(choice.ridge).readout()
     mix = cast(nn.Linear, network.blocks[-1].mix)
     mix.weight.copy_(torch.linalg.pinv(readout.linear.T) @ readout.nonlinear.T)
     basis = nested_basis([network.representations(x)[-1]], weights=weights, intercept=False)

@@ -27,14 +27,18 @@ class Scaling:
             >>> Scaling.of(X, np.array([0.5, 0.5])).apply(X).round(12).tolist()
             [[-1.0, 0.0], [1.0, 0.0]]
         """
-        size = np.abs(X).max(axis=0)
+        # Halves, as differences of the largest floats overflow; from a row, as those of close
+        # numbers are exact, whatever their common offset.
+        halves = 0.5 * X - 0.5 * X[0]
+        size = np.abs(halves).max(axis=0)
         size[size == 0] = 1.0
-        relative = X / size
+        relative = halves / size
         mean = weights @ relative
         mean = mean + weights @ (relative - mean)  # takes up the rounding of the first sum
-        spread = np.sqrt(weights @ (relative - mean) ** 2)
-        constant = spread <= _ROUNDING * np.abs(mean)
-        return cls(mean * size, np.where(constant, np.inf, spread * size))
+        spread = 2 * (size * np.sqrt(weights @ (relative - mean) ** 2))
+        centre = X[0] + size * mean + size * mean
+        constant = spread <= _ROUNDING * np.abs(X).max(axis=0)
+        return cls(centre, np.where(constant, np.inf, spread))
 
     def apply(self, X: Array) -> Array:
         """Standardised columns."""

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.certificates.basis import NestedBasis, nested_basis
-from bathyscope.certificates.losses import ConvexLoss, Squared
+from bathyscope.certificates.basis import nested_basis
+from bathyscope.certificates.losses import Squared
 from bathyscope.certificates.newton import newton
-from bathyscope.certificates.predictor import best_predictor, needed_ridge
+from bathyscope.certificates.predictor import EXISTENCE_RIDGE, best_predictor
+from bathyscope.estimators.linear_part import LinearPart
 
 _NEGLIGIBLE = 1e-9  # singular value below which a direction of unit-variance features is dropped
 
@@ -32,39 +33,23 @@ class Readout:
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """All solutions over the ridge ρ of min Σ_n w_n ℓ(ŷ_n, y_n) + ½ρ ‖B‖² + ½λ₀ Σ_n w_n ‖x_n A + c‖².
+    """All solutions over the ridge ρ of min Σ_n w_n ℓ(ŷ_n, y_n) + ½ρ ‖B‖² + ½λ₀ ‖A‖².
 
     B acts on the nonlinear features in units of their standard deviation, less what the linear
     feature predicts of them; so at every ρ the training risk is at most the best linear predictor's,
     which is the solution at ρ = ∞. λ₀ is 0 unless the classes can be separated linearly.
     """
 
-    basis: NestedBasis
-    loss: ConvexLoss
-    linear_coefficients: Float[Tensor, "r c"]
-    existence_ridge: float
+    linear: LinearPart
     directions: Float[Tensor, "n s"]
     to_features: Float[Tensor, "k s"]
     onto: Float[Tensor, "r s"]
 
     @classmethod
-    def of(
-        cls,
-        x: Float[Tensor, "n d"],
-        v: Float[Tensor, "n k"],
-        *,
-        loss: ConvexLoss,
-        weights: Float[Tensor, " n"],
-        num_outputs: int,
-        intercept: bool = True,
-    ) -> "RidgePath":
-        """Solve for the linear part and prepare the rest."""
-        basis = nested_basis([x], weights=weights, intercept=intercept)
-        existence, start = needed_ridge(basis, loss, num_outputs=num_outputs)
-        linear = best_predictor(
-            basis, loss, num_outputs=num_outputs, ridge=existence, start=start
-        ).coefficients
-        Q, root = basis.design(), weights.sqrt()[:, None]
+    def of(cls, linear: LinearPart, v: Float[Tensor, "n k"]) -> "RidgePath":
+        """Prepare the directions that the nonlinear features v add to the linear part."""
+        Q, weights = linear.basis.design(), linear.basis.weights
+        root = weights.sqrt()[:, None]
         mean = weights @ v
         scale = (weights @ (v - mean).square()).sqrt()
         flat = scale <= 1e-12 * (1 + mean.abs())
@@ -75,15 +60,7 @@ class RidgePath:
         U, S, Vh = torch.linalg.svd(root * rest, full_matrices=False)
         kept = torch.gt(S, _NEGLIGIBLE)
         turn = Vh[kept].T
-        return cls(
-            basis,
-            loss,
-            linear,
-            existence,
-            (U[:, kept] * S[kept]) / root,
-            units[:, None] * turn,
-            onto @ turn,
-        )
+        return cls(linear, (U[:, kept] * S[kept]) / root, units[:, None] * turn, onto @ turn)
 
     def best(self, ridge: float) -> "Solution":
         """The minimiser at one ridge, or the linear predictor should rounding make that better.
@@ -96,12 +73,12 @@ class RidgePath:
 
     def constant_outputs(self) -> Float[Tensor, "n c"]:
         """The best constant prediction, for each sample."""
-        basis = nested_basis([], weights=self.basis.weights)
+        basis = nested_basis([], weights=self.linear.basis.weights)
         found = best_predictor(
             basis,
-            self.loss,
-            num_outputs=self.linear_coefficients.shape[1],
-            ridge=self.existence_ridge,
+            self.linear.loss,
+            num_outputs=self.linear.coefficients.shape[1],
+            ridge=min(self.linear.existence_ridge, EXISTENCE_RIDGE),
         )
         return basis.design() @ found.coefficients
 
@@ -115,49 +92,42 @@ class RidgePath:
             start: a solution at another ridge, near which to begin.
             tolerance: of Newton's method, relative to the objective.
         """
-        s, c = self.directions.shape[1], self.linear_coefficients.shape[1]
+        linear, s = self.linear, self.directions.shape[1]
+        r, c = linear.coefficients.shape
         if ridge == float("inf") or s == 0:
-            return Solution(self, ridge, self.linear_coefficients, None)
-        if isinstance(self.loss, Squared):
+            return Solution(self, ridge, linear.coefficients, None)
+        if isinstance(linear.loss, Squared):
             return self._least_squares(ridge)
-        Q = self.basis.design()
-        design = torch.cat([Q, self.directions], dim=1)
-        ridges = torch.cat(
-            [
-                torch.full((Q.shape[1],), self.existence_ridge, dtype=torch.float64),
-                torch.full((s,), ridge, dtype=torch.float64),
-            ]
-        )
-        first = torch.zeros(design.shape[1], c, dtype=torch.float64)
-        first[: Q.shape[1]] = self.linear_coefficients
+        first = torch.cat([linear.coefficients, torch.zeros(s, c, dtype=torch.float64)])
         if start is not None and start.nonlinear is not None:
             first = torch.cat([start.linear, start.nonlinear])
         found = newton(
-            design,
-            self.loss,
-            weights=self.basis.weights,
-            ridge=ridges,
+            torch.cat([linear.design, self.directions], dim=1),
+            linear.loss,
+            weights=linear.basis.weights,
+            ridge=torch.cat([linear.ridge, torch.full((s,), ridge, dtype=torch.float64)]),
             start=first,
             tolerance=tolerance,
         ).coefficients
-        return Solution(self, ridge, found[: Q.shape[1]], found[Q.shape[1] :])
+        return Solution(self, ridge, found[:r], found[r:])
 
     def _least_squares(self, ridge: float) -> "Solution":
         """Q ⟂ directions, so the linear coordinates stay and the others shrink one by one."""
-        assert isinstance(self.loss, Squared)
-        w = self.basis.weights[:, None]
-        Y = self.loss.targets
-        residual = Y - self.basis.design() @ self.linear_coefficients
+        linear = self.linear
+        assert isinstance(linear.loss, Squared)
+        w = linear.basis.weights[:, None]
+        Y = linear.loss.targets
+        residual = Y - linear.design @ linear.coefficients
         power = (w * self.directions.square()).sum(dim=0)[:, None]
         B = (self.directions.T @ (w * residual)) / (power + 0.5 * ridge * Y.shape[1])
-        return Solution(self, ridge, self.linear_coefficients, B)
+        return Solution(self, ridge, linear.coefficients, B)
 
     def _readout(
         self, linear: Float[Tensor, "r c"], nonlinear: Float[Tensor, "s c"] | None
     ) -> Readout:
         if nonlinear is None:
             nonlinear = torch.zeros(self.directions.shape[1], linear.shape[1], dtype=torch.float64)
-        (A,), constant = self.basis.prediction_weights(linear - self.onto @ nonlinear)
+        A, constant = self.linear.weights_and_constant(linear, self.onto @ nonlinear)
         return Readout(A, self.to_features @ nonlinear, constant)
 
 
@@ -176,13 +146,13 @@ class Solution:
 
     def outputs(self) -> Float[Tensor, "n c"]:
         """Predictions for the samples of the path."""
-        linear = self.path.basis.design() @ self.linear
+        linear = self.path.linear.design @ self.linear
         return linear if self.nonlinear is None else linear + self.path.directions @ self.nonlinear
 
     def risk(self) -> float:
         """Mean loss on the samples of the path."""
-        return self.path.loss.mean(self.outputs(), self.path.basis.weights)
+        return self.path.linear.loss.mean(self.outputs(), self.path.linear.basis.weights)
 
     def existence_penalty(self) -> float:
-        """½λ₀ Σ_n w_n ‖linear part of ŷ_n‖²; the basis is orthonormal."""
-        return 0.5 * self.path.existence_ridge * float(self.linear.square().sum())
+        """½λ₀ ‖A‖², A of the linear part."""
+        return 0.5 * float(self.path.linear.ridge @ self.linear.square().sum(dim=1))

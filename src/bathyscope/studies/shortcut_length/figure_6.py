@@ -11,6 +11,8 @@ from bathyscope.studies.shortcut_length.dynamics import (
     PRESETS,
     Preset,
     at_losses,
+    below,
+    diverging,
     table,
     tasks,
 )
@@ -23,17 +25,7 @@ def single_run(table: pd.DataFrame) -> pd.DataFrame:
 
 def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     """The index is smaller and falls where the gradient is greatest."""
-    means = at_losses(table, "index").groupby(["kind", "loss"])["index"].mean()
-    means = means.unstack("kind").reindex(columns=COMPARED).dropna()
-    found = [
-        Check(
-            f"index of the 2-shortcut network below that of {LABELS[kind]}: share of the losses, "
-            "all wanted",
-            bool(len(means) and (means["shortcut_2"] <= means[kind]).all()),
-            float((means["shortcut_2"] <= means[kind]).mean()),
-        )
-        for kind in COMPARED[1:]
-    ]
+    found = below(table, "index", what="index")
     run = single_run(table)
     drop = run["index"].diff().idxmin()
     peak = run["gradient_norm"].idxmax()
@@ -50,7 +42,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     found.append(
         Check("index of the 2-shortcut network at its start, one half at zero", None, start)
     )
-    return tuple(found)
+    return *found, diverging(table)
 
 
 def draw(table: pd.DataFrame, preset: Preset) -> Figure:

@@ -100,6 +100,13 @@ def held_out(seed: int = 1000) -> Iterator[dict[str, Any]]:
         nonlinear=held_out_sets.NONLINEAR,
         splits=3,
     )
+    yield from scores(
+        "few and separable, held out",
+        iter(()),
+        held_out_sets.few_and_separable_sets(seed + 2000),
+        nonlinear=held_out_sets.NONLINEAR_CLASSES,
+        splits=5,
+    )
 
 
 def scores(

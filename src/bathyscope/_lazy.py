@@ -16,7 +16,7 @@ def lazy(
         modules: submodules to import on first use.
         names: a name and the submodule it comes from.
 
-    Example:
+    Examples:
         >>> getattr_, dir_, all_ = lazy("bathyscope", names={"UsageError": "core.errors"})
         >>> all_
         ['UsageError']

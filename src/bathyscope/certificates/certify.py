@@ -56,7 +56,7 @@ def certify(
     Raises:
         UsageError: data and loss do not fit the network.
 
-    Example:
+    Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
         >>> x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
         >>> network = resnest(6, 1, width=20, feature_sizes=[4, 4])

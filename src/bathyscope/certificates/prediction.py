@@ -39,7 +39,7 @@ def best_prediction_weights(
     Raises:
         UsageError: the network has no prediction weights that could be solved for.
 
-    Example:
+    Examples:
         >>> from bathyscope.nets.nest_vectors import densenest
         >>> x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
         >>> network = densenest(3, 1, feature_sizes=[4])

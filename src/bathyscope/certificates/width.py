@@ -38,7 +38,7 @@ class Width:
 def mixing_matrix(network: ResNEst) -> Float[Tensor, "m k"] | None:
     """[W_0 … W_{L−1}] in float64; W_0 with its bias as last column. None if one is no matrix.
 
-    Example:
+    Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
         >>> mixing_matrix(resnest(6, 2, width=30, feature_sizes=[4] * 4, intercept=False)).shape
         torch.Size([30, 18])

@@ -44,7 +44,7 @@ def check(
         UnknownName: there is no such claim.
         UsageError: the claim is not coded yet, or does not take what was given.
 
-    Example:
+    Examples:
         >>> found = check("norm_preservation.lemma_1")
         >>> found.verdict.value
         'holds'

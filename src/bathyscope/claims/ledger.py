@@ -15,7 +15,7 @@ def ledger(checks: Iterable[ClaimCheck] = ()) -> pd.DataFrame:
     assumptions, tested; and, where checks are given, verdict, extra_assumption and corrected,
     empty for claims that were not checked.
 
-    Example:
+    Examples:
         >>> table = ledger()
         >>> table.loc["nests.theorem_1", "status"]
         'coded'

@@ -38,7 +38,7 @@ def claim_of(name: str) -> Claim:
     Raises:
         UnknownName: there is none; the nearest are named.
 
-    Example:
+    Examples:
         >>> claim_of("nests.theorem_1").number
         'theorem 1'
     """

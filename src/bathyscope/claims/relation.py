@@ -40,7 +40,7 @@ def at_most(
 ) -> Relation:
     """left ≤ right + slack.
 
-    Example:
+    Examples:
         >>> print(at_most("error", 0.5, 0.1))
         error: 0.5 ≰ 0.1
     """
@@ -52,7 +52,7 @@ def at_least(
 ) -> Relation:
     """left ≥ right − slack.
 
-    Example:
+    Examples:
         >>> at_least("share", 1.0, 0.9).holds
         True
     """
@@ -64,7 +64,7 @@ def equal(
 ) -> Relation:
     """|left − right| ≤ slack; two infinities of one sign are equal.
 
-    Example:
+    Examples:
         >>> equal("order", 2.01, 2, slack=0.1).holds, equal("order", float("nan"), 2).holds
         (True, False)
     """

@@ -104,7 +104,7 @@ def assignments(words: list[str]) -> dict[str, Any]:
     Raises:
         UsageError: a word holds no `=`.
 
-    Example:
+    Examples:
         >>> assignments(["lr=0.1", "schedule=step", "milestones=[0.5]"])
         {'lr': 0.1, 'schedule': 'step', 'milestones': [0.5]}
     """

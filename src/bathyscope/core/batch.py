@@ -36,7 +36,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 def main_tensor(value: Any) -> Tensor | None:
     """The tensor a block passes on: the first floating one in its output or input.
 
-    Example:
+    Examples:
         >>> main_tensor((torch.zeros(2, 3), {"attention": torch.ones(1)})).shape
         torch.Size([2, 3])
     """
@@ -46,7 +46,7 @@ def main_tensor(value: Any) -> Tensor | None:
 def with_main_tensor(value: Any, tensor: Tensor) -> Any:
     """The value with its main tensor replaced, in the form in which the module gave it.
 
-    Example:
+    Examples:
         >>> with_main_tensor((None, torch.zeros(1), torch.ones(1)), torch.full((1,), 7.0))
         (None, tensor([7.]), tensor([1.]))
     """
@@ -84,7 +84,7 @@ def copied(value: Any) -> Any:
 def first_samples(value: Any, count: int) -> Any:
     """The first samples of every tensor with as many entries as the first tensor has.
 
-    Example:
+    Examples:
         >>> first_samples((torch.zeros(5, 2), torch.zeros(5), torch.zeros(3)), 2)
         (tensor([[0., 0.],
                 [0., 0.]]), tensor([0., 0.]), tensor([0., 0., 0.]))

@@ -61,7 +61,7 @@ def blocks_of(
     Raises:
         UsageError: the model has no parameters, cannot take the example, or nothing matches.
 
-    Example:
+    Examples:
         >>> import torch
         >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
         >>> [(b.name, b.end) for b in blocks_of(mlp, torch.zeros(3, 4))]

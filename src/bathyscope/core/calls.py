@@ -36,7 +36,7 @@ class Call:
 def unwrapped(model: nn.Module) -> nn.Module:
     """The model inside DataParallel, DistributedDataParallel and `torch.compile` wrappers.
 
-    Example:
+    Examples:
         >>> inner = nn.Linear(2, 2)
         >>> unwrapped(nn.DataParallel(inner)) is inner
         True

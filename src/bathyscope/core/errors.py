@@ -32,7 +32,7 @@ class UnknownName(UsageError):
 def nearest(given: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """The known names that look most like the given one, best first.
 
-    Example:
+    Examples:
         >>> nearest("resnet56", ["resnet-56", "plain-56", "digits"])
         ['resnet-56']
     """

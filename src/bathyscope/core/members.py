@@ -11,7 +11,7 @@ def modules_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
 
     Of a run of modules (`end != name`) these are the modules from the first to the last.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from bathyscope.core import blocks_of
         >>> mlp = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2))

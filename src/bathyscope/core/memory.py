@@ -20,7 +20,7 @@ def available_bytes(device: torch.device) -> int:
 def readable(num_bytes: int) -> str:
     """A size with a unit.
 
-    Example:
+    Examples:
         >>> readable(3_500_000)
         '3.5 MB'
     """

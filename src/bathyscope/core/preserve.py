@@ -39,7 +39,7 @@ def preserved(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.
         copy_parameters: keep a copy of every parameter's values. A caller that writes to no
             parameter can spare the memory; what else is restored does not depend on it.
 
-    Example:
+    Examples:
         >>> model = nn.BatchNorm1d(3)
         >>> with preserved(model):
         ...     _ = model(torch.randn(8, 3)).sum().backward()

@@ -25,7 +25,7 @@ class Batches:
         data: one batch (inputs, targets), or any iterable of batches.
         model: where the tensors belong; batches of a loader are brought to its device.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(3, 1)
         >>> ragged = [(torch.ones(4, 3), torch.ones(4)), (torch.ones(2, 3), torch.ones(2))]
         >>> [size for _, size in Batches(ragged, model)]

@@ -22,7 +22,7 @@ def dense(
     Raises:
         UsageError: the matrix would not fit into memory; the message says what it needs.
 
-    Example:
+    Examples:
         >>> dense(torch.diag(torch.tensor([2.0, 1.0]))).tolist()
         [[2.0, 0.0], [0.0, 1.0]]
     """

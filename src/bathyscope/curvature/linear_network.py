@@ -39,7 +39,7 @@ def linear_network_hessian(
     Raises:
         UsageError: the matrices would not fit into memory.
 
-    Example:
+    Examples:
         >>> w = torch.zeros(1, 2, 1, 1)
         >>> linear_network_hessian(w, torch.tensor([[1.0]]), torch.tensor([[3.0]])).tolist()
         [[0.0, -2.0], [-2.0, 0.0]]

@@ -73,7 +73,7 @@ def hessian(
     Raises:
         UsageError: no parameters, nothing matches, or data that is neither batch nor loader.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> x = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
         >>> H = hessian(model, (x, torch.zeros(2, 1)), loss=F.mse_loss)
@@ -100,7 +100,7 @@ def gauss_newton(
 
     Arguments and objective are those of `hessian`; the model's output must be one tensor.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> batch = (torch.eye(2), torch.zeros(2, 1))
         >>> gauss_newton(model, batch, loss=F.mse_loss).dense().tolist()

@@ -78,7 +78,7 @@ def exact_condition_number(
     Raises:
         Unresolved: the denominator counts as zero.
 
-    Example:
+    Examples:
         >>> values = torch.tensor([4.0, -2.0, 1.0, 0.5])
         >>> exact_condition_number(values, definition="smallest", percentile=0.1, cutoff=1e-9).value
         8.0
@@ -175,7 +175,7 @@ def estimated_condition_number(
 def exact_negative_index(eigenvalues: Float[Tensor, "d"], *, cutoff: float) -> NegativeIndex:
     """The share of eigenvalues below −cutoff·|λ|max.
 
-    Example:
+    Examples:
         >>> exact_negative_index(torch.tensor([2.0, 1.0, -1e-20, -1.0]), cutoff=1e-9).fraction
         0.25
     """

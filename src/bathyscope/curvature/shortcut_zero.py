@@ -136,7 +136,7 @@ def zero_point(
     Raises:
         UsageError: σ_mid(0) or σ_post(0) is not zero (assumption 3), or a derivative is missing.
 
-    Example:
+    Examples:
         >>> at_zero = zero_point(torch.tensor([[1.0]]), torch.tensor([[3.0]]), n=2)
         >>> at_zero.eigenvalues(num_units=2).tolist()
         [-2.0, -2.0, 2.0, 2.0]

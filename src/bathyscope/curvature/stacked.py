@@ -35,7 +35,7 @@ def stacked_hessians(
     Raises:
         UsageError: BatchNorm in the model, or matrices that would not fit.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(1, 1, bias=False)
         >>> runs = {"weight": torch.zeros(3, 1, 1)}
         >>> batch = (torch.tensor([[2.0]]), torch.tensor([[1.0]]))

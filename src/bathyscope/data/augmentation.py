@@ -33,7 +33,7 @@ def flip_and_shift(
     Raises:
         UsageError: `shift` is negative.
 
-    Example:
+    Examples:
         >>> images = torch.arange(6.0).reshape(1, 1, 2, 3)
         >>> moved = flip_and_shift(images, generator=torch.Generator().manual_seed(0), shift=1)
         >>> moved.shape

@@ -48,7 +48,7 @@ class Entry:
 def entry(name: str) -> Entry:
     """The catalog's entry of that name.
 
-    Example:
+    Examples:
         >>> entry("mnist").num_train
         60000
     """

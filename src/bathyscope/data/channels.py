@@ -13,7 +13,7 @@ def channel_statistics(
     The deviation is that of the population (divided by n·h·w), summed in float64. A constant
     channel has deviation 1, so that dividing by it is harmless.
 
-    Example:
+    Examples:
         >>> mean, std = channel_statistics(torch.tensor([0.0, 2.0]).reshape(2, 1, 1, 1))
         >>> mean.item(), std.item()
         (1.0, 1.0)
@@ -36,7 +36,7 @@ def normalise(
 ) -> Float[Tensor, "n c h w"]:
     """Images with `mean` taken away and divided by `std`, channel by channel.
 
-    Example:
+    Examples:
         >>> images = torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> mean, std = channel_statistics(images)
         >>> normalise(images, mean=mean, std=std).var(correction=0).round(decimals=4).item()

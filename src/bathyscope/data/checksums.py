@@ -30,7 +30,7 @@ class File:
     def check(self, folder: Path) -> None:
         """Raise `WrongChecksum` unless the folder holds this very file.
 
-        Example:
+        Examples:
             >>> import tempfile
             >>> path = Path(tempfile.mkdtemp()) / "empty"
             >>> path.touch()

@@ -22,7 +22,7 @@ def decode_records(
     Raises:
         UsageError: not a whole number of records, or a label out of range.
 
-    Example:
+    Examples:
         >>> images, labels = decode_records(bytes([7]) + bytes(3072), 10, origin="batch.bin")
         >>> images.shape, labels.tolist()
         ((1, 3, 32, 32), [7])
@@ -49,7 +49,7 @@ def encode_records(
 ) -> bytes:
     """The CIFAR-10 binary batch of images n×3×32×32 and labels n: `decode_records` undone.
 
-    Example:
+    Examples:
         >>> len(encode_records(np.zeros((2, 3, 32, 32), np.uint8), np.array([3, 4])))
         6146
     """

@@ -49,7 +49,7 @@ def decode_pickle(
     Raises:
         UsageError: the pickle asks for anything but arrays, is damaged, or holds no such batch.
 
-    Example:
+    Examples:
         >>> batch = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [7]}
         >>> images, labels = decode_pickle(pickle.dumps(batch, 4), 10, origin="data_batch_1")
         >>> images.shape, labels.tolist()

@@ -45,7 +45,7 @@ class DataSet:
     def normalised(self) -> "DataSet":
         """The same set with zero mean and unit deviation in each channel of the training part.
 
-        Example:
+        Examples:
             >>> from bathyscope import data
             >>> digits = data.load("digits").normalised()
             >>> bool(digits.train_inputs.mean().abs() < 1e-5)
@@ -73,7 +73,7 @@ class DataSet:
         Raises:
             UsageError: more samples are asked for than there are.
 
-        Example:
+        Examples:
             >>> from bathyscope import data
             >>> len(data.load("digits").subset(100).train_labels)
             100

@@ -13,7 +13,7 @@ def digits() -> DataSet:
     The split uses no randomness, so it is the same with every version of every library: 1442
     images to train on, 355 to test on.
 
-    Example:
+    Examples:
         >>> digits().shape
         (1, 8, 8)
     """

@@ -24,7 +24,7 @@ def read_idx(path: Path) -> Shaped[np.ndarray, "..."]:
     Raises:
         UsageError: the file is missing, is no idx file, or is shorter or longer than it says.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "labels"
         >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))

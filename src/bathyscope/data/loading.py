@@ -37,7 +37,7 @@ _SIDE = 64
 def names() -> list[str]:
     """The names `load` knows, the default first; beside them, `folder:PATH` and `npz:PATH`.
 
-    Example:
+    Examples:
         >>> names()[:3]
         ['digits', 'mnist', 'fashion-mnist']
     """
@@ -74,7 +74,7 @@ def load(
         UnknownName: there is no such set.
         UsageError: files are missing or damaged, or more samples are asked for than there are.
 
-    Example:
+    Examples:
         >>> digits = load("digits", normalise=True, num_train=256)
         >>> digits.train_inputs.shape, digits.num_classes
         (torch.Size([256, 1, 8, 8]), 10)
@@ -111,7 +111,7 @@ def path(name: str, *, data_dir: Path | str | None = None) -> Path:
 def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
     """What to do for a set that is not here, as the end of a sentence.
 
-    Example:
+    Examples:
         >>> how_to_get("mnist")
         'run `bathyscope data fetch mnist`'
     """
@@ -124,7 +124,7 @@ def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
 def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
     """Whether a set can be used at once: it needs no download, or has been fetched.
 
-    Example:
+    Examples:
         >>> is_present("digits")
         True
     """

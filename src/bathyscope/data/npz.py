@@ -24,7 +24,7 @@ def npz(path: Path) -> DataSet:
     Raises:
         UsageError: the file is missing, damaged, or does not hold these arrays.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
         >>> x, y = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 2, 0])

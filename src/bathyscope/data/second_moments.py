@@ -33,7 +33,7 @@ def moments(
     Raises:
         UsageError: no samples, or a number that is not finite.
 
-    Example:
+    Examples:
         >>> x = torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)
         >>> px, py = moments(x, 2 * x)
         >>> px.shape, round((px.square().mean() - x.square().mean()).item(), 12)

@@ -77,7 +77,7 @@ def synthetic(law: str, *, seed: int = 0) -> DataSet:
         law: one of `gaussian`, `spirals`, `teacher`, `gratings`.
         seed: of the law's own parameters and of the samples.
 
-    Example:
+    Examples:
         >>> synthetic("spirals", seed=1).shape
         (2, 1, 1)
     """

@@ -57,7 +57,7 @@ def whiten(x: Float[Tensor, "n *shape"], k: int) -> Whitening:
     Raises:
         UsageError: fewer than k directions vary, so that no map gives k unit variances.
 
-    Example:
+    Examples:
         >>> x = torch.randn(50, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         >>> z = whiten(x, 2)(x)
         >>> torch.allclose(z.T @ z / 50, torch.eye(2, dtype=torch.float64))

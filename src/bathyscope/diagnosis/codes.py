@@ -170,7 +170,7 @@ def explained(code: str) -> Code:
     Raises:
         UnknownName: there is no such code.
 
-    Example:
+    Examples:
         >>> explained("dead-units").title
         'Units that give the same value for every sample'
     """

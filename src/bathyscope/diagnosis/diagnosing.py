@@ -72,7 +72,7 @@ def diagnose(
     Raises:
         UsageError: the batch, the loss, the optimizer or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> mlp = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
         >>> with torch.no_grad():
         ...     _ = mlp[0].bias.fill_(-100.0)

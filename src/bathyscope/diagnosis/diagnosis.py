@@ -124,7 +124,7 @@ class Diagnosis:
 def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
     """The verdict that follows from the findings.
 
-    Example:
+    Examples:
         >>> judgement((), 12).sentence
         'No fault found in 12 blocks.'
     """

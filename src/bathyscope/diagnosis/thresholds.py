@@ -98,7 +98,7 @@ class Thresholds:
         Raises:
             UsageError: the file cannot be read, a name is unknown, or a value is no number.
 
-        Example:
+        Examples:
             >>> Thresholds.of({"dead_share": 0.5})["dead_share"]
             0.5
         """

@@ -219,7 +219,7 @@ def watch(
     Returns:
         The watch; `watch.table` holds what was recorded.
 
-    Example:
+    Examples:
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
         >>> with watch(net, every=2) as seen:
         ...     for _ in range(4):

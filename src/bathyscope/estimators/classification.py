@@ -139,7 +139,7 @@ class DenseNEstClassifier(_Classification):
     one output a label. Where the classes can be separated linearly, no best linear classifier
     exists: both are then taken at the small ridge `certificate_.existence_ridge` that validation chose.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import make_moons
         >>> X, y = make_moons(200, noise=0.2, random_state=0)
         >>> model = DenseNEstClassifier(max_epochs=30, random_state=0).fit(X, y)

@@ -98,7 +98,7 @@ class DenseNEstRegressor(_Regression):
         ridge_: the ridge used.
         history_: validation loss after each epoch.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import make_friedman1
         >>> X, y = make_friedman1(200, random_state=0)
         >>> model = DenseNEstRegressor(max_epochs=20, random_state=0).fit(X, y)

@@ -33,7 +33,7 @@ def merged(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
     A sample given twice is then the same as one of weight two, a sample of weight zero is none, and
     the order in which samples are given does not matter.
 
-    Example:
+    Examples:
         >>> X = np.array([[2.0], [1.0], [2.0], [3.0]])
         >>> found = merged(X, np.array([0, 1, 0, 1]), np.array([1.0, 1.0, 1.0, 0.0]))
         >>> sorted(zip(found.X[:, 0].tolist(), found.Y.tolist(), found.weights.round(3).tolist()))

@@ -22,7 +22,7 @@ class Scaling:
     def of(cls, X: Array, weights: Array) -> "Scaling":
         """Weighted mean and standard deviation, without overflow for columns near the largest float.
 
-        Example:
+        Examples:
             >>> X = np.array([[1e200, 5.0], [3e200, 5.0]])
             >>> Scaling.of(X, np.array([0.5, 0.5])).apply(X).round(12).tolist()
             [[-1.0, 0.0], [1.0, 0.0]]

@@ -25,7 +25,7 @@ def delta_orthogonal_(
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> conv = delta_orthogonal_(nn.Conv2d(3, 5, 3, padding=1, padding_mode="circular"))
         >>> x = torch.randn(1, 3, 8, 8)
         >>> torch.allclose(conv(x).norm(), x.norm(), rtol=1e-5)

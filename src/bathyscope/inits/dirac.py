@@ -19,7 +19,7 @@ def dirac_(model: nn.Module, *, generator: torch.Generator | None = None) -> nn.
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> x = torch.randn(1, 2, 4, 4)
         >>> torch.equal(dirac_(nn.Conv2d(2, 2, 3, padding=1))(x), x)
         True

@@ -18,7 +18,7 @@ def he_(model: nn.Module, *, generator: torch.Generator | None = None) -> nn.Mod
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> layer = he_(nn.Linear(2000, 50), generator=torch.Generator().manual_seed(0))
         >>> round(float(layer.weight.detach().var() * 2000), 1)
         2.0

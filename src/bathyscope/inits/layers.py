@@ -16,7 +16,7 @@ def weight_layers(model: nn.Module) -> Iterator[nn.Module]:
 
     Everything else (normalisation layers, gates' offsets, embeddings) is left as it is.
 
-    Example:
+    Examples:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
         >>> [layer.out_features for layer in weight_layers(net)]
         [3, 1]
@@ -32,7 +32,7 @@ def fans(layer: nn.Module) -> tuple[int, int]:
     A grouped convolution connects only channels of one group, so both are counted within a group;
     `torch.nn.init` counts the outputs of all groups.
 
-    Example:
+    Examples:
         >>> fans(nn.Conv2d(8, 16, 3, groups=4))
         (18, 36)
     """

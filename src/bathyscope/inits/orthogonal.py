@@ -23,7 +23,7 @@ def orthogonal_(
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> layer = orthogonal_(nn.Linear(5, 5))
         >>> torch.allclose(layer.weight @ layer.weight.T, torch.eye(5), atol=1e-5)
         True
@@ -48,7 +48,7 @@ def semi_orthogonal(
         like: gives dtype and device.
         generator: source of the random numbers.
 
-    Example:
+    Examples:
         >>> q = semi_orthogonal(2, 6, like=torch.zeros(1))
         >>> torch.allclose(q @ q.T, torch.eye(2), atol=1e-5)
         True

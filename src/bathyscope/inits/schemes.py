@@ -48,7 +48,7 @@ def apply_(name: str, model: nn.Module, *, generator: torch.Generator | None = N
     Raises:
         UnknownName: there is no such scheme.
 
-    Example:
+    Examples:
         >>> apply_("dirac", nn.Linear(2, 2, bias=False)).weight.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """

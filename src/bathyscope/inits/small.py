@@ -22,7 +22,7 @@ def small_(
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> layer = small_(nn.Linear(4, 4), scale=0.0)
         >>> float(layer.weight.detach().abs().sum())
         0.0

@@ -21,7 +21,7 @@ def xavier_(
     Returns:
         The same model.
 
-    Example:
+    Examples:
         >>> layer = xavier_(nn.Linear(300, 100), generator=torch.Generator().manual_seed(0))
         >>> round(float(layer.weight.detach().var() * 200), 1)
         1.0

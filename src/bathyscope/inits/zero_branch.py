@@ -29,7 +29,7 @@ def zero_branch_(
     Raises:
         UsageError: the model does not say what its blocks are.
 
-    Example:
+    Examples:
         >>> from bathyscope import nets
         >>> net = zero_branch_(nets.build("prebasic-8"), reset=False)
         >>> x = torch.randn(2, 16, 8, 8)

@@ -54,7 +54,7 @@ class Conditioning:
         effective κ = σ_max / σ_rank; stable rank = Σσ² / σ_max². Of a zero matrix the condition
         numbers are infinite and the ranks zero; of an empty one they are not a number.
 
-        Example:
+        Examples:
             >>> c = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1e-9]), cutoff=1e-6)
             >>> c.rank, c.condition_number, c.effective_condition_number, c.stable_rank
             (2, inf, 2.0, 1.25)
@@ -97,7 +97,7 @@ def rounding_cutoff(rows: int, columns: int, dtype: torch.dtype) -> float:
     The cut-off is twice that. Unlike ε·max(m, n), it does not grow with the number of samples
     and pixels of an unfolded representation, where it would call κ = 30 singular.
 
-    Example:
+    Examples:
         >>> rounding_cutoff(64, 65536, torch.float32) / torch.finfo(torch.float32).eps
         8.0
     """
@@ -131,7 +131,7 @@ def conditioning_of(
     Raises:
         UsageError: for a tensor without axes, or a cut-off outside [0, 1).
 
-    Example:
+    Examples:
         >>> c = conditioning_of(torch.diag(torch.tensor([8.0, 4.0, 0.0], dtype=torch.float64)))
         >>> c.rank, c.condition_number, round(c.effective_condition_number, 12), c.stable_rank
         (2, inf, 2.0, 1.25)
@@ -150,7 +150,7 @@ def conditioning_of_modes(
 ) -> tuple[Conditioning, ...]:
     """`conditioning_of` for several modes of a tensor, whose range is looked at once.
 
-    Example:
+    Examples:
         >>> [c.rank for c in conditioning_of_modes(torch.ones(2, 3, 4), (0, 2))]
         [1, 1]
     """

@@ -141,7 +141,9 @@ def conv_singular_values(
         size: of the layer's input image, one number or one an axis; not needed for Linear.
         padding: None for the layer's own; "circular" for the torus, the model of most papers;
             for a bare weight also the other modes, "valid" or widths of zero padding.
-        stride, dilation, groups: of a bare weight.
+        stride: of a bare weight.
+        dilation: of a bare weight.
+        groups: of a bare weight.
         method: "auto" is exact where Fourier analysis is, and on a torus that the stride does not
             divide up to 2²² entries of the matrix a group; else it bounds. "matrix-free" finds the
             true values of the padded map: all of a small map, `num` at each end of a large one.
@@ -154,7 +156,7 @@ def conv_singular_values(
         UsageError: no linear map, a size that does not fit, a kernel wider than its image, or a
             kernel that is not finite.
 
-    Example:
+    Examples:
         >>> spectrum = conv_singular_values(torch.eye(4)[:, :2, None, None], size=8)
         >>> spectrum.largest, spectrum.smallest, round(spectrum.target, 3)
         (1.0, 1.0, 1.414)
@@ -186,7 +188,7 @@ def conv_singular_values(
 def spread_about(values: Float[Tensor, " r"], target: float) -> float:
     """Root mean square of σ/target − 1.
 
-    Example:
+    Examples:
         >>> spread_about(torch.tensor([1.0, 3.0]), 2.0)
         0.5
     """
@@ -200,7 +202,7 @@ def isotropic_target(conv: Convolution) -> float:
     channels in each of several polyphase components, which makes c that many times larger: a 3×3
     kernel 64→128 of stride 2 has target 1, and only a 1×1 kernel keeps √2.
 
-    Example:
+    Examples:
         >>> isotropic_target(convolution_of(nn.Conv2d(64, 128, 1, stride=2)))
         1.4142135623730951
         >>> isotropic_target(convolution_of(nn.Conv2d(64, 128, 3, stride=2)))

@@ -111,7 +111,9 @@ def convolution_of(
     Args:
         layer: Conv1d to Conv3d, ConvTranspose1d to ConvTranspose3d, Linear, or a weight shaped
             (out channels, in channels / groups, *kernel).
-        stride, dilation, groups: for a bare weight only; 1 unless given.
+        stride: for a bare weight only; 1 unless given.
+        dilation: as `stride`.
+        groups: as `stride`.
         padding: None for the layer's own (a bare weight: "circular"). "circular" is the torus: the
             image repeats, whatever padding the layer declares. For a bare weight, another mode
             keeps the image's size, "valid" pads nothing, and numbers are widths of zero padding.
@@ -119,7 +121,7 @@ def convolution_of(
     Raises:
         UsageError: the layer is no linear map, or an option does not fit it.
 
-    Example:
+    Examples:
         >>> convolution_of(nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2)).weight.shape
         torch.Size([2, 4, 2, 3, 3])
     """
@@ -214,7 +216,7 @@ def _of_weight(
 def per_axis(given: Sizes | None, axes: int, what: str, least: int = 1) -> tuple[int, ...]:
     """One number an axis, from one number for all or from a sequence.
 
-    Example:
+    Examples:
         >>> per_axis(2, 3, "stride")
         (2, 2, 2)
     """

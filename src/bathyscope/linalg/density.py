@@ -150,7 +150,7 @@ def spectral_density(
     Raises:
         UsageError: fewer than 2 probes or 1 step.
 
-    Example:
+    Examples:
         >>> a = torch.diag(torch.linspace(-1, 3, 200, dtype=torch.float64))
         >>> found = spectral_density(a, probes=4, steps=30)
         >>> share = found.fraction_below(0.0)

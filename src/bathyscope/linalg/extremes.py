@@ -83,7 +83,7 @@ def extreme_eigenvalues(
     Raises:
         UsageError: k is not in 1..d, or there are no products to find k of them.
 
-    Example:
+    Examples:
         >>> a = torch.diag(torch.tensor([5.0, 5.0, 2.0, 1.0, -3.0], dtype=torch.float64))
         >>> found = extreme_eigenvalues(a, 2)
         >>> found.largest.values.round(decimals=6).tolist()

@@ -28,7 +28,7 @@ def gram_matrix(
     Returns:
         A symmetric matrix as wide as the smaller side of the unfolding.
 
-    Example:
+    Examples:
         >>> x = torch.arange(12.0).reshape(2, 3, 2)
         >>> unfolded = x.transpose(0, 1).reshape(3, 4)
         >>> torch.equal(gram_matrix(x, 1), unfolded @ unfolded.T)

@@ -38,7 +38,7 @@ def hosvd_of(
     Raises:
         UsageError: for an axis the tensor does not have.
 
-    Example:
+    Examples:
         >>> import torch
         >>> x = torch.zeros(2, 3, 4, dtype=torch.float64)
         >>> x[0, 0, 0], x[1, 1, 1] = 6.0, 3.0
@@ -65,7 +65,7 @@ def aggregate(modes: Iterable[Conditioning], *, how: Aggregate = "max") -> float
     Returns:
         The joined condition number; not a number where one of them is not.
 
-    Example:
+    Examples:
         >>> import torch
         >>> modes = hosvd_of(torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64)))
         >>> aggregate(modes), aggregate(modes, how="geometric mean")

@@ -74,7 +74,7 @@ def alternating_projection(
     Returns:
         The taps and their gauge, of which `spread` says what was reached.
 
-    Example:
+    Examples:
         >>> from bathyscope.linalg.convolution import convolution_of
         >>> from bathyscope.linalg.taps import polyphase
         >>> kernel = torch.randn(8, 2, 3, 3, generator=torch.Generator().manual_seed(0))

@@ -56,7 +56,7 @@ def newton_schulz_step(taps: Taps, target: float) -> tuple[Taps, Gauge]:
     Returns:
         The taps after the step, and the gauge of those given.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from bathyscope.linalg.convolution import convolution_of
         >>> from bathyscope.linalg.taps import polyphase

@@ -56,7 +56,7 @@ class KrylovBasis:
         locked: orthonormal rows to stay orthogonal to: the operator is deflated by them.
         generator: draws the vector that follows an invariant subspace.
 
-    Example:
+    Examples:
         >>> a = torch.diag(torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64))
         >>> start = torch.ones(1, 3, dtype=torch.float64)
         >>> basis = KrylovBasis(a, start, generator=torch.Generator())

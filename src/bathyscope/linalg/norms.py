@@ -21,7 +21,7 @@ def frobenius_norm(tensor: Float[Tensor, "..."]) -> float:
     Returns:
         The norm; not a number, or infinite, where an entry is; 0 for an empty tensor.
 
-    Example:
+    Examples:
         >>> round(frobenius_norm(torch.tensor([3e-30, 4e-30])) / 5e-30, 6)
         1.0
     """

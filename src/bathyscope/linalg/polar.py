@@ -31,7 +31,7 @@ def polar_factor(
         A matrix of the same shape. The factor of a matrix without full rank is not unique: one of
         them is returned. A zero matrix stays zero.
 
-    Example:
+    Examples:
         >>> polar_factor(torch.tensor([[3.0, 0.0], [0.0, -2.0]]))
         tensor([[ 1.,  0.],
                 [ 0., -1.]])
@@ -58,7 +58,7 @@ def newton_schulz(
         steps: at most so many; a singular value σ needs about log(1/σ)/log(3/2).
         tolerance: stop when max|AᴴA − I| is below this; None for √ε/10.
 
-    Example:
+    Examples:
         >>> u = newton_schulz(torch.tensor([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]))
         >>> torch.allclose(u.T @ u, torch.eye(2), atol=1e-5)
         True
@@ -87,7 +87,7 @@ def inverse_square_root(
     T = 3I − ZY, Y ← YT/2, Z ← TZ/2 from Y = G, Z = I; then Z → G^{-1/2}. It needs the eigenvalues
     of G below 3, so that G is divided by its Frobenius norm where that exceeds one.
 
-    Example:
+    Examples:
         >>> inverse_square_root(torch.tensor([[4.0]]), steps=20)
         tensor([[0.5000]])
     """
@@ -108,7 +108,7 @@ def _by_svd(matrix: Inexact[Tensor, "*b d c"]) -> Inexact[Tensor, "*b d c"]:
 def inverse_root(gram: Inexact[Tensor, "*b c c"]) -> Inexact[Tensor, "*b c c"] | None:
     """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be told apart.
 
-    Example:
+    Examples:
         >>> inverse_root(torch.tensor([[4.0]]))
         tensor([[0.5000]])
     """

@@ -38,7 +38,7 @@ def extreme_bounds(rows: int, columns: int, *, std: float = 1.0) -> Extremes:
 
     √z − √s ≤ E σ_min ≤ E σ_max ≤ √z + √s for s ≤ z   (singularity, theorem 5).
 
-    Example:
+    Examples:
         >>> extreme_bounds(4, 9)
         Extremes(smallest=1.0, largest=5.0)
     """
@@ -55,7 +55,7 @@ def expected_extremes(rows: int, columns: int, *, std: float = 1.0) -> Extremes:
     likewise, for log σ_min², at the lower edge. There it needs room: a square matrix has
     E σ_min ≈ 0.6557/√n (Edelman), one more column E σ_min = √(π/2n), since nσ²/2 is exponential.
 
-    Example:
+    Examples:
         >>> round(expected_extremes(100, 100).smallest, 6)
         0.065568
     """
@@ -82,7 +82,7 @@ def fuss_catalan_moment(order: int, *, factors: int) -> float:
     n × n matrices, or the m-th power of one, with entries of variance 1/n
     (singularity, lemma 1). It holds at fixed m as n → ∞.
 
-    Example:
+    Examples:
         >>> [fuss_catalan_moment(k, factors=1) for k in (1, 2, 3)]  # Catalan numbers
         [1.0, 2.0, 5.0]
     """
@@ -110,7 +110,7 @@ def fuss_catalan_quantiles(
     Raises:
         UsageError: for a probability outside [0, 1] or fewer than one factor.
 
-    Example:
+    Examples:
         >>> fuss_catalan_quantiles([0.0, 1.0], factors=1)
         array([0., 2.])
     """
@@ -138,7 +138,7 @@ def lyapunov_exponents(size: int, *, std: float = 1.0) -> np.ndarray:
     width n a product becomes of rank one at the rate of the first gap, however it is scaled
     (the collapse behind singularity, theorem 2).
 
-    Example:
+    Examples:
         >>> lyapunov_exponents(2).round(4)
         array([ 0.058 , -0.6352])
     """
@@ -154,7 +154,7 @@ def expected_log10_condition(size: int, *, factors: int) -> float:
     m (λ_1 − λ_n) / log 10 with the Lyapunov exponents λ, whatever the variance; right to leading
     order in m at fixed n.
 
-    Example:
+    Examples:
         >>> round(expected_log10_condition(64, factors=164))
         193
     """

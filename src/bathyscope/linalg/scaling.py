@@ -17,7 +17,7 @@ def rescaled(tensor: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], float]
         The tensor, itself where nothing had to be done, and what it was divided by: 1, a power of
         two, 0 where all is zero, and nan or inf where an entry is.
 
-    Example:
+    Examples:
         >>> tensor, unit = rescaled(torch.tensor([1e-30, 2e-30]))
         >>> tensor.max() * unit == 2e-30, 1 <= tensor.max() < 2
         (tensor(True), tensor(True))

@@ -92,7 +92,7 @@ def polyphase(conv: Convolution) -> Taps:
     With δ·t = s·q + r, y[o] = Σ_r Σ_q K[r, q] x_r[o + q], where x_r[j] = x[s·j + r]: a convolution
     of stride 1 over the images x_r. Components that no tap meets are left out.
 
-    Example:
+    Examples:
         >>> from bathyscope.linalg.convolution import convolution_of
         >>> taps = polyphase(convolution_of(torch.ones(8, 3, 3, 3), stride=2))
         >>> taps.layout.components, taps.layout.span, tuple(taps.weight.shape)
@@ -179,7 +179,7 @@ def half_plane(
 ) -> HalfPlane:
     """Half of a grid's frequencies with the Fourier transform of taps at the offsets.
 
-    Example:
+    Examples:
         >>> plane = half_plane(((0,), (1,), (2,)), (4,))
         >>> plane.multiplicity.tolist()
         [1.0, 2.0, 1.0]

@@ -43,7 +43,7 @@ def trace_estimate(
     Raises:
         UsageError: fewer than 2 probes.
 
-    Example:
+    Examples:
         >>> estimate = trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0])), sketch=2)
         >>> abs(estimate.value - 13) <= 3 * estimate.standard_error + 1e-5
         True

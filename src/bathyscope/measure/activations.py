@@ -47,7 +47,7 @@ def activations(
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> import torch.nn.functional as F
         >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
         >>> _ = nn.init.constant_(model[0].bias, -100.0)
@@ -119,7 +119,7 @@ class Moments(NamedTuple):
 def moments_of(x: Tensor) -> Moments:
     """Mean, standard deviation (divided by n) and range of the finite entries.
 
-    Example:
+    Examples:
         >>> moments_of(torch.tensor([-2.0, 2.0, float("inf")], dtype=torch.float64))[2:]
         (-2.0, 2.0, 0.33333333333333337)
     """

@@ -26,7 +26,7 @@ def axes_of(model: nn.Module, block: Block, *, ndim: int) -> Axes:
     Convolutions put units second (samples, channels, height, width); everything else puts them
     last (samples, tokens, features), and samples second where a layer says `batch_first=False`.
 
-    Example:
+    Examples:
         >>> conv = nn.Sequential(nn.Conv2d(3, 8, 3))
         >>> axes_of(conv, Block(index=0, name="0", end="0", kind="Conv2d"), ndim=4).names
         ('samples', 'channels', 'height', 'width')

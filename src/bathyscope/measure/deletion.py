@@ -47,7 +47,7 @@ def deletion(
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
         >>> with torch.no_grad():
         ...     _ = model[0].weight.copy_(3 * torch.eye(2)), model[1].weight.fill_(1.0)

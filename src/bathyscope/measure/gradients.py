@@ -52,7 +52,7 @@ def gradients(
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> import torch
         >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
         >>> with torch.no_grad():
@@ -155,7 +155,7 @@ class GradientTap(Silent):
 def quotient(a: float, b: float) -> float:
     """a/b, infinite where only b is zero, not a number where both are.
 
-    Example:
+    Examples:
         >>> quotient(1.0, 0.0), quotient(0.0, 2.0)
         (inf, 0.0)
     """

@@ -49,7 +49,7 @@ def layers_of(model: nn.Module, block: Block) -> list[Layer]:
 
     A parametrised weight (spectral or weight norm) is taken as the layer applies it.
 
-    Example:
+    Examples:
         >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
         >>> [layer.name for layer in layers_of(mlp, Block(index=0, name="0", end="2", kind=""))]
         ['0']
@@ -64,7 +64,7 @@ def layers_of(model: nn.Module, block: Block) -> list[Layer]:
 def parameters_of(model: nn.Module, block: Block) -> dict[str, nn.Parameter]:
     """Parameters of a block by their names in the model; one that is shared appears once.
 
-    Example:
+    Examples:
         >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
         >>> list(parameters_of(mlp, Block(index=0, name="0", end="1", kind="")))
         ['0.weight', '0.bias']

@@ -76,7 +76,7 @@ def dead_units(output: Tensor, *, units: int) -> int | None:
         output: what an activation function gave.
         units: the axis of the units.
 
-    Example:
+    Examples:
         >>> dead_units(torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]]), units=1)
         2
     """

@@ -48,7 +48,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
 
     In train mode this is the batch's, in eval mode the running one.
 
-    Example:
+    Examples:
         >>> norm = nn.Sequential(nn.BatchNorm1d(2))
         >>> with norm_inputs(norm) as seen:
         ...     _ = norm(torch.tensor([[0.0, 0.0], [2.0, 2e-4]]))
@@ -86,7 +86,7 @@ def channel_variances(x: Float[Tensor, "n c *image"]) -> Float[Tensor, " c"]:
     E x² − (E x)² from sums along images and then samples: torch's own variance over several axes
     takes twenty times as long. Where the difference cancels, torch's is taken after all.
 
-    Example:
+    Examples:
         >>> channel_variances(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
         tensor([1., 0.])
     """

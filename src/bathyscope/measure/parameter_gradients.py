@@ -33,7 +33,7 @@ def parameter_gradients(
         loss: a scalar from output and targets.
         blocks: names or globs, or blocks found before; by default they are found.
 
-    Example:
+    Examples:
         >>> import torch
         >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
         >>> with torch.no_grad():

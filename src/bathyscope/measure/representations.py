@@ -58,7 +58,7 @@ def representations(
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> import torch.nn.functional as F
         >>> model = nn.Sequential(nn.Linear(4, 3, bias=False))
         >>> _ = nn.init.eye_(model[0].weight)
@@ -83,7 +83,7 @@ def representation_spectra(
 ) -> Mapping[str, Mapping[str, Conditioning]]:
     """All singular values of every block's output, by the block's label and the mode's name.
 
-    Example:
+    Examples:
         >>> import torch.nn.functional as F
         >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
         >>> batch = torch.randn(8, 4), torch.zeros(8).long()
@@ -160,7 +160,7 @@ def mean_cosine(rows: Float[Tensor, "samples features"]) -> float:
 
     With u_i = x_i/‖x_i‖ this is (‖Σ u_i‖² − N) / (N(N − 1)): one product, no Gram matrix.
 
-    Example:
+    Examples:
         >>> mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])) == 1 / 3
         True
     """

@@ -52,7 +52,7 @@ def standard(
     Raises:
         UsageError: the batch, the loss, the optimizer or the model does not fit the others.
 
-    Example:
+    Examples:
         >>> import torch.nn.functional as F
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> batch = torch.randn(16, 4), torch.randint(3, (16,))

@@ -61,7 +61,7 @@ def updates(
     Raises:
         UsageError: the optimizer holds none of the model's parameters, or needs a closure.
 
-    Example:
+    Examples:
         >>> model = nn.Sequential(nn.Linear(2, 2, bias=False))
         >>> with torch.no_grad():
         ...     _ = model[0].weight.fill_(1.0)

@@ -67,7 +67,7 @@ def weights(
     Raises:
         UsageError: the batch does not fit the model, or the model has no parameters.
 
-    Example:
+    Examples:
         >>> import torch
         >>> model = nn.Sequential(nn.Linear(2, 2))
         >>> with torch.no_grad():

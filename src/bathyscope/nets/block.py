@@ -40,7 +40,7 @@ class ResidualBlock(nn.Module):
             that keeps its shape returns its input. A plain block that changes shape has no such
             attribute, because nothing is left of it without its branch.
 
-    Example:
+    Examples:
         >>> import torch
         >>> block = ResidualBlock(nn.Linear(3, 3), shortcut=nn.Identity())
         >>> x = torch.randn(2, 3)

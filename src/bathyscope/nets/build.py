@@ -43,7 +43,7 @@ def build(
         UnknownName: there is no such family.
         UsageError: the family has no such depth, or no such option.
 
-    Example:
+    Examples:
         >>> net = build("resnet-20", num_classes=10, seed=0)
         >>> net(torch.zeros(2, 3, 8, 8)).shape
         torch.Size([2, 10])
@@ -67,7 +67,7 @@ def skeleton(name: str, **options: Any) -> AnyNetwork:
         name: as for `build`.
         options: those of the family.
 
-    Example:
+    Examples:
         >>> sum(p.numel() for p in skeleton("imagenet-resnet-101").parameters())
         44549160
     """
@@ -92,7 +92,7 @@ def build_for(
     Raises:
         UsageError: a convolutional network is asked to take vectors.
 
-    Example:
+    Examples:
         >>> build_for("linear-residual-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
@@ -112,7 +112,7 @@ def names() -> list[str]:
 
     Any other depth that the family's formula allows can be built as well: see `families()`.
 
-    Example:
+    Examples:
         >>> names()[:3]
         ['plain-20', 'plain-20-erased', 'resnet-20']
     """
@@ -127,7 +127,7 @@ def names() -> list[str]:
 def families() -> dict[str, Family]:
     """The catalog: each family by its name, in the order in which they are listed.
 
-    Example:
+    Examples:
         >>> families()["wrn"].pattern
         'wrn-D-K'
     """

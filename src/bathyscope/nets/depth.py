@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Arithmetic:
     """Depths per · n + plus, for n = 1, 2, ….
 
-    Example:
+    Examples:
         >>> rule = Arithmetic(6, 2)
         >>> rule.formula, rule.argument(56), rule.nearest(57)
         ('6n + 2', 9, (56, 62))
@@ -39,7 +39,7 @@ class Arithmetic:
 class OneOf:
     """A few depths, each built in its own way.
 
-    Example:
+    Examples:
         >>> OneOf((18, 34, 50)).nearest(51)
         (50,)
     """

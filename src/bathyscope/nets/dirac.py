@@ -21,7 +21,7 @@ class DiracConv2d(nn.Conv2d):
         normalised: divide each filter by its norm.
         options: those of `nn.Conv2d`, but groups.
 
-    Example:
+    Examples:
         >>> layer = DiracConv2d(3, 3, 3, normalised=False, padding=1, bias=False)
         >>> _ = nn.init.zeros_(layer.weight)
         >>> x = torch.randn(1, 3, 5, 5)

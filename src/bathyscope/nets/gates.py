@@ -32,7 +32,7 @@ class Gates(nn.Module):
         bias: start of the transform gate's offset; an independent carry gate starts at its
             negative, so that both forms start with the same openings if the weights are zero.
 
-    Example:
+    Examples:
         >>> gates = Gates(Place(2, 2), coupled=False, bias=0.0)
         >>> gates.open_()
         >>> x = torch.ones(1, 2, 3, 3)

@@ -82,7 +82,7 @@ def linear_aggregated(
 class Aggregated(nn.Module):
     """The sum of several branches.
 
-    Example:
+    Examples:
         >>> import torch
         >>> x = torch.ones(1, 2)
         >>> torch.equal(Aggregated([nn.Identity(), nn.Identity()])(x), 2 * x)

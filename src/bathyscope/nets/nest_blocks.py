@@ -17,7 +17,7 @@ class NEstBlock(nn.Module):
         shortcut: S, a linear module; the identity unless given.
         changes_dimension: whether the output differs in shape from the input.
 
-    Example:
+    Examples:
         >>> block = NEstBlock(nn.Sequential(nn.Linear(4, 2), nn.ReLU()), nn.Linear(2, 4, bias=False))
         >>> found = []
         >>> block(torch.zeros(3, 4), found).shape, found[0].shape

@@ -33,7 +33,7 @@ def dense_to_residual(network: DenseNEst) -> ResNEst:
     Args:
         network: a DenseNEst on vectors or on images; it is copied, not changed.
 
-    Example:
+    Examples:
         >>> from bathyscope.nets.nest_vectors import densenest
         >>> network = densenest(5, 2, feature_sizes=[3, 4])
         >>> x = torch.randn(7, 5)
@@ -72,7 +72,7 @@ def augmented(network: ResNEst) -> AugmentedResNEst:
     Raises:
         UsageError: the network has no block.
 
-    Example:
+    Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
         >>> network = resnest(5, 2, width=9, feature_sizes=[3, 4]).double()
         >>> x = torch.randn(7, 5, dtype=torch.float64)

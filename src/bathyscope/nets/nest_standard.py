@@ -32,7 +32,7 @@ def standard_to_resnest(
     Raises:
         UsageError: the network is not of that kind; the sentence says where.
 
-    Example:
+    Examples:
         >>> from bathyscope import nets
         >>> len(standard_to_resnest(nets.build("prebasic-8")).blocks)
         3

@@ -30,7 +30,7 @@ def resnest(
         intercept: make the linear feature [x; 1], so that K_0 = N_in + 1.
         activation: of the default functions.
 
-    Example:
+    Examples:
         >>> import torch
         >>> network = resnest(6, 2, width=19, feature_sizes=[4, 4, 4, 4])
         >>> [v.shape[1] for v in network.features(torch.zeros(3, 6))]
@@ -64,7 +64,7 @@ def aresnest(
     Raises:
         UsageError: a size is not positive, there is no block, or functions and sizes do not match.
 
-    Example:
+    Examples:
         >>> import torch
         >>> aresnest(6, 2, width=8, feature_sizes=[4, 4])(torch.zeros(3, 6)).shape
         torch.Size([3, 2])
@@ -103,7 +103,7 @@ def densenest(
         intercept: give the output a bias, so that the linear feature is [x; 1].
         activation: of the default functions.
 
-    Example:
+    Examples:
         >>> densenest(6, 2, feature_sizes=[4, 4]).output.in_features
         14
     """

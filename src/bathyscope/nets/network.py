@@ -16,7 +16,7 @@ class Network(nn.Module):
         stem: what comes before the first block; nothing if left out.
         head: what comes after the last block; nothing if left out.
 
-    Example:
+    Examples:
         >>> from bathyscope import nets
         >>> nets.build("resnet-8").block_names()
         ('blocks.0', 'blocks.1', 'blocks.2')

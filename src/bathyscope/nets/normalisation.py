@@ -6,7 +6,7 @@ from torch import nn
 def without_normalisation_(model: nn.Module) -> nn.Module:
     """Replace every batch normalisation by the identity, in place.
 
-    Example:
+    Examples:
         >>> without_normalisation_(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))[0]
         Identity()
     """

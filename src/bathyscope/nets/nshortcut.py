@@ -82,7 +82,7 @@ def general_shortcut(
     Raises:
         UsageError: widths that do not follow one another, or a shortcut that does not fit.
 
-    Example:
+    Examples:
         >>> import torch
         >>> net = general_shortcut([[2, 3, 2], [2, 1]], ["identity", torch.ones(1, 2)])
         >>> (w1, w2), (w3,) = ([l.weight for l in b.branch] for b in net.blocks)

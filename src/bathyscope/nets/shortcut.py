@@ -34,7 +34,7 @@ def stages(
         widths: output channels of each stage.
         in_channels: channels that reach the first block.
 
-    Example:
+    Examples:
         >>> stages(2, (16, 32), 16)[2:]
         [Place(in_channels=16, out_channels=32, stride=2), Place(in_channels=32, out_channels=32, stride=1)]
     """
@@ -51,7 +51,7 @@ def stages(
 class Subsample(nn.Module):
     """Option A: take every `stride`-th pixel and add channels of zeros; it has no parameters.
 
-    Example:
+    Examples:
         >>> import torch
         >>> Subsample(Place(2, 4, 2))(torch.ones(1, 2, 7, 7)).shape
         torch.Size([1, 4, 4, 4])

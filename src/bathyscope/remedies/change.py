@@ -11,7 +11,7 @@ from torch import Tensor, nn
 class Change:
     """What was done, to which blocks, and how to take it back.
 
-    Example:
+    Examples:
         >>> layer = nn.Linear(2, 2)
         >>> before = layer.weight.detach().clone()
         >>> change = Change("halved").keeping(layer.weight)

@@ -31,7 +31,7 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
     Raises:
         UsageError: none of the blocks is without a norm.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from bathyscope.core import blocks_of
         >>> net = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 64))

@@ -65,7 +65,7 @@ def norm_preserving(
     Returns:
         The same layer.
 
-    Example:
+    Examples:
         >>> layer = norm_preserving(nn.Conv2d(4, 8, 1, bias=False))
         >>> matrix = layer.weight[:, :, 0, 0]
         >>> torch.allclose(matrix.T @ matrix, 2 * torch.eye(4), atol=1e-5)

@@ -62,7 +62,7 @@ def procrustes_(
     Raises:
         UsageError: a layer is no linear map or not in the optimizer, or an option is not valid.
 
-    Example:
+    Examples:
         >>> layer = nn.Linear(4, 8, bias=False)
         >>> optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
         >>> handle = procrustes_(optimizer, layer, every=1)

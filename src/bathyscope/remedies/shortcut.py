@@ -29,7 +29,7 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) 
     Raises:
         UsageError: a block's output has another shape than its input.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from bathyscope.core import blocks_of
         >>> net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))

@@ -51,7 +51,7 @@ def transition_layers(model: nn.Module) -> dict[str, nn.Module]:
         Qualified name and layer, in the order of `named_modules()`; empty where nothing changes
         dimension.
 
-    Example:
+    Examples:
         >>> class Block(nn.Module):
         ...     def __init__(self):
         ...         super().__init__()

@@ -27,7 +27,7 @@ def unit_variance_(model: nn.Module, inputs: Any, blocks: Iterable[Block]) -> Ch
     Returns:
         The change, with its `undo()`.
 
-    Example:
+    Examples:
         >>> from bathyscope.core import blocks_of
         >>> net = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32))
         >>> x = torch.randn(256, 32)

@@ -25,7 +25,7 @@ def comparison_html(reports: Sequence[Report]) -> str:
     Raises:
         UsageError: there is no report to compare.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> pair = [Report(title=title, verdict=clean, blocks=()) for title in ("plain", "residual")]
@@ -70,7 +70,7 @@ def named_states(reports: Sequence[Report]) -> list[tuple[str, Report]]:
 def told_together(names: Sequence[str]) -> str:
     """Names as one phrase.
 
-    Example:
+    Examples:
         >>> told_together(["plain", "residual", "procrustes"])
         'plain, residual and procrustes'
     """

@@ -49,7 +49,7 @@ ASCII = Glyphs(
 def cells(num_blocks: int, width: int) -> list[range]:
     """The blocks behind each character, first to last; a short net gets several characters a block.
 
-    Example:
+    Examples:
         >>> cells(5, 3)
         [range(0, 1), range(1, 3), range(3, 5)]
         >>> cells(2, 5)
@@ -76,7 +76,7 @@ def strip(
 ) -> list[Cell]:
     """The values as characters, the worst of each cell; height is distance from good.
 
-    Example:
+    Examples:
         >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
         >>> line = strip([10.0, 1e4, 1e6, float("inf"), None], shading=condition, width=5)
         >>> "".join(cell.character for cell in line)
@@ -120,7 +120,7 @@ def marks(
 def ruler(blocks: Sequence[Block], *, width: int, glyphs: Glyphs = UNICODE) -> str:
     """A line with a tick where a block changes the dimension.
 
-    Example:
+    Examples:
         >>> plain = Block(index=0, name="a", end="a", kind="Conv2d")
         >>> wider = Block(index=1, name="b", end="b", kind="Conv2d", changes_dimension=True)
         >>> ruler([plain, plain, wider, plain, plain], width=5)

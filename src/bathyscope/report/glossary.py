@@ -321,7 +321,7 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], Quantity], ...] = (
 def quantity(key: str) -> Quantity:
     """The quantity under `measurement.column`.
 
-    Example:
+    Examples:
         >>> quantity("gradients.ratio").label
         'gradient ratio'
         >>> quantity("representations.condition_samples").label

@@ -28,7 +28,7 @@ def verdict(report: Report, *, heading: str = "") -> str:
 def facts(report: Report) -> str:
     """Blocks, parameters and findings, counted.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> facts(Report(title="mlp", verdict=clean, blocks=()))

@@ -29,7 +29,7 @@ class Row:
 def drawn(classes: Sequence[str]) -> str:
     """One SVG of one unit a block, runs of one class merged.
 
-    Example:
+    Examples:
         >>> svg = drawn(["w0", "w0", "nf", ""])
         >>> svg[svg.index("<path") :]
         '<path class="w0" d="M0 0h2v1h-2z"/><path class="nf" d="M2 0h1v1h-1z"/></svg>'

@@ -17,7 +17,7 @@ def joined(parts: Iterable[str]) -> str:
 def section(title: str, body: str, *, name: str, lead: str = "") -> str:
     """A titled section, or nothing when it has no body.
 
-    Example:
+    Examples:
         >>> print(section("Notes", "<p>x</p>", name="notes"))
         <section id="notes">
         <h2>Notes</h2>
@@ -43,7 +43,7 @@ def number_list(pairs: Iterable[tuple[str, str]], *, style: str) -> str:
 def embedded(data: Any) -> str:
     """JSON that can stand inside a script element, whatever the strings in it.
 
-    Example:
+    Examples:
         >>> embedded({"name": "</script>"})
         '{"name":"\\\\u003c/script\\\\u003e"}'
     """

@@ -33,7 +33,7 @@ def to_json(report: Report) -> dict[str, Any]:
     Sequences inside `Measurement.settings` come back as tuples, and objects that JSON has no form
     for (a dtype) as their text.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> written = to_json(Report(title="mlp", verdict=clean, blocks=()))
@@ -104,7 +104,7 @@ def _measurement(measurement: Measurement, blocks: tuple[Block, ...]) -> dict[st
 def encoded(value: Any) -> Any:
     """A value in JSON's own types, infinities and NaN as strings.
 
-    Example:
+    Examples:
         >>> encoded({"ratio": (1.5, float("inf"), None), "what": "inf"})
         {'ratio': [1.5, 'inf', None], 'what': '\\\\inf'}
     """
@@ -130,7 +130,7 @@ def encoded(value: Any) -> Any:
 def decoded(value: Any) -> Any:
     """What `encoded` was given, sequences as tuples.
 
-    Example:
+    Examples:
         >>> decoded({"ratio": [1.5, "inf", None], "what": "\\\\inf"})
         {'ratio': (1.5, inf, None), 'what': 'inf'}
     """

@@ -6,7 +6,7 @@ from bathyscope.report.record import Report
 def moments(report: Report) -> list[tuple[str, Report]]:
     """Label and report of each state: the stages, or before and after, or the report alone.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> early = Report(title="mlp", verdict=clean, blocks=())

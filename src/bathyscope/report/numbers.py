@@ -9,7 +9,7 @@ from bathyscope.core.records import Number
 def number(value: Number, *, digits: int = 3) -> str:
     """A value in a few characters.
 
-    Example:
+    Examples:
         >>> [number(v) for v in (0.5, 12.345, 270_000_000_000.0, 1e-9, 64, 0.0)]
         ['0.5', '12.3', '2.7e11', '1e-9', '64', '0']
         >>> [number(v) for v in (None, float("nan"), float("-inf"), True, "float32", 1234567)]
@@ -40,7 +40,7 @@ def number(value: Number, *, digits: int = 3) -> str:
 def counted(count: int, thing: str) -> str:
     """A count with its noun.
 
-    Example:
+    Examples:
         >>> counted(1, "block"), counted(333, "block")
         ('1 block', '333 blocks')
     """
@@ -50,7 +50,7 @@ def counted(count: int, thing: str) -> str:
 def shortened(names: tuple[str, ...], *, most: int = 4) -> str:
     """A list of names, the middle left out when it is long.
 
-    Example:
+    Examples:
         >>> shortened(("a", "b"))
         'a, b'
         >>> shortened(tuple("abcdefgh"))
@@ -66,7 +66,7 @@ def shortened(names: tuple[str, ...], *, most: int = 4) -> str:
 def range_of(values: Iterable[float | None]) -> str:
     """Least and greatest finite value, and how many are not finite.
 
-    Example:
+    Examples:
         >>> range_of([1.0, 250.0, None, float("inf")])
         '1 – 250, 1 not finite'
     """

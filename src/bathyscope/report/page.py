@@ -23,7 +23,7 @@ _POLICY = (
 def to_html(report: Report) -> str:
     """The report as one page: verdict, findings, strips over depth, plots, table, provenance.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> html = to_html(Report(title="<mlp>", verdict=clean, blocks=()))

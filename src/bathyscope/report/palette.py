@@ -69,7 +69,7 @@ DARK_RAMPS: dict[str, Ramp] = {
 def light_colour(shade_class: str) -> str:
     """The colour of a shade class (`w3`, `b8`, `c0`, `nf`) on white.
 
-    Example:
+    Examples:
         >>> light_colour("w8"), light_colour("nf")
         ('#7f0000', '#b8139a')
     """

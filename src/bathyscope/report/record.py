@@ -37,7 +37,7 @@ class Report:
         curves: training curves, each a sequence of (step, value).
         notes: sentences that a reader must know.
 
-    Example:
+    Examples:
         >>> from bathyscope.core.records import Block
         >>> fc = Block(index=0, name="fc", end="fc", kind="Linear")
         >>> report = Report(

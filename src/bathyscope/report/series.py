@@ -44,7 +44,7 @@ def columns_of(report: Report) -> dict[str, tuple[Number, ...]]:
 def series_of(report: Report) -> dict[str, Series]:
     """The numeric columns by `measurement.column`, those without a single number left out.
 
-    Example:
+    Examples:
         >>> from bathyscope.core.records import Block, Measurement
         >>> from bathyscope.report import Judgement
         >>> fc = Block(index=0, name="fc", end="fc", kind="Linear")

@@ -35,7 +35,7 @@ class Shading:
     def shade(self, value: float | None) -> float | None:
         """A number in [0, 1] ([-1, 1] for `split`, negative below the target); None if not finite.
 
-        Example:
+        Examples:
             >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
             >>> [condition.shade(v) for v in (5.0, 1e4, 1e9, float("inf"))]
             [0.0, 0.5, 1.0, None]
@@ -74,7 +74,7 @@ def shading(quantity: Quantity, values: Iterable[float | None]) -> Shading:
 def shade_class(value: float | None, shades: Shading) -> str:
     """The style class of a value: w warm, b below the target, c neutral, each 0 to 8; nf not finite.
 
-    Example:
+    Examples:
         >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
         >>> [shade_class(v, condition) for v in (1.0, 1e4, 1e9, float("inf"), None)]
         ['w0', 'w4', 'w8', 'nf', '']

@@ -23,7 +23,7 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
         console: where to; the standard output if None. `NO_COLOR` and pipes are respected by rich.
         most_findings: how many findings are told in full; the others are counted.
 
-    Example:
+    Examples:
         >>> from bathyscope.report import Judgement
         >>> clean = Judgement(level="clean", sentence="Nothing found.")
         >>> show(Report(title="mlp", verdict=clean, blocks=()), Console(no_color=True))

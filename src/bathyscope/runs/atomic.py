@@ -43,7 +43,7 @@ def write_atomic(path: Path, contents: bytes) -> None:
     Raises:
         DiskFull: there is no room. The old file is untouched and no temporary file is left.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "note.txt"
         >>> write_atomic(path, b"whole")

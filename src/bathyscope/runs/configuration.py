@@ -21,7 +21,7 @@ C = TypeVar("C", bound="Configuration")
 class Configuration(BaseModel):
     """Everything that decides a result, and nothing else; unknown keys are refused.
 
-    Example:
+    Examples:
         >>> class Walk(Configuration):
         ...     steps: int = 10
         >>> Walk.parse({"step": 3})

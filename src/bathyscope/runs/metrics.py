@@ -69,7 +69,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         BathyscopeError: a line before the last is no JSON object.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "metrics.jsonl"
         >>> _ = path.write_text('{"step": 1, "loss": "nan"}\\n{"step": 2, "lo')

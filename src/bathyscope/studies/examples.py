@@ -50,7 +50,7 @@ def second_moments(name: str, components: int, num_train: int | None) -> Example
 def optimal_linear_loss(x: torch.Tensor, y: torch.Tensor) -> float:
     """min over W of 1/(2m) Σ ‖y − W x‖², by least squares.
 
-    Example:
+    Examples:
         >>> x = torch.eye(2, dtype=torch.float64)
         >>> optimal_linear_loss(x, 3 * x)
         0.0

@@ -35,7 +35,7 @@ def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any
 def spectrum_row(eigenvalues: Tensor) -> dict[str, Any]:
     """What the figures show of a spectrum; the percentile is a lower one, without interpolation.
 
-    Example:
+    Examples:
         >>> spectrum_row(torch.tensor([-4.0, -1.0, 2.0]))["largest"]
         4.0
     """

@@ -20,7 +20,7 @@ RUNS = "runs"
 def names() -> list[str]:
     """The names of all studies, theme by theme.
 
-    Example:
+    Examples:
         >>> "shortcut_length.figure_4" in names()
         True
     """
@@ -72,7 +72,7 @@ def run(
         UsageError: a data set is missing, or the folder cannot be written.
         BathyscopeError: a run failed.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> result = run("norm_preservation.overhead", out=tempfile.mkdtemp())  # doctest: +SKIP
         >>> result.checks[0].met, result.provenance.seeds                       # doctest: +SKIP

@@ -105,7 +105,7 @@ class Trial(TrainingConfig):
 def half_squared_error(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """L = 1/(2m) Σ_μ ‖y_μ − ŷ_μ‖²   (shortcut_length, section 4.2).
 
-    Example:
+    Examples:
         >>> half_squared_error(torch.zeros(2, 3), torch.ones(2, 3)).item()
         1.5
     """

@@ -171,7 +171,7 @@ def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
 def histogram(tensor: Tensor, *, num_bins: int = _NUM_BINS) -> dict[str, Any]:
     """Counts between the least and the greatest finite entry.
 
-    Example:
+    Examples:
         >>> histogram(torch.tensor([0.0, 1.0, 1.0, float("inf")]), num_bins=2)
         {'low': 0.0, 'high': 1.0, 'counts': [1, 2], 'not_finite': 1}
     """

@@ -30,7 +30,7 @@ class Grid(Configuration):
 
     A key with dots, such as `model_options.width`, reaches into a table.
 
-    Example:
+    Examples:
         >>> grid = Grid(product={"lr": [0.1, 0.01]}, zip=[{"a": [1, 2], "b": [3, 4]}], seeds=2)
         >>> len(grid.points()), grid.points()[0]
         (8, {'lr': 0.1, 'a': 1, 'b': 3, 'seed': 0})

@@ -38,7 +38,7 @@ class GridProgress:
 def words(tally: Tally) -> str:
     """`3 finished, 1 diverged, 2 before`.
 
-    Example:
+    Examples:
         >>> from collections import Counter
         >>> words(Tally(total=3, skipped=1, ended=Counter({"diverged": 2})))
         '2 diverged, 1 before'

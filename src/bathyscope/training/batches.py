@@ -22,7 +22,7 @@ Examples = tuple[Tensor, Tensor]
 def derived_seed(seed: int, *names: str | int) -> int:
     """A seed for one purpose, independent of those for others.
 
-    Example:
+    Examples:
         >>> derived_seed(0, "order", 1) == derived_seed(0, "order", 2)
         False
     """

@@ -37,7 +37,7 @@ class Callback:
     A callback that carries numbers from step to step returns them from `state_dict`, so that a
     resumed run continues exactly; they must be tensors, numbers, strings, lists or dicts.
 
-    Example:
+    Examples:
         >>> class StopEarly(Callback):
         ...     def on_step(self, loop: LoopView, record: Record) -> None:
         ...         if record["loss"] < 0.01:

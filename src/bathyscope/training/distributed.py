@@ -25,7 +25,7 @@ class Group:
     def part(self, num_samples: int) -> slice:
         """The rows of a batch that belong to this process; the parts differ by one at most.
 
-        Example:
+        Examples:
             >>> [Group(rank, 3).part(8) for rank in range(3)]
             [slice(0, 2, None), slice(2, 5, None), slice(5, 8, None)]
         """

@@ -33,7 +33,7 @@ def evaluate(
     Returns:
         `loss` and, for labels, `accuracy`.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 2)
         >>> set(evaluate(model, (torch.zeros(3, 2), torch.tensor([0, 1, 0])),
         ...              loss=nn.functional.cross_entropy)) == {"loss", "accuracy"}

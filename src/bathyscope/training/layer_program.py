@@ -39,7 +39,7 @@ def layer_program(network: nn.Module, example: Tensor) -> list[Layer] | None:
         network: to be read.
         example: a few inputs, one a row, to follow through it.
 
-    Example:
+    Examples:
         >>> net = nn.Sequential(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 2))
         >>> program = layer_program(net, torch.zeros(2, 3))
         >>> [(l.source, l.weight, l.bias, l.relu) for l in program]

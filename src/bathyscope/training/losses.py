@@ -15,7 +15,7 @@ def loss_of(config: TrainingConfig) -> LossFn:
 def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     """How many samples have their greatest output at the label; None where targets are no labels.
 
-    Example:
+    Examples:
         >>> import torch
         >>> int(num_correct(torch.eye(3), torch.tensor([0, 1, 0])))
         2

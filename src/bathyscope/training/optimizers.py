@@ -10,7 +10,7 @@ from bathyscope.training.config import TrainingConfig
 def optimizer_of(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -> optim.Optimizer:
     """The optimizer that the configuration names, over the parameters that are trained.
 
-    Example:
+    Examples:
         >>> layer = nn.Linear(2, 2)
         >>> optimizer_of(TrainingConfig(lr=0.3), layer.parameters()).param_groups[0]["lr"]
         0.3

@@ -18,7 +18,7 @@ def learning_rate(config: TrainingConfig, step: int, *, steps: int, steps_per_ep
         steps: of the whole run.
         steps_per_epoch: optimizer steps in an epoch.
 
-    Example:
+    Examples:
         >>> config = TrainingConfig(lr=1.0, schedule="step", milestones=(0.5,), gamma=0.1)
         >>> [learning_rate(config, t, steps=4, steps_per_epoch=1) for t in range(4)]
         [1.0, 1.0, 0.1, 0.1]

@@ -70,7 +70,7 @@ def fit_stacked(
     Raises:
         UsageError: the configurations or the network cannot be stacked.
 
-    Example:
+    Examples:
         >>> x = torch.randn(20, 4, dtype=torch.float64)
         >>> base = TrainingConfig(loss="mse", batch_size=None, epochs=5, precision="float64")
         >>> runs = [base.model_copy(update={"lr": lr}) for lr in (0.1, 0.01)]

@@ -69,7 +69,7 @@ def logged(
         name: the readable part of the run's name.
         settings: what decides the numbers; anything JSON can hold.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> out = tempfile.mkdtemp()
         >>> with logged(out, "mine", settings={"lr": 0.1}) as logger:

@@ -135,3 +135,22 @@ def test_the_strongest_within_the_standard_errors():
     losses = [best + 1.0, best + noise, best]
     assert _strongest(losses, w, caution=0.9) == 2
     assert _strongest(losses, w, caution=1.1) == 1
+
+
+def test_a_unit_that_hardly_fires_is_not_blown_up():
+    """One sample of the training data has a little of it; a new one has a thousand times as much."""
+    n = 100
+    x = torch.from_numpy(rng.standard_normal((n, 2)))
+    v = torch.from_numpy(np.maximum(rng.standard_normal((n, 3)), 0))
+    v[:, 2] = 0
+    v[0, 2] = 1e-3
+    y = x[:, :1] + 0.1 * torch.from_numpy(rng.standard_normal((n, 1)))
+    y[0] += 3
+    w = torch.full((n,), 1 / n, dtype=torch.float64)
+    linear = LinearPart.of(
+        x, loss=convex_loss("squared", y, num_outputs=1), weights=w, num_outputs=1
+    )
+    readout = RidgePath.of(linear, v).solve(1.0).readout()
+    new = v[1:2].clone()
+    new[0, 2] = 1
+    assert (readout(x[1:2], new) - readout(x[1:2], v[1:2])).abs() < 0.5

@@ -148,6 +148,28 @@ def test_partial_fit_speaks_of_its_last_call(kind):
     assert model.score(X[50:], y[50:]) > 0.5
 
 
+@pytest.mark.parametrize("kind", [DenseNEstRegressor, ResNEstRegressor])
+def test_partial_fit_goes_on_learning(kind):
+    X, y = make_friedman1(2600, noise=0.5, random_state=0)
+    model = kind(num_blocks=2, block_size=16, random_state=0)
+    scores = [model.partial_fit(X[i : i + 600], y[i : i + 600]).score(X[2400:], y[2400:])
+              for i in (0, 600, 1200, 1800)]  # fmt: skip
+    assert scores == sorted(scores)
+    assert scores[-1] > scores[0] + 0.05
+    again = [model.partial_fit(X[:2400], y[:2400]).score(X[2400:], y[2400:]) for _ in range(6)]
+    assert again[-1] > max(scores)
+    assert model.num_calls_ == 10
+
+
+def test_partial_fit_goes_on_from_a_fit():
+    X, y = friedman
+    model = DenseNEstRegressor(max_epochs=3, random_state=0).fit(X, y)
+    before = model.predict(X)
+    model.partial_fit(X, y)
+    assert not np.array_equal(before, model.predict(X))
+    assert model.num_calls_ == 1
+
+
 def test_partial_fit_of_classes():
     X, y = make_moons(200, noise=0.2, random_state=0)
     with pytest.raises(ValueError, match="classes must be passed"):

@@ -1,5 +1,6 @@
 """What the six estimators share: parameters, fitting, partial fitting, outputs."""
 
+import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -78,6 +79,7 @@ class NonlinearEstimator(BaseEstimator):
     validation_fraction: float
     random_state: int | np.random.RandomState | None
     verbose: bool
+    _learner: NEst | None  # that `partial_fit` goes on from
 
     @no_type_check  # a constructor stores what it is given; `fit` judges it
     def __init__(
@@ -135,43 +137,58 @@ class NonlinearEstimator(BaseEstimator):
         samples, task = self._prepared(X, y, sample_weight, first=True)
         seeds = self._seeds()
         network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
-        self._learn_and_solve(network, samples, task, seeds, epochs=self.max_epochs)
+        train, validation = self._parts(samples, task, seeds)
+        self._learner = None
+        self.history_ = self._learnt_(
+            network, task, train, validation, seeds, epochs=self.max_epochs, begin=True
+        )
+        self._solve(network, samples, task, train, validation, scope=_ALL_DATA)
         return self
 
     def _partial_fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
-        """One pass over the data of this call, from where the last one ended."""
+        """One pass over the data of this call, from where the last one ended.
+
+        Solving for the prediction weights would disturb the gradient steps of the next call (a ridge
+        may switch features off), so those go on from a network of their own.
+        """
         self._check_parameters()
         first = not hasattr(self, "network_")
         samples, task = self._prepared(X, y, sample_weight, first=first)
-        seeds = self._seeds()
+        self.num_calls_ = 1 if first else getattr(self, "num_calls_", 0) + 1
+        seeds, sizes = self._seeds(call=self.num_calls_), self._sizes(samples, task)
         if first:
-            network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
-        else:
-            network = self.network_.float()
-        sizes = self._sizes(samples, task)
-        weights = sizes.num_inputs + 1 + sum(sizes.feature_sizes)
-        solve = len(samples) >= _SAMPLES_A_WEIGHT * weights
-        self._learn_and_solve(
-            network, samples, task, seeds, epochs=1, begin=first, solve=solve, scope=_LAST_CALL
+            self._learner = initial_network(self._form, sizes, seed=seeds.network)
+        elif self._learner is None:
+            self._learner = copy.deepcopy(self.network_).float()
+        train, validation = self._parts(samples, task, seeds)
+        self.history_ = self._learnt_(
+            self._learner, task, train, None, seeds, epochs=1, begin=first
         )
+        weights = sizes.num_inputs + 1 + sum(sizes.feature_sizes)
+        enough = len(samples) >= _SAMPLES_A_WEIGHT * weights
+        network = copy.deepcopy(self._learner)
+        self._solve(network, samples, task, train, validation, solve=enough, scope=_LAST_CALL)
         return self
 
-    def _learn_and_solve(
+    def _parts(self, samples: Samples, task: Task, seeds: _Seeds) -> tuple[Samples, Samples | None]:
+        """To learn from, and to validate on if there are enough."""
+        labels = samples.Y if task.loss != "squared" and samples.Y.ndim == 1 else None
+        parts = split(samples, fraction=self.validation_fraction, labels=labels, seed=seeds.split)
+        return (samples, None) if parts is None else parts
+
+    def _learnt_(
         self,
         network: NEst,
-        samples: Samples,
         task: Task,
+        train: Samples,
+        validation: Samples | None,
         seeds: _Seeds,
         *,
         epochs: int,
-        begin: bool = True,
-        solve: bool = True,
-        scope: str = _ALL_DATA,
-    ) -> None:
-        labels = samples.Y if task.loss != "squared" and samples.Y.ndim == 1 else None
-        parts = split(samples, fraction=self.validation_fraction, labels=labels, seed=seeds.split)
-        train, validation = parts if parts is not None else (samples, None)
-        self.history_ = learn_features_(
+        begin: bool,
+    ) -> list[float]:
+        """Learn the network's features; the loss after each epoch."""
+        return learn_features_(
             network,
             self._form,
             task,
@@ -183,12 +200,25 @@ class NonlinearEstimator(BaseEstimator):
             begin=begin,
             progress=self._progress(),
         )
+
+    def _solve(
+        self,
+        network: NEst,
+        samples: Samples,
+        task: Task,
+        train: Samples,
+        validation: Samples | None,
+        *,
+        scope: str,
+        solve: bool = True,
+    ) -> None:
+        """Choose the ridge, solve for the prediction weights, certify."""
         self.network_ = network.double()
         ridge = None if self.ridge == "auto" else float(self.ridge)
         choice = Choice() if ridge is None else Choice(ridge)
-        if solve and parts is not None:
+        if solve and validation is not None:
             choice = chosen_ridges(
-                self.network_, task, train=parts[0], validation=parts[1], ridge=ridge
+                self.network_, task, train=train, validation=validation, ridge=ridge
             )
         self.certificate_ = self._solved(samples, task, choice, solve=solve, scope=scope)
         self.ridge_ = self.certificate_.ridge
@@ -270,9 +300,11 @@ class NonlinearEstimator(BaseEstimator):
             width=getattr(self, "width", None),
         )
 
-    def _seeds(self) -> _Seeds:
+    def _seeds(self, *, call: int = 0) -> _Seeds:
+        """Of one fit; of one call to `partial_fit`, with an order and a split of its own."""
         random = check_random_state(self.random_state)
-        return _Seeds(*(int(seed) for seed in random.randint(2**31 - 1, size=3)))
+        network, order, parts = (int(seed) for seed in random.randint(2**31 - 1, size=3))
+        return _Seeds(network, order + call, parts + call)
 
     def _schedule(self, num_samples: int, epochs: int) -> Schedule:
         size = self.batch_size
@@ -304,6 +336,8 @@ class NonlinearEstimator(BaseEstimator):
         for name, value in counts.items():
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        if not isinstance(self.early_stopping, bool | np.bool_):
+            raise UsageError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
         if self.training not in ("joint", "blockwise"):
             raise UsageError(f"training must be 'joint' or 'blockwise', got {self.training!r}.")
         if self.ridge != "auto" and not (_is_real(self.ridge) and self.ridge >= 0):

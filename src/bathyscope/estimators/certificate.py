@@ -20,7 +20,7 @@ class FitCertificate:
         ridge: on the weights of the nonlinear features; infinity leaves the linear predictor.
         existence_ridge: λ₀ of ½λ₀ ‖A‖², A the weights of the linear part on standardised inputs,
             which estimator and linear predictor carry alike where the classes can be separated
-            linearly and no minimiser exists; else 0. Validation chooses it, 0.01 at most.
+            linearly and no minimiser exists; else 0. Validation chooses it, 0.001 at most.
         penalty, linear_penalty: that term, for each of the two.
         guaranteed: whether "no worse than linear" is a theorem for this estimator on these data.
         decided_by: the number that decided it.
@@ -57,3 +57,30 @@ class FitCertificate:
         """Whether it is so, as measured, at the existence ridge where there is one."""
         slack = 1e-9 * self.constant_risk
         return self.risk + self.penalty <= self.linear_risk + self.linear_penalty + slack
+
+    def __str__(self) -> str:
+        """The same in words.
+
+        Examples:
+            >>> from sklearn.datasets import load_diabetes
+            >>> from bathyscope.estimators import DenseNEstRegressor
+            >>> X, y = load_diabetes(return_X_y=True)
+            >>> print(DenseNEstRegressor(ridge=1e-3, max_epochs=5, random_state=0).fit(X, y).certificate_)
+            ... # doctest: +ELLIPSIS
+            No worse than linear in training: guaranteed, as the prediction weights act on ...
+              risk on all data given to fit (squared): 1..., best linear 2860, best constant 5930
+              ridge 0.001 on the nonlinear features; without it the risk could be 1...
+        """
+        verdict = "guaranteed, as" if self.guaranteed else "not guaranteed, as"
+        if not self.guaranteed:
+            ridge = "with the best weights on the learnt features"
+        elif self.ridge == float("inf"):
+            ridge = "the nonlinear features are not used (ridge ∞); with them"
+        else:
+            ridge = f"ridge {self.ridge:g} on the nonlinear features; without it"
+        return (
+            f"No worse than linear in training: {verdict} {self.decided_by}\n"
+            f"  risk on {self.scope} ({self.loss}): {self.risk:.4g}, "
+            f"best linear {self.linear_risk:.4g}, best constant {self.constant_risk:.4g}\n"
+            f"  {ridge} the risk could be {self.bound:.4g}"
+        )

@@ -1,5 +1,7 @@
 """The certificate of a fitted estimator."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -50,9 +52,16 @@ def certificate_of(
         return loss.mean(outputs * scale, weights)
 
     linear = path.solve(float("inf"))
-    least = path.solve(0.0 if isinstance(loss, Squared) else EXISTENCE_RIDGE, start=solution)
+    least = replace(path, linear=path.linear.at(EXISTENCE_RIDGE)).solve(
+        0.0 if isinstance(loss, Squared) else EXISTENCE_RIDGE, start=solution
+    )
     own = risk(network(x))
     guaranteed, decided_by = _guarantee(solution, width, needed_width)
+    if guaranteed and path.linear.existence_ridge > 0:
+        decided_by += (
+            f"; the classes can be separated: both carry the ridge {path.linear.existence_ridge:g} "
+            "on the linear weights"
+        )
     return FitCertificate(
         loss=loss.name,
         num_samples=len(samples),

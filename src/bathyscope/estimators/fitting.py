@@ -21,7 +21,7 @@ RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Candidates for squared loss, strongest first."""
 SEPARABLE_RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8)
 """Candidates for classification: small ones matter beside the existence ridge."""
-EXISTENCE_RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+EXISTENCE_RIDGES = (1e-3, 1e-4, 1e-5, 1e-6)
 """Candidates on the linear part, used where classes can be separated; the first without validation."""
 _VALIDATION_TOLERANCE = 1e-4  # comparing ridges needs no exact minimisers
 

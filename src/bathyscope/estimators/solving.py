@@ -12,6 +12,9 @@ from bathyscope.certificates.newton import newton
 from bathyscope.certificates.predictor import EXISTENCE_RIDGE, best_predictor
 from bathyscope.estimators.linear_part import LinearPart
 
+# A unit that fires on few samples hardly varies among them: were it blown up to unit variance, one
+# on which it fires more strongly would be predicted far off.
+_LEAST_SPREAD = 0.3
 _NEGLIGIBLE = 1e-9  # singular value below which a direction of unit-variance features is dropped
 
 
@@ -35,9 +38,10 @@ class Readout:
 class RidgePath:
     """All solutions over the ridge ρ of min Σ_n w_n ℓ(ŷ_n, y_n) + ½ρ ‖B‖² + ½λ₀ ‖A‖².
 
-    B acts on the nonlinear features in units of their standard deviation, less what the linear
-    feature predicts of them; so at every ρ the training risk is at most the best linear predictor's,
-    which is the solution at ρ = ∞. λ₀ is 0 unless the classes can be separated linearly.
+    B acts on the nonlinear features in units of their standard deviation, or of `_LEAST_SPREAD` of
+    the typical one if that is more, less what the linear feature predicts of them; so at every ρ the
+    training risk is at most the best linear predictor's, which is the solution at ρ = ∞. λ₀ is 0
+    unless the classes can be separated linearly.
     """
 
     linear: LinearPart
@@ -53,7 +57,10 @@ class RidgePath:
         mean = weights @ v
         scale = (weights @ (v - mean).square()).sqrt()
         flat = scale <= 1e-12 * (1 + mean.abs())
-        units = torch.where(flat, 0.0, 1 / torch.where(flat, 1.0, scale))
+        typical = (
+            _LEAST_SPREAD * scale.square().mean().sqrt() if len(scale) else scale.new_zeros(())
+        )
+        units = torch.where(flat, 0.0, 1 / torch.where(flat, 1.0, scale.maximum(typical)))
         standard = v * units
         onto = Q.T @ (weights[:, None] * standard)
         rest = standard - Q @ onto

@@ -12,6 +12,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.linalg import conv_singular_values
 from bathyscope.linalg.conv_spectrum import spread_about
 from bathyscope.remedies import procrustes_
+from tests.remedies.small_training import batch, small_network, train
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-4),
@@ -20,41 +21,6 @@ OPTIMIZERS = {
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3),
     "lbfgs": lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=2),
 }
-
-
-def small_network(dtype=torch.float32):
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1, bias=False),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.Conv2d(8, 16, 1, stride=2, bias=False),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(16 * 16, 10),
-    ).to(dtype)
-
-
-def batch(step):
-    generator = torch.Generator().manual_seed(step)
-    return (
-        torch.randn(16, 3, 8, 8, generator=generator),
-        torch.randint(10, (16,), generator=generator),
-    )
-
-
-def train(model, optimizer, steps, *, start=0):
-    for step in range(start, start + steps):
-        x, y = batch(step)
-
-        def closure(x=x, y=y):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
 
 
 def matrix_gram(layer):

@@ -194,6 +194,9 @@ def test_two_processes_are_one(tmp_path):
         mine = (x[:5], y[:5]) if rank == 0 else [(x[5:13], y[5:13]), (x[13:], y[13:])]
         H, G = hessian(model, mine), gauss_newton(model, mine)
         out = (H.dense(), H.extremes(3).largest.values, G.dense(), H.trace(probes=4).value)
+        if rank == 0:
+            mine[0].mul_(2)  # one process alone has to make its graph anew
+        out = (*out, H.dense())
         torch.save(out, "{tmp_path}/" + str(rank))
         dist.destroy_process_group()
     """
@@ -205,11 +208,14 @@ def test_two_processes_are_one(tmp_path):
     model, batch = case("mlp", samples=17)
     H = hessian(model, batch)
     gn = H.gauss_newton().dense()
+    changed = (torch.cat([2 * batch[0][:5], batch[0][5:]]), batch[1])
+    after = hessian(model, changed).dense()
     for rank in range(2):
-        dense, top, gauss, trace = torch.load(tmp_path / str(rank), weights_only=True)
+        dense, top, gauss, trace, again = torch.load(tmp_path / str(rank), weights_only=True)
         torch.testing.assert_close(dense, H.dense(), rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(top, H.extremes(3).largest.values, rtol=1e-6, atol=0)
         torch.testing.assert_close(gauss, gn, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(again, after, rtol=1e-9, atol=1e-12)
         assert trace == pytest.approx(H.trace(probes=4).value, rel=1e-9)
 
 

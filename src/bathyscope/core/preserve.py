@@ -48,7 +48,7 @@ def preserved(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.
     """
     modules = [_ModuleState.of(module) for module in model.modules()]
     parameters = [_ParameterState.of(p, copy=copy_parameters) for p in model.parameters()]
-    rng = _RngState.now()
+    rng = RngState.now()
     try:
         for parameter in parameters:
             parameter.parameter.grad = None
@@ -131,18 +131,22 @@ class _ModuleState:
 
 
 @dataclass(frozen=True, slots=True)
-class _RngState:
+class RngState:
+    """The state of torch's, numpy's and Python's global random numbers."""
+
     cpu: Tensor
     cuda: list[Tensor]
     numpy: Any
     python: Any
 
     @classmethod
-    def now(cls) -> "_RngState":
+    def now(cls) -> "RngState":
+        """As it is."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         return cls(torch.get_rng_state(), cuda, np.random.get_state(), random.getstate())  # noqa: NPY002
 
     def restore(self) -> None:
+        """Put it back."""
         torch.set_rng_state(self.cpu)
         if self.cuda:
             torch.cuda.set_rng_state_all(self.cuda)

@@ -1,6 +1,8 @@
 """A batch or a loader of batches, walked the same way each time, with the size of every batch."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, checked_batch, tensors_in
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
+from bathyscope.core.preserve import RngState
 
 # Share of the free memory that the batches of a loader may take before they are read anew each time.
 _KEPT_SHARE = 0.25
@@ -19,7 +22,7 @@ class Batches:
 
     A loader's batches are kept when they fit into a quarter of the free memory. Otherwise the
     loader is read anew for every pass, from the same random state, so that a shuffling loader
-    gives the same batches each time.
+    gives the same batches each time. After a pass random numbers go on as if nothing had been read.
 
     Args:
         data: one batch (inputs, targets), or any iterable of batches.
@@ -35,8 +38,8 @@ class Batches:
     def __init__(self, data: Any, model: nn.Module) -> None:
         self.model = model
         self._kept: list[Batch] | None = None
-        self._loader: Iterable[Any] | None = None
-        self._rng: Tensor | None = None
+        self._loader: Iterable[Any] = ()
+        self._state = _RandomState.of(data)
         self.num_batches = 1
         self.num_samples = 0
         if _is_batch(data):
@@ -45,14 +48,23 @@ class Batches:
         else:
             self._read(data)
 
-    def __iter__(self) -> Iterator[tuple[Batch, int]]:
-        for batch in self._kept if self._kept is not None else self._streamed():
-            yield batch, _size(batch)
+    def __iter__(self) -> Generator[tuple[Batch, int], None, None]:
+        if self._kept is not None:
+            yield from ((batch, _size(batch)) for batch in self._kept)
+            return
+        with closing(self._streamed()) as batches:
+            yield from ((batch, _size(batch)) for batch in batches)
+
+    @property
+    def held(self) -> Sequence[Batch]:
+        """The batches that are kept; none where the loader is read anew for every pass."""
+        return self._kept or ()
 
     @property
     def example(self) -> Any:
         """The inputs of the first batch."""
-        return next(iter(self))[0][0]
+        with closing(iter(self)) as batches:
+            return next(batches)[0][0]
 
     def _read(self, loader: Any) -> None:
         if not isinstance(loader, Iterable):
@@ -60,10 +72,10 @@ class Batches:
                 f"Data is a batch (inputs, targets) or an iterable of batches, but a "
                 f"{type(loader).__name__} was given."
             )
-        self._loader, self._rng = loader, torch.get_rng_state()
+        self._loader = loader
         device = _device(self.model)
         budget = _KEPT_SHARE * available_bytes(torch.device("cpu") if device is None else device)
-        read_once = iter(loader) is loader
+        read_once = isinstance(loader, Iterator)
         kept: list[Batch] | None = []
         self.num_batches = taken = 0
         for batch in self._streamed():
@@ -78,20 +90,48 @@ class Batches:
             raise UsageError("The loader gave no batch; pass one that is not empty.")
         self._kept = kept
 
-    def _streamed(self) -> Iterator[Batch]:
-        assert self._loader is not None
-        if self._rng is not None:
-            torch.set_rng_state(self._rng)
+    def _streamed(self) -> Generator[Batch, None, None]:
+        before = _RandomState.of(self._loader)
+        self._state.restore()
         device = _device(self.model)
-        for batch in self._loader:
-            yield checked_batch(self.model, batch if device is None else _moved(batch, device))
+        try:
+            for batch in self._loader:
+                yield checked_batch(self.model, batch if device is None else _moved(batch, device))
+        finally:
+            before.restore()
+
+
+@dataclass(frozen=True, slots=True)
+class _RandomState:
+    """Everything a loader may draw from: the global random numbers and generators of its own."""
+
+    everyone: RngState
+    own: Sequence[tuple[torch.Generator, Tensor]]
+
+    @classmethod
+    def of(cls, loader: Any) -> "_RandomState":
+        owners = (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+        found = {getattr(owner, "generator", None) for owner in owners}
+        own = [(g, g.get_state()) for g in found if isinstance(g, torch.Generator)]
+        return cls(RngState.now(), own)
+
+    def restore(self) -> None:
+        self.everyone.restore()
+        for generator, state in self.own:
+            generator.set_state(state)
 
 
 def _is_batch(data: Any) -> bool:
     if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
         return True
-    # a loader's collate function makes lists: [x, y] is a batch, [(x, y), (x, y)] two of them
-    return isinstance(data, list) and len(data) == 2 and isinstance(data[0], (Tensor, Mapping))
+    # a loader's collate function makes lists: [x, y] is a batch, [(x, y), (x, y)] two of them, and
+    # so are two mappings with the same names
+    if not isinstance(data, list) or len(data) != 2:
+        return False
+    first, second = data
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() != second.keys()
+    return isinstance(first, (Tensor, Mapping))
 
 
 def _size(batch: Batch) -> int:

@@ -58,8 +58,8 @@ def hessian(
     count by their samples. The model runs in eval mode without dropout, except that BatchNorm
     normalises by the batch's own statistics with `batchnorm="batch"`: L then depends on how the
     data are cut into batches (one batch gives the statistics of all samples). The model is left
-    bit for bit as it was, and the matrix follows its parameters: after a training step it is that
-    of the new ones.
+    bit for bit as it was, and the matrix follows it: once parameters, buffers or the tensors of the
+    data have changed, by whatever means, the next question is answered for the new ones.
 
     Args:
         model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
@@ -71,7 +71,8 @@ def hessian(
         progress: count products on the terminal when it takes longer than two seconds.
 
     Raises:
-        UsageError: no parameters, nothing matches, or data that is neither batch nor loader.
+        UsageError: no module, no parameters, parameters that are not there yet or are complex,
+            nothing matches, or data that is neither batch nor loader.
 
     Examples:
         >>> model = nn.Linear(2, 1, bias=False)

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.parameter import is_lazy
 
 from bathyscope.core import preserved, unwrapped
-from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss
+from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss, copied
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
@@ -95,7 +96,7 @@ class Objective:
 
     def output(self, batch: Batch) -> Any:
         """The model's output on a batch, with its graph."""
-        return checked_forward(self.model, batch[0])
+        return checked_forward(self.model, copied(batch[0]))
 
     def value(self, batch: Batch) -> Tensor:
         """The loss on a batch, with its graph.
@@ -129,17 +130,24 @@ def objective_of(
     """The objective of a model as the user hands it in, checked.
 
     Raises:
-        UsageError: no parameters, nothing matches, or data that is neither batch nor loader.
+        UsageError: no module, no parameters, parameters that are not there yet or are complex,
+            nothing matches, or data that is neither batch nor loader.
     """
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "
+            "`bathyscope.nets.build(name)` makes one from a name."
+        )
     model = unwrapped(model)
     if batchnorm not in ("batch", "running"):
         raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
+    chosen = _chosen(model, parameters)
     objective = Objective(
         model=model,
         loss=loss,
         batches=Batches(data, model),
         batchnorm=batchnorm,
-        parameters=_chosen(model, parameters),
+        parameters=chosen,
     )
     if objective.normalises and batchnorm == "batch" and objective.batches.num_batches > 1:
         objective.notes.append(
@@ -155,17 +163,39 @@ def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Pa
         raise UsageError(
             f"The model ({type(model).__name__}) has no parameters; there is no curvature."
         )
-    if patterns is None:
-        chosen = named
-    else:
-        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-        for pattern in wanted:
-            if not any(fnmatchcase(name, pattern) for name in named):
-                raise UnknownName("parameter", pattern, named)
-        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}
+    for name, tensor in (*named.items(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise UsageError(
+                f"{name} of the model has no values yet (a lazy layer); run one batch through the "
+                "model first."
+            )
+    chosen = named if patterns is None else _matching(named, patterns)
+    for name, parameter in chosen.items():
+        if parameter.is_complex():
+            raise UsageError(
+                f"The parameter {name} is complex; curvature is that of real parameters. Leave it "
+                "out with parameters=[...], or hold its real and imaginary parts apart."
+            )
     if not any(p.requires_grad and p.numel() for p in chosen.values()):
         raise UsageError(
             "All parameters asked for are frozen (requires_grad is False): their curvature is zero. "
             "Unfreeze some, or choose others with parameters=[...]."
         )
     return chosen
+
+
+def _matching(
+    named: Mapping[str, nn.Parameter], patterns: Iterable[str]
+) -> dict[str, nn.Parameter]:
+    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    if not wanted:
+        raise UsageError("parameters=[] asks for none; name some, or leave it out for all.")
+    for pattern in wanted:
+        if not isinstance(pattern, str):
+            raise UsageError(
+                f"parameters takes names or globs as in named_parameters(), such as "
+                f"{next(iter(named))!r}, but a {type(pattern).__name__} was given."
+            )
+        if not any(fnmatchcase(name, pattern) for name in named):
+            raise UnknownName("parameter", pattern, named)
+    return {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}

@@ -12,6 +12,7 @@ from torch import Tensor
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable
+from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
 from bathyscope.curvature.terms import HessianTerm, Term
@@ -50,8 +51,9 @@ class ProductPlan:
 class CurvatureOperator:
     """H or G of an objective, as a symmetric operator on the flattened parameters.
 
-    The matrix is always that of the model as it stands: when parameters have changed since the last
-    product, the graph is made anew. Frozen and unused parameters have zero rows. With
+    The matrix is always that of the model and the data as they stand: when parameters, buffers or
+    data have changed since the last question, the graph is made anew and `generation` counts it.
+    Frozen and unused parameters have zero rows. With
     `torch.distributed` initialised every process multiplies with its own data and the results are
     summed with the number of samples as weights.
 
@@ -73,10 +75,11 @@ class CurvatureOperator:
         self.device = self.parameters[0].device
         self.num_products = 0
         self.on_product: Callable[[int], None] = lambda _: None
-        self._active = [i for i, p in enumerate(self.parameters) if p.requires_grad]
+        self.generation = 0
+        self._active: list[int] = []
         self._terms: list[tuple[int, Term]] | None = None
         self._plan: ProductPlan | None = None
-        self._state: tuple[object, ...] = ()
+        self._state: Fingerprint = ()
         self._open = False
         self._total = 0
 
@@ -96,7 +99,8 @@ class CurvatureOperator:
     @property
     def active_columns(self) -> list[int]:
         """The flat positions of parameters that are not frozen."""
-        return [c for i in self._active for c in range(self.offsets[i], self.offsets[i + 1])]
+        free = [i for i, p in enumerate(self.parameters) if p.requires_grad]
+        return [c for i in free for c in range(self.offsets[i], self.offsets[i + 1])]
 
     def slices_of(self, positions: Sequence[int]) -> list[slice]:
         """Where some parameters lie in the flat vector."""
@@ -136,17 +140,16 @@ class CurvatureOperator:
         """Let go of the kept graph; the next product makes it again."""
         self._terms, self._plan, self._state = None, None, ()
 
-    def _fingerprint(self) -> tuple[object, ...]:
-        """Changes whenever a parameter's values do, also behind autograd's back (`p.data`)."""
-        with torch.no_grad():
-            sums = [float(p.detach().sum()) for p in self.parameters]
-        return tuple((p.data_ptr(), p._version) for p in self.parameters) + tuple(sums)
-
     def _prepare(self) -> None:
-        state = self._fingerprint()
-        if self._plan is not None and state == self._state:
+        self._check_parameters()
+        state = fingerprint(self.objective, self.parameters)
+        stale = self._plan is None or state != self._state
+        # what one process makes anew all do: it takes messages between them
+        if not bool(_reduced(torch.tensor(int(stale), device=self.device))):
             return
         self.free()
+        self.generation += 1
+        self._active = [i for i, p in enumerate(self.parameters) if p.requires_grad]
         active = [self.parameters[i] for i in self._active]
         terms: list[tuple[int, Term]] = []
         total, plan = 0, None
@@ -161,6 +164,15 @@ class CurvatureOperator:
         self._plan, self._state = plan, state
         self._terms = terms if plan.kept else None
         self._total = int(_reduced(torch.tensor(total, device=self.device)))
+
+    def _check_parameters(self) -> None:
+        present = {id(p) for p in self.objective.model.parameters()}
+        for name, parameter in zip(self.names, self.parameters, strict=True):
+            if id(parameter) not in present:
+                raise UsageError(
+                    f"The parameter {name} was taken out of the model or replaced by another since "
+                    "the matrix was made; make a new one of the model as it is now."
+                )
 
     def _first(self, batch: Batch, size: int, active: Sequence[Tensor]) -> tuple[Term, ProductPlan]:
         term = self.make_term(self.objective, batch, active)
@@ -187,7 +199,8 @@ class CurvatureOperator:
         free = available_bytes(self.device)
         allowed = int(_KEPT_SHARE * free) if self.budget is None else self.budget
         whole = one_graph * self.objective.batches.num_samples // max(size, 1)
-        kept = whole <= allowed
+        # data that are read anew each time may not be frozen in a graph
+        kept = whole <= allowed and bool(self.objective.batches.held)
         work = max(one_graph, 1)
         at_once = max(1, min(_MOST_AT_ONCE, (max(free, whole) - whole) // (4 * work)))
         # every process must cut a block of vectors in the same way

@@ -1,0 +1,44 @@
+"""What tells a kept graph that the values it was made from have changed."""
+
+import zlib
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from bathyscope.core.batch import tensors_in
+from bathyscope.curvature.objective import Objective
+
+Fingerprint = tuple[object, ...]
+
+
+def fingerprint(objective: Objective, parameters: Iterable[Tensor]) -> Fingerprint:
+    """Differs whenever a value that the matrix depends on does: parameters, buffers or kept data.
+
+    The version that autograd counts is compared, because a graph refuses to run once it has moved,
+    and a checksum over the bytes in their order, because `p.data`, numpy and DLPack change values
+    behind autograd's back. Buffers go by their values alone: a session works on copies of them.
+    """
+    own = [(p.data_ptr(), _version(p), p.requires_grad, checksum(p)) for p in parameters]
+    buffers = [checksum(b) for b in objective.model.buffers()]
+    data = [(_version(t), checksum(t)) for b in objective.batches.held for t in tensors_in(b)]
+    return (*own, *buffers, *data)
+
+
+def checksum(tensor: Tensor) -> int:
+    """CRC-32 of a tensor's bytes in the order of its elements.
+
+    Examples:
+        >>> a = torch.tensor([[1.0, -1.0]])
+        >>> checksum(a) == checksum(a.clone()), checksum(a) == checksum(a.flip(1))
+        (True, False)
+    """
+    with torch.no_grad():
+        if tensor.layout is not torch.strided:
+            sparse = tensor.detach().to_sparse_coo().coalesce()
+            return hash((checksum(sparse.indices()), checksum(sparse.values())))
+        return zlib.crc32(tensor.detach().reshape(-1).view(torch.uint8).cpu().numpy())
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version

@@ -4,7 +4,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, no_type_check
 
@@ -21,6 +21,7 @@ from bathyscope.estimators.certificate import FitCertificate
 from bathyscope.estimators.certifying import certificate_of
 from bathyscope.estimators.fitting import (
     Choice,
+    Parts,
     Task,
     chosen_ridges,
     initial_network,
@@ -137,12 +138,10 @@ class NonlinearEstimator(BaseEstimator):
         samples, task = self._prepared(X, y, sample_weight, first=True)
         seeds = self._seeds()
         network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
-        train, validation = self._parts(samples, task, seeds)
+        parts = self._parts(samples, task, seeds)
         self._learner = None
-        self.history_ = self._learnt_(
-            network, task, train, validation, seeds, epochs=self.max_epochs, begin=True
-        )
-        self._solve(network, samples, task, train, validation, scope=_ALL_DATA)
+        self._learn_(network, parts, seeds, epochs=self.max_epochs)
+        self._solve(network, parts, scope=_ALL_DATA)
         return self
 
     def _partial_fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
@@ -160,67 +159,43 @@ class NonlinearEstimator(BaseEstimator):
             self._learner = initial_network(self._form, sizes, seed=seeds.network)
         elif self._learner is None:
             self._learner = copy.deepcopy(self.network_).float()
-        train, validation = self._parts(samples, task, seeds)
-        self.history_ = self._learnt_(
-            self._learner, task, train, None, seeds, epochs=1, begin=first
-        )
+        parts = self._parts(samples, task, seeds)
+        self._learn_(self._learner, replace(parts, validation=None), seeds, epochs=1, begin=first)
         weights = sizes.num_inputs + 1 + sum(sizes.feature_sizes)
         enough = len(samples) >= _SAMPLES_A_WEIGHT * weights
-        network = copy.deepcopy(self._learner)
-        self._solve(network, samples, task, train, validation, solve=enough, scope=_LAST_CALL)
+        self._solve(copy.deepcopy(self._learner), parts, solve=enough, scope=_LAST_CALL)
         return self
 
-    def _parts(self, samples: Samples, task: Task, seeds: _Seeds) -> tuple[Samples, Samples | None]:
-        """To learn from, and to validate on if there are enough."""
+    def _parts(self, samples: Samples, task: Task, seeds: _Seeds) -> Parts:
         labels = samples.Y if task.loss != "squared" and samples.Y.ndim == 1 else None
         parts = split(samples, fraction=self.validation_fraction, labels=labels, seed=seeds.split)
-        return (samples, None) if parts is None else parts
+        train, validation = (samples, None) if parts is None else parts
+        return Parts(task, samples, train, validation)
 
-    def _learnt_(
-        self,
-        network: NEst,
-        task: Task,
-        train: Samples,
-        validation: Samples | None,
-        seeds: _Seeds,
-        *,
-        epochs: int,
-        begin: bool,
-    ) -> list[float]:
-        """Learn the network's features; the loss after each epoch."""
-        return learn_features_(
+    def _learn_(
+        self, network: NEst, parts: Parts, seeds: _Seeds, *, epochs: int, begin: bool = True
+    ) -> None:
+        self.history_ = learn_features_(
             network,
             self._form,
-            task,
-            train=train,
-            validation=validation,
+            parts,
             training=self.training,
-            schedule=self._schedule(len(train), epochs),
+            schedule=self._schedule(len(parts.train), epochs),
             seed=seeds.order,
             begin=begin,
             progress=self._progress(),
         )
 
-    def _solve(
-        self,
-        network: NEst,
-        samples: Samples,
-        task: Task,
-        train: Samples,
-        validation: Samples | None,
-        *,
-        scope: str,
-        solve: bool = True,
-    ) -> None:
+    def _solve(self, network: NEst, parts: Parts, *, scope: str, solve: bool = True) -> None:
         """Choose the ridge, solve for the prediction weights, certify."""
         self.network_ = network.double()
         ridge = None if self.ridge == "auto" else float(self.ridge)
         choice = Choice() if ridge is None else Choice(ridge)
-        if solve and validation is not None:
-            choice = chosen_ridges(
-                self.network_, task, train=train, validation=validation, ridge=ridge
-            )
-        self.certificate_ = self._solved(samples, task, choice, solve=solve, scope=scope)
+        if solve and parts.validation is not None:
+            choice = chosen_ridges(self.network_, parts, ridge=ridge)
+        self.certificate_ = self._solved(
+            parts.samples, parts.task, choice, solve=solve, scope=scope
+        )
         self.ridge_ = self.certificate_.ridge
 
     def _solved(

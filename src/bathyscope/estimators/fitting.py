@@ -61,6 +61,16 @@ class Task:
         )
 
 
+@dataclass(frozen=True)
+class Parts:
+    """All samples of a task, those to learn from, and those to validate on if there are enough."""
+
+    task: Task
+    samples: Samples
+    train: Samples
+    validation: Samples | None
+
+
 def initial_network(form: Form, sizes: Sizes, *, seed: int) -> NEst:
     """A network at random, without touching torch's own random state."""
     with torch.random.fork_rng(devices=[]):
@@ -71,10 +81,8 @@ def initial_network(form: Form, sizes: Sizes, *, seed: int) -> NEst:
 def learn_features_(
     network: NEst,
     form: Form,
-    task: Task,
+    parts: Parts,
     *,
-    train: Samples,
-    validation: Samples | None,
     training: Training,
     schedule: Schedule,
     seed: int,
@@ -87,15 +95,17 @@ def learn_features_(
     what it leaves; without, training goes on from the network's own weights.
     """
     generator = torch.Generator().manual_seed(seed)
-    linear = _shrunk_linear(train, task)
-    sets = task.tensors(train), None if validation is None else task.tensors(validation)
+    task = parts.task
+    linear = _shrunk_linear(parts.train, task)
+    train = task.tensors(parts.train)
+    validation = None if parts.validation is None else task.tensors(parts.validation)
 
     def learn(module: nn.Module, parameters: list[nn.Parameter]) -> list[float]:
         return learn_(
             module,
             parameters,
-            train=sets[0],
-            validation=sets[1],
+            train=train,
+            validation=validation,
             loss=task.of_each,
             schedule=schedule,
             generator=generator,
@@ -172,9 +182,7 @@ class Choice:
     table: tuple[tuple[float, float], ...] = ()
 
 
-def chosen_ridges(
-    network: NEst, task: Task, *, train: Samples, validation: Samples, ridge: float | None = None
-) -> Choice:
+def chosen_ridges(network: NEst, parts: Parts, *, ridge: float | None = None) -> Choice:
     """The strongest ridge whose validation loss is within the standard error of the best.
 
     The standard error is that of the paired difference of the losses of each sample. Where the
@@ -183,19 +191,19 @@ def chosen_ridges(
 
     Args:
         network: with its features learnt, in float64.
-        task: what is predicted.
-        train: samples to solve on.
-        validation: samples to compare on.
+        parts: samples to solve on, and samples to compare on.
         ridge: on the nonlinear features, if it is not to be chosen.
     """
+    task, train, validation = parts.task, parts.train, parts.validation
+    assert validation is not None, "ridges are compared on samples held out"
     x, w = torch.from_numpy(validation.X), torch.from_numpy(validation.weights)
     targets = task.targets(validation)
     linear = linear_part(train, task)
     separable = linear.existence_ridge > 0
     if separable:
-        parts = [linear.at(candidate) for candidate in EXISTENCE_RIDGES]
-        risks = [w @ task.of_each(part(x), targets) for part in parts]
-        linear = parts[int(torch.stack(risks).argmin())]
+        under = [linear.at(candidate) for candidate in EXISTENCE_RIDGES]
+        risks = [w @ task.of_each(each(x), targets) for each in under]
+        linear = under[int(torch.stack(risks).argmin())]
     existence = linear.existence_ridge if separable else EXISTENCE_RIDGES[0]
     if ridge is not None:
         return Choice(ridge, existence)

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
-from bathyscope.core.errors import UnknownName
+from bathyscope.core.errors import UnknownName, UsageError
 
 MODULE = """
 import torch
@@ -15,6 +15,10 @@ from torch import nn
 def model():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+def wide():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 2))
 
 def loader():
     torch.manual_seed(1)
@@ -42,7 +46,30 @@ def test_json_of_an_own_model_and_loader(own_model):
     assert found["negative_index"]["exact"]
     assert [row["block"] for row in found["by_block"]["rows"]] == ["0", "2"]
     total = sum(row["trace"] for row in found["by_block"]["rows"])
-    assert abs(total - found["trace"]["value"]) <= 5 * found["trace"]["standard_error"] + 1e-4
+    assert found["trace"]["standard_error"] == 0.0
+    assert abs(total - found["trace"]["value"]) <= 1e-4
+    made = found["num_products"]
+    assert made["matrix"] == 26  # once, for trace, condition number and index together
+    assert made.pop("all") == sum(made.values())
+
+
+def test_a_matrix_too_large_to_form_is_read_from_one_density(own_model, monkeypatch):
+    monkeypatch.setattr("bathyscope.curvature.EXACT_UP_TO", 4)
+    monkeypatch.setattr("bathyscope.curvature.matrix.EXACT_UP_TO", 4)
+    words = ["hessian", f"{own_model}:wide", "--data", f"{own_model}:loader", "--json", "-"]
+    words += ["--probes", "3", "--steps", "5"]
+    found = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
+    assert found["trace"]["standard_error"] > 0
+    assert {"refused", "lower", "upper"} <= found["condition_number"].keys()
+    made = found["num_products"]
+    assert (made["matrix"], made["density"]) == (0, 80 + 3 * 5)
+    assert made.pop("all") == sum(made.values())
+
+
+def test_more_eigenvalues_than_there_are(own_model):
+    words = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "-k", "27"]
+    with pytest.raises(UsageError, match="choose k from 1 to 26"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 def test_words_for_people(own_model, tmp_path):
@@ -51,9 +78,12 @@ def test_words_for_people(own_model, tmp_path):
     words += ["--matrix", "gauss-newton", "--json", str(file)]
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert result.exit_code == 0
-    for expected in ("gauss_newton of Sequential", "trace:", "kept graph", "repeated eigenvalues"):
-        assert expected in result.stdout
-    assert json.loads(file.read_text())["num_products"]["all"] > 0
+    told = " ".join(result.stdout.split())
+    for expected in ("gauss_newton of Sequential", "(exact)", "kept graph", "repeated eigenvalues"):
+        assert expected in told
+    made = json.loads(file.read_text())["num_products"]
+    assert f"{made['all']} products: {made['extremes']} for the ends" in told
+    assert f"26 for the whole matrix, {made['by_block']} for the blocks" in told
 
 
 def test_unknown_parameters(own_model):

@@ -40,7 +40,7 @@ def test_a_layer_and_its_norm_are_one_block():
 
 
 def test_large_blocks_are_estimated_and_say_so(monkeypatch):
-    monkeypatch.setattr(module, "_EXACT_UP_TO", 4)
+    monkeypatch.setattr(module, "EXACT_UP_TO", 4)
     model, batch = case("residual")
     whole = reference(model, [batch])
     found = hessian(model, batch).by_block(blocks=["one"])
@@ -50,6 +50,28 @@ def test_large_blocks_are_estimated_and_say_so(monkeypatch):
     assert abs(found["trace"][0] - float(values.sum())) <= 4 * found["trace_error"][0]
     assert found["condition_number"] == (None,)
     assert any("not resolved" in note for note in found.notes)
+
+
+def test_blocks_up_to_2048_parameters_are_exact():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 50), nn.Tanh(), nn.Linear(50, 12), nn.Tanh())
+    found = hessian(model, (torch.randn(4, 6), torch.tensor([0, 3, 1, 2]))).by_block(blocks=["2"])
+    assert found["num_parameters"] == (612,)
+    assert found["trace_error"] == (0.0,)
+    assert not any("too many" in note for note in found.notes)
+
+
+def test_an_end_at_zero_does_not_use_up_the_products():
+    """The last layer of a convex loss: positive semi-definite, its least eigenvalues run into zero."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 300), nn.ReLU(), nn.Linear(300, 10))
+    H = hessian(model, (torch.randn(256, 16), torch.randint(0, 10, (256,))))
+    found = H.by_block(blocks=["2"])
+    assert found["num_parameters"] == (3010,)
+    assert H.num_products < 200
+    assert abs(found["smallest"][0]) <= 1e-5 * found["largest"][0]
+    assert not any("known to ±" in note for note in found.notes)
+    assert any("more than 2048" in note for note in found.notes)
 
 
 def test_singular_blocks_have_no_condition_number_and_a_reason():

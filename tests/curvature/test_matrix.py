@@ -189,6 +189,49 @@ def test_estimates_hold_the_truth_or_are_refused():
         H.negative_index(exact=False, density=H.density(probes=2, steps=3, outlier_steps=0))
 
 
+def test_questions_asked_together_share_their_products():
+    H = hessian(*case("mlp"))
+    d = H.shape[0]
+    H.condition_number(definition="cutoff"), H.negative_index(), H.eigenvalues()
+    assert H.num_products == d
+    H.negative_index(exact=False, resolution=1.0)
+    made = H.num_products
+    H.condition_number(exact=False, percentile=0.9, resolution=1e12)
+    assert H.density().products == made - d
+    assert H.num_products == made
+    H.density(seed=1)
+    assert H.num_products > made
+
+
+def test_what_is_remembered_is_forgotten_with_the_parameters():
+    model, batch = case("mlp")
+    H = hessian(model, batch)
+    before, density = H.eigenvalues(), H.density()
+    before.zero_()  # the caller's own
+    assert float(H.eigenvalues().abs().max()) > 0
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    truth = torch.linalg.eigvalsh(reference(model, [batch]))
+    torch.testing.assert_close(H.eigenvalues(), truth, rtol=1e-9, atol=1e-11)
+    assert not torch.equal(H.density().atoms, density.atoms)
+
+
+def test_trace_of_few_parameters_is_exact_and_costs_no_more():
+    H = hessian(*case("mlp"))
+    found = H.trace()
+    assert found.value == pytest.approx(float(H.dense().trace()), rel=1e-12)
+    assert (found.standard_error, found.products) == (0.0, 38)
+    assert H.trace(probes=4, sketch=2).products == 8
+
+
+def test_one_vector_is_one_column():
+    H = hessian(*case("residual"))
+    v = torch.randn(H.shape[0], dtype=torch.float64)
+    assert (H @ v).shape == v.shape
+    torch.testing.assert_close(H @ v, (H @ v[:, None])[:, 0])
+    torch.testing.assert_close(H @ v, H.dense() @ v, rtol=1e-9, atol=1e-11)
+
+
 def test_parameters_by_glob():
     model, batch = case("residual")
     whole = reference(model, [batch])

@@ -82,6 +82,19 @@ def test_running_out_of_products_is_said():
     assert (found.largest.residuals > 0).all()
 
 
+def test_an_end_near_zero_is_found_relative_to_the_other():
+    """A bulk that runs into zero: its end has no digits of its own, and takes all products."""
+    values = np.geomspace(1e-14, 1, 400)
+    to_itself = extreme_eigenvalues(Diagonal(values), 1, tolerance=1e-4, max_products=300)
+    assert not to_itself.converged
+    found = extreme_eigenvalues(Diagonal(values), 1, tolerance=1e-4, floor=0.1, max_products=300)
+    assert found.converged
+    assert found.checked
+    assert found.products + found.check_products < 200
+    assert abs(float(found.smallest.values)) <= 1e-5
+    assert float(found.largest.values) == pytest.approx(1.0, rel=1e-4)
+
+
 def test_all_of_a_small_matrix():
     values = [3.0, 1.0, 1.0, -2.0]
     found = extreme_eigenvalues(Diagonal(values), 4)

@@ -43,9 +43,13 @@ def test_in_parts_is_the_same():
     assert whole.value == pytest.approx(parts.value)
 
 
-def test_sketch_of_everything_is_exact():
-    found = trace_estimate(torch.diag(torch.tensor([4.0, 2.0, 1.0])), sketch=9)
-    assert found.value == pytest.approx(7.0, abs=1e-5)
+@pytest.mark.parametrize("at_once", [None, 2])
+def test_the_diagonal_is_taken_where_it_costs_no_more(at_once):
+    a, truth = a_matrix(48)
+    found = trace_estimate(a, at_once=at_once)
+    assert found.value == pytest.approx(truth, abs=1e-12)
+    assert (found.standard_error, found.num_probes, found.products) == (0.0, 0, 48)
+    assert trace_estimate(a_matrix(49)[0]).standard_error > 0
 
 
 def test_one_probe():

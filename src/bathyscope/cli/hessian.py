@@ -25,6 +25,16 @@ from bathyscope.cli.train import assignments
 if TYPE_CHECKING:
     from bathyscope.core import Measurement
     from bathyscope.curvature import CurvatureMatrix
+    from bathyscope.linalg import Eigenpairs
+
+
+_PRODUCTS = {
+    "extremes": "for the ends",
+    "check_for_copies": "to look for repeated eigenvalues",
+    "matrix": "for the whole matrix",
+    "density": "for the density",
+    "by_block": "for the blocks",
+}
 
 
 def hessian(
@@ -86,7 +96,10 @@ def hessian(
     )
     result = _answers(found, k=k, probes=probes, steps=steps, seed=seed)
     if by_block:
+        before = found.num_products
         result["by_block"] = _table(found.by_block(seed=seed))
+        result["num_products"]["by_block"] = found.num_products - before
+    result["num_products"]["all"] = found.num_products
     result["notes"] = list(found.notes)
     if as_json is not None and str(as_json) == "-":
         typer.echo(json.dumps(result, allow_nan=False))
@@ -99,35 +112,39 @@ def hessian(
 def _answers(
     found: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int
 ) -> dict[str, Any]:
-    ends = found.extremes(min(k, found.shape[0]), seed=seed)
-    density = found.density(probes=probes, steps=steps, seed=seed)
+    """Exact where the matrix is small enough to be formed, otherwise from one density."""
+    from bathyscope.curvature import EXACT_UP_TO
 
-    def side(pairs: Any) -> list[dict[str, Any]]:
-        columns = (pairs.values.tolist(), pairs.errors.tolist(), pairs.residuals.tolist())
-        return [
-            {"value": v, "error": e, "residual": r, "converged": c}
-            for v, e, r, c in zip(*columns, pairs.converged, strict=True)
-        ]
-
+    ends = found.extremes(k, seed=seed)
+    made = {"extremes": ends.products, "check_for_copies": ends.check_products}
+    density = None
+    if found.shape[0] <= EXACT_UP_TO:
+        before = found.num_products
+        trace = {"value": float(found.eigenvalues().sum()), "standard_error": 0.0}
+        made |= {"matrix": found.num_products - before, "density": 0}
+    else:
+        density = found.density(probes=probes, steps=steps, seed=seed)
+        trace = {"value": density.trace.value, "standard_error": density.trace_standard_error}
+        made |= {"matrix": 0, "density": density.products}
     return {
         "matrix": repr(found),
         "num_parameters": found.shape[0],
         "products": str(found.plan),
-        "largest": side(ends.largest),
-        "smallest": side(ends.smallest),
-        "trace": {
-            "value": density.trace.value,
-            "standard_error": density.trace_standard_error,
-        },
+        "largest": _side(ends.largest),
+        "smallest": _side(ends.smallest),
+        "trace": trace,
         "condition_number": _or_refused(lambda: found.condition_number(density=density)),
         "negative_index": _or_refused(lambda: found.negative_index(density=density)),
-        "num_products": {
-            "extremes": ends.products,
-            "check_for_copies": ends.check_products,
-            "density": density.products,
-            "all": found.num_products,
-        },
+        "num_products": made,
     }
+
+
+def _side(pairs: "Eigenpairs") -> list[dict[str, Any]]:
+    columns = (pairs.values.tolist(), pairs.errors.tolist(), pairs.residuals.tolist())
+    return [
+        {"value": v, "error": e, "residual": r, "converged": c}
+        for v, e, r, c in zip(*columns, pairs.converged, strict=True)
+    ]
 
 
 def _or_refused(ask: Callable[[], Any]) -> dict[str, Any]:
@@ -169,8 +186,9 @@ def _print(result: dict[str, Any]) -> None:
                 name, f"{row['value']:.6g}{mark}", f"{row['error']:.1g}", f"{row['residual']:.1g}"
             )
     console.print(table)
-    trace = result["trace"]
-    console.print(f"trace: {trace['value']:.5g} ± {trace['standard_error']:.2g} (standard error)")
+    trace, exact = result["trace"], not result["num_products"]["density"]
+    error = "(exact)" if exact else f"± {trace['standard_error']:.2g} (standard error)"
+    console.print(f"trace: {trace['value']:.5g} {error}")
     for key, name, field in (
         ("condition_number", "condition number (|λ|max over the 10th percentile of |λ|)", "value"),
         ("negative_index", "share of negative eigenvalues", "fraction"),
@@ -186,10 +204,8 @@ def _print(result: dict[str, Any]) -> None:
     if "by_block" in result:
         _print_blocks(console, result["by_block"])
     made = result["num_products"]
-    console.print(
-        f"{made['all']} products: {made['extremes']} for the ends, {made['check_for_copies']} to "
-        f"look for repeated eigenvalues, {made['density']} for the density"
-    )
+    parts = [f"{made[key]} {words}" for key, words in _PRODUCTS.items() if made.get(key)]
+    console.print(f"{made['all']} products: {', '.join(parts)}")
     for note in result["notes"]:
         console.print(f"note: {note}", markup=False)
 

@@ -7,6 +7,7 @@ from bathyscope.curvature.matrix import CurvatureMatrix, gauss_newton, hessian
 from bathyscope.curvature.objective import BatchNormMode
 from bathyscope.curvature.products import ProductPlan
 from bathyscope.curvature.resolved import (
+    EXACT_UP_TO,
     ConditionNumber,
     NegativeIndex,
     Unresolved,
@@ -17,6 +18,7 @@ from bathyscope.curvature.shortcut_zero import Activation, ZeroPoint, zero_point
 from bathyscope.curvature.stacked import stacked_hessians
 
 __all__ = [
+    "EXACT_UP_TO",
     "Activation",
     "BatchNormMode",
     "ConditionNumber",

@@ -37,7 +37,7 @@ def checksum(tensor: Tensor) -> int:
         if tensor.layout is not torch.strided:
             sparse = tensor.detach().to_sparse_coo().coalesce()
             return hash((checksum(sparse.indices()), checksum(sparse.values())))
-        return zlib.crc32(tensor.detach().reshape(-1).view(torch.uint8).cpu().numpy())
+        return zlib.crc32(tensor.detach().reshape(-1).view(torch.uint8).cpu().numpy().data)
 
 
 def _version(tensor: Tensor) -> int:

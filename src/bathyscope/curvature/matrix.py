@@ -1,9 +1,9 @@
 """The Hessian and the Gauss-Newton matrix of any loss of any module, as one object with every question."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
@@ -19,9 +20,12 @@ from bathyscope.curvature.objective import BatchNormMode, objective_of
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
 from bathyscope.curvature.progress import counting
 from bathyscope.curvature.resolved import (
+    EXACT_UP_TO,
     ConditionNumber,
     Definition,
     NegativeIndex,
+    check_cutoff,
+    check_definition,
     estimated_condition_number,
     estimated_negative_index,
     exact_condition_number,
@@ -39,8 +43,7 @@ from bathyscope.linalg import (
     trace_estimate,
 )
 
-# Up to this many parameters the matrix is formed where a question needs all eigenvalues.
-EXACT_UP_TO = 2048
+T = TypeVar("T")
 
 
 def hessian(
@@ -115,13 +118,16 @@ def gauss_newton(
 class CurvatureMatrix:
     """A curvature matrix that is never formed unless asked; made by `hessian` and `gauss_newton`.
 
-    It multiplies blocks of column vectors with `@`, so everything in `linalg` that takes a
-    symmetric operator takes it too. Coordinates are the parameters in the order of
-    `named_parameters()`, each flattened.
+    It multiplies vectors and blocks of column vectors with `@`, so everything in `linalg` that
+    takes a symmetric operator takes it too. Questions that need all eigenvalues, or the same
+    density, share one computation until parameters, buffers or data change. Coordinates are the
+    parameters in the order of `named_parameters()`, each flattened.
     """
 
     def __init__(self, kind: str, operator: CurvatureOperator, progress: bool = False) -> None:
         self.kind, self.operator, self.progress = kind, operator, progress
+        self._known: dict[tuple[object, ...], Any] = {}
+        self._generation = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -153,8 +159,27 @@ class CurvatureMatrix:
         """Products made so far."""
         return self.operator.num_products
 
-    def __matmul__(self, block: Float[Tensor, "d b"]) -> Float[Tensor, "d b"]:
-        return self.operator @ block
+    def __matmul__(self, vectors: Float[Tensor, "d *b"]) -> Float[Tensor, "d *b"]:
+        """The matrix times one vector of length d, or the columns of a (d, b) tensor.
+
+        Raises:
+            UsageError: another length, whole numbers, or another device.
+        """
+        d = self.shape[0]
+        if not isinstance(vectors, Tensor) or vectors.ndim not in (1, 2) or len(vectors) != d:
+            given = tuple(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+            raise UsageError(
+                f"The matrix multiplies a vector of length {d} or a tensor of shape ({d}, b) with a "
+                f"vector in each column, but {given} was given."
+            )
+        if not vectors.is_floating_point() or vectors.device != self.device:
+            raise UsageError(
+                f"The matrix multiplies floating-point vectors on {self.device}, but {vectors.dtype} "
+                f"on {vectors.device} was given; convert with `.to(H.device, H.dtype)`."
+            )
+        if vectors.ndim == 1:
+            return (self.operator @ vectors[:, None])[:, 0]
+        return self.operator @ vectors
 
     def __repr__(self) -> str:
         objective = self.operator.objective
@@ -200,19 +225,25 @@ class CurvatureMatrix:
     ) -> SpectralDensity:
         """Where the eigenvalues lie, with errors across probes; see `linalg.spectral_density`.
 
-        The same products give the outermost eigenvalues (`atoms`) and the `trace`.
+        The same products give the outermost eigenvalues (`atoms`) and the `trace`. A density asked
+        for again is not made again, so condition number and index share one.
         """
-        with self._working("spectral density"):
+
+        def made() -> SpectralDensity:
             # a basis takes steps × d numbers for each probe
             one = steps * self.shape[0] * torch.finfo(self.dtype).bits // 8
+            room = available_bytes(self.device) // (4 * max(1, one))
             return spectral_density(
                 self.operator,
                 probes=probes,
                 steps=steps,
                 outlier_steps=outlier_steps,
-                at_once=max(1, min(probes, available_bytes(self.device) // (4 * one))),
+                at_once=max(1, min(probes, room)),
                 generator=torch.Generator().manual_seed(seed),
             )
+
+        with self._working("spectral density"):
+            return self._once(("density", probes, steps, outlier_steps, seed), made)
 
     def trace(self, *, probes: int = 32, sketch: int = 8, seed: int = 0) -> TraceEstimate:
         """The sum of the eigenvalues with its standard error; see `linalg.trace_estimate`."""
@@ -239,7 +270,11 @@ class CurvatureMatrix:
 
     def eigenvalues(self) -> Float[Tensor, "d"]:
         """All eigenvalues in ascending order, from the dense matrix in float64."""
-        return torch.linalg.eigvalsh(self.dense().double())
+        with self.operator.session():
+            found = self._once(
+                ("eigenvalues",), lambda: torch.linalg.eigvalsh(self.dense().double())
+            )
+        return found.clone()
 
     def condition_number(
         self,
@@ -267,6 +302,7 @@ class CurvatureMatrix:
             Unresolved: with the reason and the bounds that are known.
         """
         share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
+        check_definition(definition, percentile, share)
         if self._is_exact(exact):
             return exact_condition_number(
                 self.eigenvalues(), definition=definition, percentile=percentile, cutoff=share
@@ -299,6 +335,7 @@ class CurvatureMatrix:
             Unresolved: with the reason and the bounds that are known.
         """
         share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
+        check_cutoff(share)
         if self._is_exact(exact):
             return exact_negative_index(self.eigenvalues(), cutoff=share)
         return estimated_negative_index(
@@ -324,6 +361,16 @@ class CurvatureMatrix:
 
     def _is_exact(self, exact: bool | None) -> bool:
         return self.shape[0] <= EXACT_UP_TO if exact is None else exact
+
+    def _once(self, question: tuple[object, ...], answer: Callable[[], T]) -> T:
+        """Within a session: the answer to a question, made once for model and data as they stand."""
+        if self._generation != self.operator.generation:
+            self._known.clear()
+            self._generation = self.operator.generation
+        if question not in self._known:
+            self._known[question] = answer()
+        found: T = self._known[question]
+        return found
 
     def _settings(self) -> Mapping[str, Any]:
         objective = self.operator.objective

@@ -2,17 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.arguments import check_choice, checked_number
+from bathyscope.core.errors import BathyscopeError
 from bathyscope.linalg import SpectralDensity
 
 Definition = Literal["percentile", "smallest", "cutoff"]
+
+# Up to this many parameters the matrix is formed where a question needs all eigenvalues.
+EXACT_UP_TO = 2048
 
 
 class Unresolved(BathyscopeError):
@@ -83,8 +87,10 @@ def exact_condition_number(
         >>> exact_condition_number(values, definition="smallest", percentile=0.1, cutoff=1e-9).value
         8.0
     """
+    check_definition(definition, percentile, cutoff)
     sizes = eigenvalues.detach().double().abs().sort().values
     dim, largest = len(sizes), float(sizes[-1])
+    _check_not_zero(largest, dim)
     threshold = cutoff * largest
     rank = int((sizes > threshold).sum())
     position = {
@@ -94,11 +100,12 @@ def exact_condition_number(
     }[definition]
     reference = float(sizes[position])
     if reference <= threshold:
+        beyond = 1 / cutoff if cutoff else math.inf
         raise Unresolved(
             f"|λ| in the denominator ({definition}) is {reference:.2g}, which counts as zero below "
             f"{cutoff:.2g} of |λ|max = {largest:.3g}: {dim - rank} of {dim} eigenvalues do. The "
-            f"condition number is beyond {1 / cutoff:.2g}; ask for definition='cutoff'.",
-            lower=1 / cutoff if cutoff else math.inf,
+            f"condition number is beyond {beyond:.2g}; ask for definition='cutoff'.",
+            lower=beyond,
             upper=math.inf,
         )
     value = largest / reference
@@ -130,8 +137,11 @@ def estimated_condition_number(
         Unresolved: bounds wider than a factor of `resolution`, or a definition that needs the
             smallest eigenvalues, which lie inside the spectrum where no Krylov method looks.
     """
+    check_definition(definition, percentile, cutoff)
+    checked_number("resolution", resolution, low=1.0)
     points = torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().numpy()
     largest = float(points.max())
+    _check_not_zero(largest, density.dim)
     if definition != "percentile":
         raise Unresolved(
             f"The smallest |λ| of {density.dim} eigenvalues lies inside the spectrum, where "
@@ -172,6 +182,32 @@ def estimated_condition_number(
     )
 
 
+def check_definition(definition: Definition, percentile: float, cutoff: float) -> None:
+    """Raise where a condition number of this definition cannot be asked for.
+
+    Raises:
+        UsageError: an unknown definition, or a percentile or cut-off outside [0, 1].
+    """
+    check_choice("definition", definition, get_args(Definition))
+    checked_number("percentile", percentile, low=0.0, high=1.0)
+    check_cutoff(cutoff)
+
+
+def check_cutoff(cutoff: float) -> None:
+    """Raise where a cut-off is no share of |λ|max."""
+    checked_number("cutoff", cutoff, low=0.0, high=1.0)
+
+
+def _check_not_zero(largest: float, dim: int) -> None:
+    if largest == 0:
+        raise Unresolved(
+            f"Everything counts as zero: all of {dim} eigenvalues are 0, so there is no condition "
+            "number.",
+            lower=1.0,
+            upper=math.inf,
+        )
+
+
 def exact_negative_index(eigenvalues: Float[Tensor, "d"], *, cutoff: float) -> NegativeIndex:
     """The share of eigenvalues below −cutoff·|λ|max.
 
@@ -179,6 +215,7 @@ def exact_negative_index(eigenvalues: Float[Tensor, "d"], *, cutoff: float) -> N
         >>> exact_negative_index(torch.tensor([2.0, 1.0, -1e-20, -1.0]), cutoff=1e-9).fraction
         0.25
     """
+    check_cutoff(cutoff)
     values = eigenvalues.detach().double()
     threshold = cutoff * float(values.abs().max())
     share = float((values < -threshold).sum()) / len(values)
@@ -195,8 +232,8 @@ def estimated_negative_index(
     Raises:
         Unresolved: the bounds are wider than `resolution`.
     """
-    if not 0 < resolution <= 1:
-        raise UsageError(f"A resolution lies between 0 and 1, but {resolution} was given.")
+    check_cutoff(cutoff)
+    checked_number("resolution", resolution, low=0.0, high=1.0, open_low=True)
     largest = float(torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().max())
     found = density.fraction_below(-cutoff * largest)
     if found.width > resolution:

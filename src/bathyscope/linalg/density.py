@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from torch import Tensor
 
+from bathyscope.core.arguments import checked_count
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
 
@@ -157,11 +158,9 @@ def spectral_density(
         >>> share.lower <= 0.25 <= share.upper
         True
     """
-    if probes < 2 or steps < 1 or outlier_steps < 0:
-        raise UsageError(
-            f"A density needs at least 2 probes and 1 step, but {probes} probes, {steps} steps and "
-            f"{outlier_steps} outlier steps were asked for."
-        )
+    checked_count("probes", probes, least=2)
+    checked_count("steps", steps, least=1)
+    checked_count("outlier_steps", outlier_steps)
     generator = generator or torch.Generator().manual_seed(0)
     values, residuals, locked, products = _outliers(operator, outlier_steps, generator)
     d, num_atoms = operator.shape[0], len(values)

@@ -1,8 +1,7 @@
 """The k largest and the k smallest eigenvalues of a symmetric operator, repeated ones included."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bathyscope.core.arguments import check_choice, checked_count, checked_number
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
 
@@ -60,6 +60,7 @@ def extreme_eigenvalues(
     *,
     ends: Ends = "both",
     tolerance: float = 1e-5,
+    floor: float = 0.0,
     max_products: int = 2000,
     check_copies: bool = True,
     generator: torch.Generator | None = None,
@@ -76,12 +77,15 @@ def extreme_eigenvalues(
         k: how many at each end.
         ends: leave an end out to spare its products.
         tolerance: error of an eigenvalue relative to itself at which it counts as found.
+        floor: an eigenvalue smaller than this share of the largest |λ| counts as found at
+            `tolerance` times that share: one near zero has no digits of its own worth finding.
         max_products: stop here, converged or not; the record says which.
         check_copies: look for repeated eigenvalues.
         generator: of the start vectors; seeded with 0 unless given.
 
     Raises:
-        UsageError: k is not in 1..d, or there are no products to find k of them.
+        UsageError: k is not in 1..d, there are no products to find k of them, or an argument is
+            out of its range.
 
     Examples:
         >>> a = torch.diag(torch.tensor([5.0, 5.0, 2.0, 1.0, -3.0], dtype=torch.float64))
@@ -92,12 +96,16 @@ def extreme_eigenvalues(
         [-3.0, 1.0]
     """
     d = operator.shape[0]
-    if not 1 <= k <= d:
+    check_choice("ends", ends, get_args(Ends))
+    checked_number("tolerance", tolerance, low=0.0)
+    checked_number("floor", floor, low=0.0, high=1.0)
+    checked_count("max_products", max_products, least=1)
+    if checked_count("k", k) not in range(1, d + 1):
         raise UsageError(f"k is {k}, but the operator has {d} eigenvalues; choose k from 1 to {d}.")
     if max_products < min(k + 1, d):
         raise UsageError(f"{max_products} products cannot find {k} eigenvalues; allow {k + 1}.")
     generator = generator or torch.Generator().manual_seed(0)
-    search = _Search(operator, k, ends, tolerance, max_products, generator)
+    search = _Search(operator, k, ends, _Tolerance(tolerance, floor), max_products, generator)
     search.first_run()
     products = search.products
     checked = search.look_for_copies() if check_copies else False
@@ -108,6 +116,16 @@ def extreme_eigenvalues(
         check_products=search.products - products,
         checked=checked,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tolerance:
+    relative: float
+    floor: float
+
+    def of(self, value: float, norm: float, *, power: float = 1.0) -> float:
+        """The error at which an eigenvalue counts as found; at half the digits with power ½."""
+        return float(self.relative**power * max(abs(value), self.floor * norm))
 
 
 @dataclass(slots=True)
@@ -127,7 +145,7 @@ class _Search:
         operator: SymmetricOperator,
         k: int,
         ends: Ends,
-        tolerance: float,
+        tolerance: _Tolerance,
         max_products: int,
         generator: torch.Generator,
     ) -> None:
@@ -195,7 +213,7 @@ class _Search:
 
     def _is_beyond(self, view: "_Ritz", i: int, sign: int) -> bool:
         edge = self.found[sign][-1]
-        slack = edge.error + view.errors[i] + self.tolerance * abs(edge.value)
+        slack = edge.error + view.errors[i] + self.tolerance.of(edge.value, self.norm)
         return bool(sign * (view.values[i] - edge.value) > slack)
 
     def _is_inside(self, view: "_Ritz", i: int, sign: int) -> bool:
@@ -205,11 +223,12 @@ class _Search:
         reach = sign * (self.found[sign][-1].value - view.values[i])
         # an eigenvalue farther out would still be pulling: half the digits of convergence and a
         # residual well below the distance rule it out
-        near = math.sqrt(self.tolerance) * abs(view.values[i])
+        near = self.tolerance.of(view.values[i], self.norm, power=0.5)
         return bool(view.residuals[i] < min(0.1 * reach, near))
 
     def _is_converged(self, view: "_Ritz", i: int) -> bool:
-        return bool(view.errors[i] <= max(self.tolerance * abs(view.values[i]), view.rounding))
+        norm = max(view.norm, self.norm)  # a deflated basis no longer sees the largest
+        return bool(view.errors[i] <= max(self.tolerance.of(view.values[i], norm), view.rounding))
 
     def _grow(self, basis: KrylovBasis, steps: int) -> bool:
         before = basis.size

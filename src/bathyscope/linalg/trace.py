@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import checked_count
 from bathyscope.linalg.lanczos import SymmetricOperator, random_starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEstimate:
-    """A trace with the standard error of the estimate (0 where it is exact)."""
+    """A trace with the standard error of the estimate; where it is exact that is 0, as is
+    `num_probes`."""
 
     value: float
     standard_error: float
@@ -31,7 +32,8 @@ def trace_estimate(
     """tr A ≈ tr(QᵀAQ) + mean of gᵀA g with g random signs orthogonal to Q (Hutch++).
 
     Q spans the operator applied to a few random vectors and so most of the large eigenvalues: what
-    is left has a far smaller variance than the plain mean. Cost: probes + 2 × sketch products.
+    is left has a far smaller variance than the plain mean. Cost: probes + 2 × sketch products;
+    where d products are no more, they give the diagonal and with it the exact trace.
 
     Args:
         operator: symmetric, d by d.
@@ -44,14 +46,20 @@ def trace_estimate(
         UsageError: fewer than 2 probes.
 
     Examples:
-        >>> estimate = trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0])), sketch=2)
-        >>> abs(estimate.value - 13) <= 3 * estimate.standard_error + 1e-5
+        >>> estimate = trace_estimate(torch.diag(torch.linspace(0, 1, 101)), sketch=2)
+        >>> abs(estimate.value - 50.5) <= 3 * estimate.standard_error
         True
+        >>> trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0]))).value
+        13.0
     """
-    if probes < 2 or sketch < 0:
-        raise UsageError(f"A trace needs at least 2 probes, but {probes} were asked for.")
-    generator = generator or torch.Generator().manual_seed(0)
+    checked_count("probes", probes, least=2)
+    checked_count("sketch", sketch)
     d = operator.shape[0]
+    if d <= probes + 2 * min(sketch, d):
+        units = torch.eye(d, dtype=operator.dtype, device=operator.device)
+        exact = float(_times(operator, units, at_once).double().trace())
+        return TraceEstimate(value=exact, standard_error=0.0, num_probes=0, products=d)
+    generator = generator or torch.Generator().manual_seed(0)
     q = torch.zeros(d, 0, dtype=operator.dtype, device=operator.device)
     along, products = 0.0, 0
     sketch = min(sketch, d)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bathyscope.certificates import certify
+from bathyscope.certificates import certify, predictor
 from bathyscope.diagnosis import diagnose, treat
 from bathyscope.nets import aresnest, augmented, build, densenest, resnest
 
@@ -118,3 +118,16 @@ def test_classes_and_networks_on_images():
     images = (torch.randn(16, 3, 8, 8), torch.randint(10, (16,)))
     found = diagnose(build("resnest-8", width=4), images)
     assert "certificate" not in found.measurements
+
+
+def test_a_loss_whose_best_predictors_are_not_known_says_so(monkeypatch):
+    solve = predictor.newton
+    monkeypatch.setattr(predictor, "newton", lambda *a, **k: solve(*a, **k | {"max_iterations": 2}))
+    model, (x, y) = network("narrow"), batch(n=150)
+    spoil_prediction_weights(model)
+    found = diagnose(model, (x, y), loss=F.l1_loss)
+    assert "worse-than-linear" not in {f.code for f in found.findings}
+    assert found.measurements["certificate"].settings.get("attainable_risk") is None
+    assert any(
+        "could not be solved for" in note for note in found.measurements["certificate"].notes
+    )

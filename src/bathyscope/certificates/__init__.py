@@ -3,6 +3,7 @@
 from bathyscope.certificates.basis import NestedBasis, nested_basis
 from bathyscope.certificates.certificate import Certificate, Predictability
 from bathyscope.certificates.certify import certify
+from bathyscope.certificates.linear import LinearPrediction
 from bathyscope.certificates.losses import convex_loss
 from bathyscope.certificates.prediction import best_prediction_weights
 from bathyscope.certificates.predictor import (
@@ -18,6 +19,7 @@ __all__ = [
     "EXISTENCE_RIDGE",
     "Certificate",
     "CriticalPoint",
+    "LinearPrediction",
     "NestedBasis",
     "Predictability",
     "Predictor",

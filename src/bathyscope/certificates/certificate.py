@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bathyscope.certificates.linear import LinearPrediction
 from bathyscope.certificates.saddle import CriticalPoint
 from bathyscope.certificates.width import Width
 from bathyscope.core.records import Assumption
@@ -34,13 +35,19 @@ class Certificate:
     Attributes:
         risk: of the network.
         constant_risk: of the best constant prediction.
-        linear_risk: of the best linear predictor of the input.
+        linear: the best linear predictor of the input, on images of all pixels, at a ridge of its
+            own; None where there are too many to form it.
+        linear_is_exact: whether it was solved for to 1e-9 of the constant predictor's risk.
+        linear_feature_risk: of the best predictor linear in the feature v_0, which is the input, or
+            on images the pooled input; None outside the family.
         bound: of the best predictor linear in the network's features, the augmented form
             (proposition 2); None outside the family.
-        bound_applies: whether no choice of prediction weights can bring the network below it.
+        bound_applies: whether no choice of prediction weights can bring the network below it: not
+            where the convex problem was not solved, nor where convolutions act before pooling.
         epsilon: risk + penalty − bound   (equation 6).
-        gap, gradient_norm: how exactly the bound is known.
-        attainable_risk: the infimum over the prediction weights of a ResNEst (problem P_φ).
+        gap, gradient_norm: how exactly the bound is known; None outside the family.
+        attainable_risk: the infimum over the prediction weights of a ResNEst (problem P_φ); None
+            where it was not solved for.
         block_risks: with re-optimised prediction weights after blocks 0, …, L; never rising.
         truncated_risks: with the weights of the bound, those after block i set to zero (equation 7
             read literally); these may rise.
@@ -52,16 +59,19 @@ class Certificate:
     loss: str
     num_samples: int
     num_outputs: int
+    on_images: bool
     risk: float
     penalty: float
     constant_risk: float
-    linear_risk: float
+    linear: LinearPrediction | None
+    linear_is_exact: bool
+    linear_feature_risk: float | None
     bound: float | None
     bound_applies: bool
     epsilon: float | None
     ridge: float
-    gap: float
-    gradient_norm: float
+    gap: float | None
+    gradient_norm: float | None
     attainable_risk: float | None
     block_risks: tuple[float, ...]
     truncated_risks: tuple[float, ...]
@@ -81,9 +91,21 @@ class Certificate:
         return self.attainable_risk - self.bound
 
     @property
-    def no_worse_than_linear(self) -> bool:
-        """Whether the network itself, as it stands, is no worse than the best linear predictor."""
-        return self.risk + self.penalty <= self.linear_risk + 1e-9 * self.constant_risk
+    def linear_risk(self) -> float | None:
+        """Risk of the best linear predictor of the input; None where it was not formed."""
+        return None if self.linear is None else self.linear.risk
+
+    @property
+    def no_worse_than_linear(self) -> bool | None:
+        """Whether the network itself, as it stands, is no worse than the best linear predictor.
+
+        Of the whole input, both compared at the ridge of the latter; None where that is not known.
+        """
+        if self.linear is None:
+            return None
+        slack = 1e-9 * self.constant_risk
+        no_worse = self.risk + self.linear.penalty <= self.linear.risk + slack
+        return None if no_worse and not self.linear_is_exact else no_worse
 
     @property
     def monotone(self) -> bool:
@@ -101,7 +123,8 @@ class Certificate:
         """Plain values for JSON; directions and infinities are left out."""
         point = self.critical_point
         return {
-            **{name: getattr(self, name) for name in _PLAIN},
+            **{name: _finite(getattr(self, name)) for name in _PLAIN},
+            "linear": None if self.linear is None else _fields(self.linear),
             "attainable_epsilon": self.attainable_epsilon,
             "no_worse_than_linear": self.no_worse_than_linear,
             "monotone": self.monotone,
@@ -131,8 +154,15 @@ class Certificate:
             ("risk of the network", self.risk),
             ("best constant", self.constant_risk),
             ("best linear predictor of the input", self.linear_risk),
-            ("lower bound (best on its features)", self.bound),
-            ("ε = risk − bound", self.epsilon),
+            *([("… of the pooled input", self.linear_feature_risk)] if self.on_images else []),
+            (
+                "lower bound (best on its features)"
+                if self.bound_applies
+                else "best found on its features, no bound",
+                self.bound,
+            ),
+            ("… gap of that problem", self.gap),
+            ("ε = risk − bound", self.epsilon if self.bound_applies else None),
             ("attainable by its prediction weights", self.attainable_risk),
         ]
         lines += [f"  {name:<38}{value:.6g}" for name, value in rows if value is not None]
@@ -156,10 +186,13 @@ _PLAIN = (
     "loss",
     "num_samples",
     "num_outputs",
+    "on_images",
     "risk",
     "penalty",
     "constant_risk",
     "linear_risk",
+    "linear_is_exact",
+    "linear_feature_risk",
     "bound",
     "bound_applies",
     "epsilon",
@@ -173,12 +206,11 @@ _PLAIN = (
 
 
 def _fields(record: Any) -> Mapping[str, Any]:
-    return {
-        name: None
-        if isinstance(value := getattr(record, name), float) and not math.isfinite(value)
-        else value
-        for name in record.__dataclass_fields__
-    }
+    return {name: _finite(getattr(record, name)) for name in record.__dataclass_fields__}
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _mark(holds: bool) -> str:

@@ -1,35 +1,32 @@
 """From a network and data to a certificate."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.functional import one_hot
+from torch import nn
 
-from bathyscope.certificates.basis import NestedBasis, nested_basis
+from bathyscope.certificates.assumptions import assumptions_of, guarantee
 from bathyscope.certificates.certificate import Certificate, Predictability
-from bathyscope.certificates.losses import (
-    ConvexLoss,
-    CrossEntropy,
-    convex_loss,
-    convexity_violation,
-)
+from bathyscope.certificates.linear import LinearPrediction, can_be_formed, linear_prediction
+from bathyscope.certificates.losses import ConvexLoss, convex_loss
+from bathyscope.certificates.nested import Nested, attainable, nested
 from bathyscope.certificates.observation import Observation, observe
-from bathyscope.certificates.predictor import best_predictor, needed_ridge, penalty
+from bathyscope.certificates.predictor import penalty
+from bathyscope.certificates.regularity import regularity
 from bathyscope.certificates.saddle import CriticalPoint, critical_point
-from bathyscope.certificates.width import Width, width_of
-from bathyscope.core.batch import Batch, LossFn
-from bathyscope.core.records import Assumption
+from bathyscope.certificates.width import width_of
+from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import ResNEst
 
-_CONVEX = 1e-9  # a chord may be undercut by this much before a loss counts as not convex
+_SOLVED = 1e-9  # share of the constant predictor's risk up to which a gap counts as none
 
 
 def certify(
     model: nn.Module,
-    data: Batch | Iterable[Batch],
+    data: Any,
     *,
     loss: str | LossFn | None = None,
     blocks: bool = True,
@@ -41,7 +38,8 @@ def certify(
     The bound is the minimum over H_0, …, H_L of the mean loss of Σ_i H_i v_i with the network's
     own features (nests, proposition 2). All numbers are computed in float64 on a copy of the
     network in eval mode; the network is left as it was. For convolutional networks the features
-    are pooled. A network outside the family gets what applies to any network.
+    are pooled; the best linear predictor is of every pixel. A network outside the family gets what
+    applies to any network.
 
     Args:
         model: a ResNEst, an augmented ResNEst, a DenseNEst or any module with outputs `(n, c)`.
@@ -54,7 +52,7 @@ def certify(
         tolerance: gradients and curvatures of the prediction weights below this count as zero.
 
     Raises:
-        UsageError: data and loss do not fit the network.
+        UsageError: data and loss do not fit the network, or something is not finite.
 
     Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
@@ -65,217 +63,106 @@ def certify(
         (True, True, True)
     """
     seen = observe(model, data)
-    num_outputs = seen.outputs.shape[1]
-    ell = convex_loss(loss, seen.targets, num_outputs=num_outputs)
-    basis = nested_basis(seen.features, intercept=seen.intercept)
-    solved = _solutions(seen, ell, basis, blocks=blocks)
-    risk = ell.mean(seen.outputs, basis.weights)
-    own_penalty = penalty(seen.outputs, basis.weights, ridge=solved.ridge)
-    epsilon = risk + own_penalty - solved.bound if seen.in_family else None
-    assumptions, width = _assumptions(seen, ell)
-    guaranteed, decided_by = _guarantee(seen, assumptions)
+    ell = convex_loss(loss, seen.targets, num_outputs=seen.outputs.shape[1])
+    own_risk = _risk(seen, ell)
+    found = nested(seen, ell, blocks=blocks)
+    smooth = regularity(ell, num_outputs=seen.outputs.shape[1])
+    width = None
+    if isinstance(seen.network, ResNEst):
+        width = width_of(seen.network, sizes=seen.sizes, room=seen.room)
+    assumptions = assumptions_of(seen, ell, regularity=smooth, width=width)
+    # without assumption 2 a small gradient or decrement proves nothing
+    limit = _SOLVED * found.constant.objective if smooth.holds else -math.inf
+    unsolved = "" if found.whole.gap <= limit else _unsolved(found, limit)
+    guaranteed, decided_by = guarantee(seen, assumptions, unsolved=unsolved)
+    own_penalty = penalty(seen.outputs, found.basis.weights, ridge=found.ridge)
+    epsilon = own_risk + own_penalty - found.whole.objective
+    reached = attainable(seen, ell, ridge=found.ridge)
+    linear = _linear(seen, ell, found)
+    linear_is_exact = linear is not None and linear.gap <= limit
+    point = None
+    if curvature and not unsolved:
+        point = _critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance)
+    family = seen.in_family
     return Certificate(
         network=type(seen.network).__name__,
         loss=ell.name,
         num_samples=len(seen.outputs),
-        num_outputs=num_outputs,
-        risk=risk,
+        num_outputs=seen.outputs.shape[1],
+        on_images=seen.on_images,
+        risk=own_risk,
         penalty=own_penalty,
-        constant_risk=solved.constant,
-        linear_risk=solved.linear,
-        bound=solved.bound if seen.in_family else None,
-        bound_applies=seen.in_family and _bound_applies(seen),
-        epsilon=epsilon,
-        ridge=solved.ridge,
-        gap=solved.gap,
-        gradient_norm=solved.gradient_norm,
-        attainable_risk=_attainable(seen, ell, ridge=solved.ridge),
-        block_risks=solved.blocks,
-        truncated_risks=solved.truncated,
+        constant_risk=found.constant.objective,
+        linear=linear,
+        linear_is_exact=linear_is_exact,
+        linear_feature_risk=found.first.objective if family else None,
+        bound=found.whole.objective if family else None,
+        bound_applies=family and not unsolved and not _mixes_before_pooling(seen),
+        epsilon=epsilon if family else None,
+        ridge=found.ridge,
+        gap=found.whole.gap if family else None,
+        gradient_norm=found.whole.gradient_norm if family else None,
+        attainable_risk=None if reached is None or not reached.gap <= limit else reached.objective,
+        block_risks=found.blocks,
+        truncated_risks=found.truncated,
         predictability=tuple(
             Predictability(v.shape[1], stage.rank, stage.unpredicted)
-            for v, stage in zip(seen.features, basis.stages, strict=True)
+            for v, stage in zip(seen.features, found.basis.stages, strict=True)
         ),
         width=width,
         assumptions=assumptions,
-        critical_point=_critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance)
-        if curvature
-        else None,
+        critical_point=point,
         guaranteed=guaranteed,
         decided_by=decided_by,
-        notes=_notes(seen, ridge=solved.ridge),
+        notes=(
+            *_family_notes(seen, found, unsolved),
+            *_linear_notes(seen, linear, exact=linear_is_exact),
+        ),
     )
 
 
-@dataclass(frozen=True)
-class _Solutions:
-    ridge: float
-    constant: float
-    linear: float
-    bound: float
-    gap: float
-    gradient_norm: float
-    blocks: tuple[float, ...]
-    truncated: tuple[float, ...]
-
-
-def _solutions(
-    seen: Observation, loss: ConvexLoss, basis: NestedBasis, *, blocks: bool
-) -> _Solutions:
-    """The nested convex problems, each begun from the one before so that no risk can rise."""
-    num_outputs, count = seen.outputs.shape[1], len(seen.features)
-    ridge, start = needed_ridge(basis, loss, num_outputs=num_outputs)
-    constant = best_predictor(basis, loss, num_features=0, num_outputs=num_outputs, ridge=ridge)
-    former, risks = constant, []
-    for i in range(1, count + 1 if blocks else 2):
-        former = best_predictor(
-            basis,
-            loss,
-            num_features=i,
-            num_outputs=num_outputs,
-            ridge=ridge,
-            start=former.coefficients,
+def _risk(seen: Observation, loss: ConvexLoss) -> float:
+    n = len(seen.outputs)
+    found = loss.mean(seen.outputs, torch.full((n,), 1 / n, dtype=torch.float64))
+    if not math.isfinite(found):
+        raise UsageError(
+            f"The {loss.name} loss of the network is {found} (its outputs reach "
+            f"{float(seen.outputs.abs().max()):.2g}); there is nothing to certify."
         )
-        risks.append(former.objective)
-    whole = former
-    if not blocks:
-        whole = best_predictor(basis, loss, num_outputs=num_outputs, ridge=ridge, start=start)
-    return _Solutions(
-        ridge,
-        constant.objective,
-        risks[0],
-        whole.objective,
-        whole.gap,
-        whole.gradient_norm,
-        tuple(risks) if blocks else (),
-        _truncated(seen, loss, basis, whole.coefficients, ridge=ridge) if blocks else (),
+    return found
+
+
+def _unsolved(found: Nested, limit: float) -> str:
+    """Why the best that was found on the features is no bound."""
+    if limit < 0:
+        return "the loss is not differentiable and convex, so that no gap is known"
+    return (
+        f"the gap of the convex problem is {found.whole.gap:.2g}, and {limit:.2g} is allowed "
+        f"({_SOLVED:.0e} of the constant predictor's risk)"
     )
 
 
-def _truncated(
-    seen: Observation,
-    loss: ConvexLoss,
-    basis: NestedBasis,
-    coefficients: Float[Tensor, "r c"],
-    *,
-    ridge: float,
-) -> tuple[float, ...]:
-    """Risks with H_0, …, H_i of the bound and zeros after: the literal reading of equation 7."""
-    weights, constant = basis.prediction_weights(coefficients)
-    outputs = constant.expand_as(seen.outputs)
-    found = []
-    for v, H in zip(seen.features, weights, strict=True):
-        outputs = outputs + v @ H
-        own = penalty(outputs, basis.weights, ridge=ridge)
-        found.append(loss.mean(outputs, basis.weights) + own)
-    return tuple(found)
-
-
-def _attainable(seen: Observation, loss: ConvexLoss, *, ridge: float) -> float | None:
-    """The infimum over (W_L, W_{L+1}): with M ≥ N_o, the best linear in x_{L−1} and v_L.
-
-    For W_{L+1} of full row rank, W_{L+1} W_L is any matrix, and such W_{L+1} are dense.
-    """
-    if seen.last is None or seen.last.shape[1] < seen.outputs.shape[1] or len(seen.features) < 2:
+def _linear(seen: Observation, loss: ConvexLoss, found: Nested) -> LinearPrediction | None:
+    """The best linear predictor of the input; None where an image has too many pixels for it."""
+    if seen.in_family and not seen.on_images:
+        return found.linear_prediction(seen.outputs)
+    if seen.on_images and not can_be_formed(*seen.inputs.shape):
         return None
-    output = getattr(seen.network, "output", None)
-    basis = nested_basis(
-        (seen.last, seen.features[-1]), intercept=getattr(output, "bias", None) is not None
-    )
-    return best_predictor(basis, loss, num_outputs=seen.outputs.shape[1], ridge=ridge).objective
+    return linear_prediction(seen.inputs, loss, outputs=seen.outputs, intercept=seen.intercept)
 
 
-def _bound_applies(seen: Observation) -> bool:
-    return not (isinstance(seen.network, ResNEst) and seen.on_images)
-
-
-def _assumptions(
-    seen: Observation, loss: ConvexLoss
-) -> tuple[tuple[Assumption, ...], Width | None]:
-    num_outputs = seen.outputs.shape[1]
-    found = [_loss_is_convex(loss, num_outputs)]
-    if not isinstance(seen.network, ResNEst):
-        return tuple(found), None
-    width = width_of(seen.network, sizes=seen.sizes, room=seen.room)
-    room = seen.network.output.in_features
-    if len(seen.features) > 1:
-        found.insert(0, _last_feature_informs(seen, loss))
-    found.append(
-        Assumption(
-            statement=f"Assumption 3: M ≥ N_o (M = {room}, N_o = {num_outputs})",
-            holds=room >= num_outputs,
-            value=room - num_outputs,
-        )
-    )
-    rank = f"rank {width.rank}" if width.rank is not None else f"room for {width.width} values"
-    found.append(
-        Assumption(
-            statement=f"Assumption 4: the features can be recovered from x_(L−1) "
-            f"({rank}, {width.needed} needed)",
-            holds=width.features_recoverable,
-            value=width.rank if width.rank is not None else width.width,
-        )
-    )
-    found.append(
-        Assumption(
-            statement=f"Bottleneck condition: M ≥ ΣK_i, i < L (M = {width.width}, "
-            f"ΣK_i = {width.needed})",
-            holds=width.bottleneck_condition,
-            value=width.width - width.needed,
-        )
-    )
-    return tuple(found), width
-
-
-def _loss_is_convex(loss: ConvexLoss, num_outputs: int) -> Assumption:
-    violation = convexity_violation(loss, num_outputs=num_outputs)
-    return Assumption(
-        statement=f"Assumption 2: the loss is differentiable and convex ({loss.name})",
-        holds=violation <= _CONVEX,
-        value=violation,
-    )
-
-
-def _last_feature_informs(seen: Observation, loss: ConvexLoss) -> Assumption:
-    v = seen.features[-1]
-    y = one_hot(loss.targets) if isinstance(loss, CrossEntropy) else seen.targets
-    cross = float((v.T @ y.double().reshape(len(v), -1)).norm())
-    rank = int(torch.linalg.matrix_rank(v))
-    return Assumption(
-        statement=f"Assumption 1: Σ v_L yᵀ ≠ 0 (norm {cross:.3g}) and Σ v_L v_Lᵀ has full rank "
-        f"({rank} of {v.shape[1]})",
-        holds=cross > 0 and rank == v.shape[1],
-        value=rank,
-    )
-
-
-def _guarantee(seen: Observation, assumptions: tuple[Assumption, ...]) -> tuple[bool, str]:
-    if not seen.in_family:
-        return False, (
-            f"a {type(seen.network).__name__} is no ResNEst, augmented ResNEst or DenseNEst, and "
-            "no theorem of the paper speaks of it"
-        )
-    needed = [a for a in assumptions if a.statement.startswith(_NEEDED)]
-    for assumption in needed:
-        if not assumption.holds:
-            return False, f"it fails here: {assumption.statement}"
-    if isinstance(seen.network, ResNEst):
-        return True, f"theorem 1 and corollary 2: {needed[-1].statement}"
-    return True, f"the prediction weights act on each feature alone: {needed[0].statement}"
-
-
-_NEEDED = ("Assumption 2", "Assumption 3", "Assumption 4")
+def _mixes_before_pooling(seen: Observation) -> bool:
+    return isinstance(seen.network, ResNEst) and seen.on_images
 
 
 def _critical_point(
-    seen: Observation, loss: ConvexLoss, *, epsilon: float | None, tolerance: float
+    seen: Observation, loss: ConvexLoss, *, epsilon: float, tolerance: float
 ) -> CriticalPoint | None:
     network = seen.network
     if not isinstance(network, ResNEst) or seen.last is None or len(network.blocks) == 0:
         return None
     if not isinstance(network.blocks[-1].mix, nn.Linear):
         return None
-    assert epsilon is not None
     return critical_point(
         network,
         loss,
@@ -286,23 +173,55 @@ def _critical_point(
     )
 
 
-def _notes(seen: Observation, *, ridge: float) -> tuple[str, ...]:
-    found = []
-    if ridge:
-        found.append(
-            "The loss has no minimiser over the features (the classes can be separated): all risks "
-            f"but the network's own include {ridge / 2:.0e} · mean ‖ŷ‖², and so does ε."
-        )
-    if seen.on_images:
-        found.append("The linear feature is the input averaged over its positions.")
-    if isinstance(seen.network, ResNEst) and seen.on_images:
-        found.append(
-            "The convolutions W_i act before pooling, so the best prediction from pooled features "
-            "is a comparison here, not a lower bound; the augmented form has one."
-        )
+def _family_notes(seen: Observation, found: Nested, unsolved: str) -> Iterator[str]:
     if not seen.in_family:
-        found.append(
+        yield (
             "Outside the family only the risks of the network, of a constant and of the best linear "
             "predictor apply; lower bound, ranks and block by block risks do not."
         )
-    return tuple(found)
+        return
+    if found.ridge:
+        yield (
+            f"{_sentence(found.why_ridge)} over the features: all risks but the network's own "
+            f"include {found.ridge / 2:.0e} · mean ‖ŷ‖², and so does ε."
+        )
+    if unsolved:
+        yield f"There is no lower bound, only the best that was found: {unsolved}."
+    if seen.on_images:
+        yield "The linear feature v_0 is the pooled input: its mean over all positions."
+    if _mixes_before_pooling(seen):
+        yield (
+            "The convolutions W_i act before pooling, so the best prediction from pooled features "
+            "is a comparison here, not a lower bound; the augmented form has one."
+        )
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _linear_notes(
+    seen: Observation, linear: LinearPrediction | None, *, exact: bool
+) -> Iterator[str]:
+    n, values = seen.inputs.shape
+    if linear is None:
+        yield (
+            f"The best linear predictor of the input was not formed: {n} samples of {values} values "
+            "take too long; give fewer samples."
+        )
+        return
+    if linear.ridge and not (seen.in_family and not seen.on_images):
+        yield (
+            f"{_sentence(linear.why_ridge)} over the linear predictors of the input: the risk of the "
+            f"best one includes {linear.ridge / 2:.0e} · mean ‖ŷ‖²."
+        )
+    if not exact:
+        yield (
+            "The risks of a constant and of the best linear predictor are the best that were found "
+            f"(the latter with a gap of {linear.gap:.2g}), which may not be the least."
+        )
+    if linear.interpolates:
+        yield (
+            f"The input has as many directions as there are samples ({n}): the best linear predictor "
+            "interpolates them, whatever the targets; give more samples to compare with it."
+        )

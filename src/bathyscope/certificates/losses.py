@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
-from bathyscope.core.batch import LossFn
+from bathyscope.core.batch import LossFn, checked_loss
 from bathyscope.core.errors import UnknownName, UsageError
 
 LossName = Literal["squared", "cross_entropy", "logistic"]
@@ -159,22 +159,25 @@ class Differentiable:
             raise UsageError(
                 f"Sample weights need a loss known by name; {self.name} is a function."
             )
-        return float(self.function(outputs, self.targets))
+        return float(self._value(outputs)[0].detach())
+
+    def _value(self, outputs: Rows) -> tuple[Tensor, Rows]:
+        """The value with its graph, and the outputs that it can be differentiated by."""
+        with torch.enable_grad():
+            z = outputs.detach().requires_grad_()
+            return checked_loss(self.function, z, self.targets), z
 
     def gradients(self, outputs: Rows) -> Rows:
         """∂ℓ/∂ŷ."""
-        with torch.enable_grad():
-            z = outputs.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(self.function(z, self.targets), z)
+        (gradient,) = torch.autograd.grad(*self._value(outputs))
         return gradient * len(outputs)
 
     def curvature(self, outputs: Rows) -> Callable[[Rows], Rows]:
         """t ↦ (∂²ℓ/∂ŷ²) t by a second backward pass."""
 
         def product(t: Rows) -> Rows:
+            value, z = self._value(outputs)
             with torch.enable_grad():
-                z = outputs.detach().requires_grad_()
-                value = self.function(z, self.targets)
                 (gradient,) = torch.autograd.grad(value, z, create_graph=True)
                 if not gradient.requires_grad:  # linear in the outputs
                     return torch.zeros_like(t)
@@ -205,7 +208,7 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
         num_outputs: c.
 
     Raises:
-        UsageError: the targets do not fit the loss or the outputs.
+        UsageError: the targets do not fit the loss or the outputs, or a function is no such loss.
     """
     functions: dict[object, LossName] = {
         torch.nn.functional.mse_loss: "squared",
@@ -216,7 +219,7 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
         loss = "squared" if targets.is_floating_point() else "cross_entropy"
     if callable(loss):
         if loss not in functions:
-            return Differentiable(loss, _as_float64(targets))
+            return _checked_function(loss, targets, num_outputs)
         loss = functions[loss]
     if loss == "cross_entropy":
         return CrossEntropy(_checked_labels(targets, num_outputs))
@@ -233,26 +236,22 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
     return Squared(rows) if loss == "squared" else Logistic(rows)
 
 
-@torch.no_grad()
-def convexity_violation(loss: ConvexLoss, *, num_outputs: int, num_pairs: int = 64) -> float:
-    """The largest ℓ((a + b)/2) − (ℓ(a) + ℓ(b))/2 over sampled outputs a, b: above 0, ℓ is not convex.
+def _checked_function(function: LossFn, targets: Tensor, num_outputs: int) -> Differentiable:
+    """The function with its targets, tried once on outputs of zero.
 
-    The named losses are convex by their formulas, so the answer is 0 without sampling.
+    Raises:
+        UsageError: it takes other arguments, gives no scalar, or cannot be differentiated twice.
     """
-    if not isinstance(loss, Differentiable):
-        return 0.0
-    generator = torch.Generator().manual_seed(0)
-    largest = -torch.inf
-    for i in range(num_pairs):
-        target = loss.targets[i % len(loss.targets)][None]
-        a, b = 3 * torch.randn(2, 1, num_outputs, generator=generator, dtype=torch.float64)
-        chord = (loss.function(a, target) + loss.function(b, target)) / 2
-        largest = max(largest, float(loss.function((a + b) / 2, target) - chord))
-    return max(largest, 0.0)
-
-
-def _as_float64(targets: Tensor) -> Tensor:
-    return targets.double() if targets.is_floating_point() else targets
+    found = Differentiable(function, targets.double() if targets.is_floating_point() else targets)
+    zeros = torch.zeros(len(targets), num_outputs, dtype=torch.float64)
+    try:
+        found.curvature(zeros)(torch.ones_like(zeros))
+    except RuntimeError as error:
+        raise UsageError(
+            f"The loss {found.name} cannot be differentiated twice, which the best predictors need: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    return found
 
 
 def _checked_labels(targets: Tensor, num_outputs: int) -> Tensor:

@@ -1,6 +1,5 @@
 """What a network does on data, in float64: its outputs, features and representations."""
 
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from bathyscope.core.batch import Batch, checked_batch, checked_forward
+from bathyscope.core.batch import checked_batch, checked_forward
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
@@ -21,12 +21,14 @@ _ROWS = 512  # samples evaluated at once
 class Observation:
     """A network's answers on data.
 
-    `features` are v_0, …, v_L without the constant, which `intercept` stands for; outside the
-    family v_0 alone, the input. `last` holds x_{L−1} of a ResNEst on vectors. `sizes` are the
-    values a sample of each feature before pooling, and `room` those of x_{L−1}.
+    `inputs` are all values of the input in one row a sample. `features` are v_0, …, v_L without the
+    constant, which `intercept` stands for; outside the family there are none. `last` holds x_{L−1}
+    of a ResNEst on vectors. `sizes` are the values a sample of each feature before pooling, and
+    `room` those of x_{L−1}.
     """
 
     network: nn.Module
+    inputs: Float[Tensor, "n d"]
     outputs: Float[Tensor, "n c"]
     targets: Tensor
     features: tuple[Float[Tensor, "n _"], ...]
@@ -42,7 +44,7 @@ class Observation:
         return isinstance(self.network, NEst)
 
 
-def observe(model: nn.Module, data: Batch | Iterable[Batch]) -> Observation:
+def observe(model: Any, data: Any) -> Observation:
     """Run a float64 copy of the model, in eval mode, over the data.
 
     Args:
@@ -50,11 +52,25 @@ def observe(model: nn.Module, data: Batch | Iterable[Batch]) -> Observation:
         data: a pair (inputs, targets), or an iterable of such pairs such as a loader.
 
     Raises:
-        UsageError: the data are no pairs, or the model cannot take them.
+        UsageError: the model is none, the data are no pairs, the model cannot take them, or
+            something is not finite.
     """
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"A certificate is of a torch module, but a {type(model).__name__} was given."
+        )
     network = deepcopy(unwrapped(model)).to("cpu", torch.float64).eval()
+    for name, parameter in network.named_parameters():
+        if is_lazy(parameter):
+            raise UsageError(
+                f"The parameter {name} has no values yet (a lazy layer); run one batch through the "
+                "network first."
+            )
+        _check_finite(parameter, f"the parameter {name}", "there is nothing to certify")
     inputs, targets = _joined(network, data)
-    rows = [_row(network, part) for part in inputs.double().split(_ROWS)]
+    _check_finite(targets, "the targets", "clean the data")
+    inputs = inputs.double()
+    rows = [_row(network, part) for part in inputs.split(_ROWS)]
     outputs = torch.cat([row.outputs for row in rows])
     if outputs.ndim != 2:
         raise UsageError(
@@ -65,9 +81,12 @@ def observe(model: nn.Module, data: Batch | Iterable[Batch]) -> Observation:
     intercept = network.has_intercept if isinstance(network, NEst) else True
     if isinstance(network, NEst) and intercept:
         features = (features[0][:, :-1], *features[1:])
+    for values in (outputs, *features):
+        _check_finite(values, "the features and outputs", "weights or inputs are too large")
     lasts = [row.last for row in rows if row.last is not None]
     return Observation(
         network,
+        inputs.reshape(len(inputs), -1),
         outputs,
         targets,
         features,
@@ -97,7 +116,7 @@ def _row(network: nn.Module, x: Tensor) -> _Row:
             f"{type(outputs).__name__}."
         )
     if not isinstance(network, NEst):
-        return _Row(outputs, (x if x.ndim == 2 else x.flatten(2).mean(dim=2),))
+        return _Row(outputs, ())
     if isinstance(network, DenseNEst):
         return _Row(outputs, network.features(x))
     return _residual_row(network, x, outputs)
@@ -126,6 +145,11 @@ def _residual_row(network: ResNEst | AugmentedResNEst, x: Tensor, outputs: Tenso
 
 def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     """All inputs and all targets, each one tensor on the CPU."""
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise UsageError(
+            f"The data are a pair (inputs, targets) or an iterable of pairs, but "
+            f"{type(data).__name__} was given."
+        )
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     pairs = [data] if is_pair and not isinstance(data[0], (tuple, list)) else list(data)
     if not pairs:
@@ -133,13 +157,43 @@ def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     checked = []
     for pair in pairs:
         if isinstance(pair, (tuple, list)) and len(pair) == 2:
-            pair = tuple(torch.as_tensor(part).cpu() for part in pair)
+            pair = tuple(_tensor(part) for part in pair)
         inputs, targets = checked_batch(network, pair)
-        if not isinstance(targets, Tensor) or not isinstance(inputs, Tensor):
+        if not isinstance(targets, Tensor) or not isinstance(inputs, Tensor) or not targets.ndim:
             raise UsageError("A certificate needs a tensor of inputs and a tensor of targets.")
         if len(inputs) != len(targets):
             raise UsageError(
                 f"There are {len(inputs)} inputs but {len(targets)} targets; give one for each."
             )
         checked.append((inputs, targets))
+    first = checked[0]
+    for pair in checked:
+        if any(a.shape[1:] != b.shape[1:] for a, b in zip(pair, first, strict=True)):
+            raise UsageError(
+                f"The batches do not fit together: {_sample_shapes(first)} a sample in the first, "
+                f"{_sample_shapes(pair)} in another."
+            )
     return torch.cat([x for x, _ in checked]), torch.cat([y for _, y in checked])
+
+
+def _tensor(part: Any) -> Tensor:
+    try:
+        return torch.as_tensor(part).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"A certificate needs a tensor of inputs and a tensor of targets, but "
+            f"{type(part).__name__} was given."
+        ) from error
+
+
+def _sample_shapes(pair: tuple[Tensor, Tensor]) -> str:
+    inputs, targets = (tuple(part.shape[1:]) for part in pair)
+    return f"inputs of {inputs} and targets of {targets}"
+
+
+def _check_finite(values: Tensor, of: str, consequence: str) -> None:
+    bad = int((~torch.isfinite(values)).sum())
+    if bad:
+        raise UsageError(
+            f"{bad} of {values.numel()} values of {of} are NaN or infinite; {consequence}."
+        )

@@ -97,6 +97,35 @@ def needed_ridge(
     return EXISTENCE_RIDGE, safe
 
 
+def why_no_minimiser(
+    basis: NestedBasis, loss: ConvexLoss, coefficients: Float[Tensor, "r c"]
+) -> str:
+    """In words, why a ridge is needed; it goes on with "over the features".
+
+    Args:
+        basis: coordinates of the features.
+        loss: one for which `needed_ridge` is positive.
+        coefficients: of the best predictor at that ridge.
+    """
+    without = "the loss has no minimiser"
+    if isinstance(loss, CrossEntropy):
+        present, num_classes = len(loss.targets.unique()), coefficients.shape[1]
+        if present == 1:
+            return f"all samples are of one class, so {without}"
+        if present < num_classes:
+            return (
+                f"{num_classes - present} of the {num_classes} classes have no sample, so {without}"
+            )
+    elif isinstance(loss, Logistic):
+        if bool((loss.targets == loss.targets[0]).all(dim=0).any()):
+            return f"an output has the same label for all samples, so {without}"
+    else:
+        return "Newton's steps settle on no minimiser"
+    if _separates(basis.design() @ coefficients, loss):
+        return f"the classes can be separated, so {without}"
+    return "some classes can be separated, or nearly, so Newton's steps settle on no minimiser"
+
+
 def _separates(outputs: Float[Tensor, "n c"], loss: ConvexLoss) -> bool:
     """Whether every sample has its own label: growing weights then bring the loss to zero."""
     if isinstance(loss, CrossEntropy):

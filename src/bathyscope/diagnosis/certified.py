@@ -45,6 +45,12 @@ def certificate(
             found = certify(network, batch, loss=loss, blocks=False, curvature=False)
         except UsageError as refused:  # a loss or targets that no certificate speaks of
             note = f"There is no certificate of this network: {refused}"
+        if found is not None and not found.bound_applies:
+            note = (
+                f"The best predictors of this {found.loss} loss could not be solved for (gap "
+                f"{found.gap:.2g}): there is nothing to compare the network with."
+            )
+            found = None
     else:
         note = (
             f"{len(inputs)} samples are too few to judge the prediction weights of {num_features} "

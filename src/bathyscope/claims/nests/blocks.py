@@ -112,13 +112,14 @@ def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any 
     network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
     risks = []
     found = certified(network, pair)
+    assert found.linear_feature_risk is not None
     for blocks in range(1, len(network.blocks) + 1):
         minimum = local_minimum(_shortened(network, blocks), pair, seed=seed)
         risks.append(certified(minimum, pair).risk / found.constant_risk)
     return Measured(
         numbers={
             "risks": risks,
-            "linear": found.linear_risk / found.constant_risk,
+            "linear": found.linear_feature_risk / found.constant_risk,
         },
         assumptions=assumptions_of(found, 2, 3, 4),
     )
@@ -147,10 +148,11 @@ def measure_corollary_2(
         found = certified(local_minimum(network, pair, seed=2 * seed + start), pair)
         rows.append(found.risk / found.constant_risk)
     assert found.bound is not None
+    assert found.linear_feature_risk is not None
     return Measured(
         numbers={
             "risks": rows,
-            "linear": found.linear_risk / found.constant_risk,
+            "linear": found.linear_feature_risk / found.constant_risk,
             "bound": found.bound / found.constant_risk,
         },
         assumptions=assumptions_of(found, 2, 3, 4),
@@ -183,6 +185,7 @@ def measure_remark_2(
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
     network = local_minimum(network, pair, seed=seed)
     found = certified(network, pair)
+    assert found.linear_feature_risk is not None
     with torch.no_grad():
         representations = network.representations(pair[0])
     loss = convex_loss(None, pair[1], num_outputs=network.output.out_features)
@@ -192,7 +195,7 @@ def measure_remark_2(
         best = best_predictor(basis, loss, num_outputs=network.output.out_features)
         risks.append(best.risk / found.constant_risk)
     return Measured(
-        numbers={"risks": risks, "linear": found.linear_risk / found.constant_risk},
+        numbers={"risks": risks, "linear": found.linear_feature_risk / found.constant_risk},
         assumptions=assumptions_of(found, 2, 3, 4),
         settings={"width": width, "feature sizes": FEATURES},
     )

@@ -115,10 +115,11 @@ def measure_theorem_1(
             }
         )
     assert found is not None
+    assert found.linear_feature_risk is not None
     numbers: dict[str, Any] = {
         "minima": rows,
         "attainable": (found.attainable_epsilon or 0.0) / found.constant_risk,
-        "linear_epsilon": (found.linear_risk - (found.bound or 0.0)) / found.constant_risk,
+        "linear_epsilon": (found.linear_feature_risk - (found.bound or 0.0)) / found.constant_risk,
     }
     if model is None:
         numbers["attainable_by_width"] = {

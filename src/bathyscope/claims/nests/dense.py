@@ -70,11 +70,12 @@ def measure_proposition_3(
         found = certified(network, pair)
         assert found.epsilon is not None
         assert found.bound is not None
+        assert found.linear_feature_risk is not None
         rows.append(
             {
                 "case": name,
                 "risk": (found.risk + found.penalty) / found.constant_risk,
-                "linear": found.linear_risk / found.constant_risk,
+                "linear": found.linear_feature_risk / found.constant_risk,
             }
         )
         assumptions += [

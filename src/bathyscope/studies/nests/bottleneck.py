@@ -107,6 +107,7 @@ class WidthPoint(Computation):
         found = certify(network, pair, blocks=False)
         assert found.width is not None
         assert found.bound is not None
+        assert found.linear_feature_risk is not None
         assert found.epsilon is not None
         assert found.attainable_epsilon is not None
         assert found.critical_point is not None
@@ -117,7 +118,7 @@ class WidthPoint(Computation):
             "guaranteed": found.guaranteed,
             "epsilon": found.epsilon / found.constant_risk if at_minimum else None,
             "attainable": found.attainable_epsilon / found.constant_risk,
-            "linear": (found.linear_risk - found.bound) / found.constant_risk,
+            "linear": (found.linear_feature_risk - found.bound) / found.constant_risk,
             "gradient_norm": found.critical_point.gradient_norm if at_minimum else None,
         }
 

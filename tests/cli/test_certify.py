@@ -19,6 +19,35 @@ def model():
 def loader():
     torch.manual_seed(1)
     return ((torch.randn(n, 6), torch.randn(n, 1)) for n in (40, 30))
+
+batches = loader()
+
+def breaks():
+    raise KeyError("mine")
+
+def empty():
+    return iter(())
+
+def no_tuple():
+    return ()
+
+def alone():
+    return (torch.randn(5, 6),)
+
+def with_nan():
+    return torch.randn(40, 6), torch.full((40, 1), torch.nan)
+
+def numbers_with_nan():
+    return torch.randn(40, 6), torch.full((40,), torch.nan)
+
+def no_weights():
+    return torch.nn.Flatten()
+
+def of_outputs(outputs):
+    return outputs.mean()
+
+def without_graph(outputs, targets):
+    return (outputs - targets).square().mean().detach()
 """
 
 
@@ -43,6 +72,11 @@ def test_an_own_network_and_loader(own):
     assert found["loss"] == "squared"
     assert found["guaranteed"]
     assert found["width"]["rank"] == 10
+
+
+def test_batches_that_can_be_taken_once_are_all_taken(own):
+    result = certify(f"{own}:model", "--data", f"{own}:batches", "--json", "-")
+    assert json.loads(result.stdout)["num_samples"] == 70
 
 
 def test_a_catalog_network_on_images():
@@ -73,3 +107,30 @@ def test_a_run(tmp_path):
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(UsageError):
         certify(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data", "{own}:empty"], "gave no batch"),
+        (["--data", "{own}:breaks"], "failed: KeyError"),
+        (["--data", "{own}:no_tuple"], "gave no batch"),
+        (["--data", "{own}:alone"], "A batch is a pair"),
+        (["--data", "{own}:with_nan", "--json", "-"], "40 of 40 values of the targets"),
+        (["--data", "{own}:numbers_with_nan"], "40 of 40 values of the targets"),
+        (["--data", "{own}:loader", "--loss", "{own}:of_outputs"], "could not be computed"),
+        (["--data", "{own}:loader", "--loss", "{own}:without_graph"], "no_grad"),
+    ],
+)
+def test_bad_input_is_one_sentence(own, words, said):
+    with pytest.raises(UsageError, match=said) as refused:
+        certify(f"{own}:model", *(word.format(own=own) for word in words))
+    assert refused.value.exit_code == 2
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "hessian"])
+def test_a_network_without_weights_is_said_for_any_verb(own, verb):
+    words = [verb, f"{own}:no_weights", "--data", f"{own}:loader"]
+    with pytest.raises(UsageError, match="has no parameters; give a network with weights"):
+        CliRunner().invoke(app, words, catch_exceptions=False)

@@ -1,7 +1,8 @@
-"""What `diagnose`, `compare` and `treat` work on, from words on the command line."""
+"""What the verbs work on, from words on the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,7 +70,7 @@ def case_of(
         load_weights(model, weights)
     trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     if not trained:
-        raise UsageError(f"{name} has no parameters; there is nothing to diagnose.")
+        raise UsageError(f"{name} has no parameters; give a network with weights.")
     return Case(name, model, batch, loss_of(loss), optimizer_of(optimizer, trained, lr=lr))
 
 
@@ -138,10 +139,9 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
     """A batch, the shape of one input and the number of classes (0 where it is not known)."""
     if is_factory(data):
         batch = _first(factory_of(data), name=data)
-        shape = tuple(getattr(batch[0], "shape", (0,)))[1:] if isinstance(batch, tuple) else ()
-        labels = batch[1] if isinstance(batch, tuple) else None
-        known = labels is not None and getattr(labels, "ndim", 0) == 1
-        return batch, shape, int(labels.max()) + 1 if known and labels is not None else 10
+        inputs, labels = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, None)
+        shape = tuple(getattr(inputs, "shape", ()))[1:]
+        return batch, shape, _num_classes(labels)
     from bathyscope import data as sets
 
     loaded = sets.load(data, normalise=True, seed=seed)
@@ -149,16 +149,51 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
     return (part.train_inputs, part.train_labels), part.shape, part.num_classes
 
 
+def _num_classes(labels: Any) -> int:
+    """One more than the largest whole-number label; 10 where the targets are no labels."""
+    import torch
+
+    labels = torch.as_tensor(labels) if hasattr(labels, "ndim") else torch.zeros(())
+    if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
+        return 10
+    return int(labels.max()) + 1
+
+
 def is_factory(data: str) -> bool:
     """Whether the name is `package.module:factory` and not a data set's."""
     return ":" in data and not data.startswith(("folder:", "npz:", "synthetic:"))
 
 
-def _first(factory: Any, *, name: str) -> Any:
-    """What a factory of batches gives: a batch, or the first one of a loader."""
+def all_batches(data: str, first: Any) -> Any:
+    """All batches of a factory that gives a loader; of a data set, the batch that was drawn.
+
+    Args:
+        data: what was named.
+        first: the batch that `batch_of` gave.
+    """
+    if not is_factory(data):
+        return first
+    factory = factory_of(data)
+    if isinstance(factory, Iterator):  # no function: it gave its first batch away
+        return chain([first], factory)
+    return _made(factory, name=data)
+
+
+def _made(factory: Any, *, name: str) -> Any:
+    """What a factory of batches gives: a batch or a loader."""
     try:
-        made = factory() if callable(factory) else factory
-        batch = made if isinstance(made, (tuple, list, Mapping)) else next(iter(made))
+        return factory() if callable(factory) else factory
     except Exception as error:  # a user's own code may raise anything
         raise UsageError(f"The factory {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _first(factory: Any, *, name: str) -> Any:
+    """The batch that a factory gives, or the first one of its loader."""
+    made = _made(factory, name=name)
+    try:
+        batch = made if isinstance(made, (tuple, list, Mapping)) else next(iter(made), ())
+    except Exception as error:  # so may a user's own loader
+        raise UsageError(f"The loader of {name} failed: {type(error).__name__}: {error}") from error
+    if isinstance(batch, (tuple, list, Mapping)) and not batch:
+        raise UsageError(f"The factory {name} gave no batch; what it returns is empty.")
     return tuple(batch) if isinstance(batch, list) else batch

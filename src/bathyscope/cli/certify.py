@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bathyscope.cli.case import ModelOptions, Seed, Weights, batch_of, is_factory, load_weights
+from bathyscope.cli.case import ModelOptions, Seed, Weights, all_batches, batch_of, load_weights
 from bathyscope.cli.case import loss_of as named_loss
-from bathyscope.cli.resolve import factory_of, model_of
+from bathyscope.cli.resolve import model_of
 from bathyscope.cli.train import assignments
 from bathyscope.core.errors import UsageError
 
@@ -93,7 +93,7 @@ def _of_name(
     model = model_of(name, options=options, sample_shape=shape, num_classes=classes)
     if weights is not None:
         load_weights(model, weights)
-    return model, _whole(data, batch)
+    return model, all_batches(data, batch)
 
 
 def _of_run(folder: Path, data: str | None, samples: int, seed: int) -> tuple["nn.Module", Any]:
@@ -122,12 +122,4 @@ def _of_run(folder: Path, data: str | None, samples: int, seed: int) -> tuple["n
             f"The weights of {folder} do not fit its network on {data}: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    return model, _whole(data, batch)
-
-
-def _whole(data: str, first: Any) -> Any:
-    """All batches of a factory that gives a loader; of a data set, the batch that was drawn."""
-    if not is_factory(data):
-        return first
-    made = factory_of(data)
-    return made() if callable(made) else made
+    return model, all_batches(data, batch)

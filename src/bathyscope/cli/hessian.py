@@ -16,10 +16,9 @@ from bathyscope.cli.case import (
     ModelOptions,
     Seed,
     Weights,
+    all_batches,
     case_of,
-    is_factory,
 )
-from bathyscope.cli.resolve import factory_of
 from bathyscope.cli.train import assignments
 
 if TYPE_CHECKING:
@@ -81,14 +80,10 @@ def hessian(
         seed=seed,
         options=assignments(set_ or []),
     )
-    samples: Any = case.batch
-    if is_factory(data):  # a factory may give a loader: take all of its batches
-        made = factory_of(data)
-        samples = made() if callable(made) else made
     make = curvature.hessian if matrix == "hessian" else curvature.gauss_newton
     found = make(
         case.model,
-        samples,
+        all_batches(data, case.batch),
         loss=case.loss,
         batchnorm=batchnorm,
         parameters=parameters or None,

@@ -61,6 +61,39 @@ def test_by_block_against_the_diagonal_blocks(measured):
         assert abs(probe["trace"][i] - float(values.sum())) <= 13 * probe["trace_error"][i]
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.5, 2.0])
+def test_bounds_of_condition_number_and_index_hold_and_are_told(scale):
+    model = shortcuts(2, scale=scale).double()
+    batch = (X.double(), Y.double())
+    probe = curvature_probe(model, batch, loss=F.mse_loss, blocks=blocks_of(model, batch[0]))
+    values = hessian(model, batch, loss=F.mse_loss).eigenvalues()
+    sizes = values.abs().sort().values
+    truth = float(sizes[-1] / sizes[28].clamp_min(1e-12))  # 28 = ⌊0.1 (288 − 1)⌋
+    assert 1 <= probe.settings["condition_number_at_least"] <= truth
+    assert probe.settings["condition_number_at_least"] > 1.5  # and say something
+    low, high = (probe.settings[f"negative_index_at_{end}"] for end in ("least", "most"))
+    assert low <= float((values < 0).double().mean()) <= high
+    assert "condition_number" not in probe.columns
+    (note,) = [n for n in probe.notes if "288 eigenvalues" in n]
+    assert f"at least about {probe.settings['condition_number_at_least']:.2g}" in note
+    assert "by_block()" in note
+
+
+def test_small_models_have_condition_number_and_index_by_block():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 6)).double()
+    batch = (X[:, :3].double(), X.argmax(dim=1))
+    probe = curvature_probe(model, batch, loss=F.cross_entropy, blocks=blocks_of(model, batch[0]))
+    matrix = hessian(model, batch)
+    assert probe.settings["negative_index"] == matrix.negative_index().fraction
+    assert "condition_number_at_least" not in probe.settings
+    truth = matrix.by_block()
+    assert probe["condition_number"] == pytest.approx(truth["condition_number"])
+    assert probe["negative_index"] == truth["negative_index"]
+    assert probe["negative_index"][1] == 0.0  # the last layer of a convex loss
+    if probe.settings["condition_number"] is None:
+        assert any("zero to the precision" in note for note in probe.notes)
+
+
 def test_a_start_that_is_flat_to_second_order_is_found_and_treated():
     """Theorem 2: at zero the Hessian vanishes for shortcuts of length 3, not for those of length 2."""
     model = shortcuts(3, scale=0.0)

@@ -208,7 +208,7 @@ def _print(result: dict[str, Any]) -> None:
 def _print_blocks(console: Any, blocks: dict[str, Any]) -> None:
     from rich.table import Table
 
-    names = ("largest", "smallest", "trace", "condition_number")
+    names = ("largest", "smallest", "trace", "condition_number", "negative_index")
     table = Table("block", "parameters", *names)
     for row in blocks["rows"]:
         cells = ["refused" if row[n] is None else f"{row[n]:.4g}" for n in names]

@@ -14,13 +14,22 @@ from bathyscope.curvature.resolved import (
     EXACT_UP_TO,
     Unresolved,
     exact_condition_number,
+    exact_negative_index,
     rounding,
 )
 from bathyscope.linalg import extreme_eigenvalues, trace_estimate
 
 # Ends smaller than this share of the block's |λ|max have no digits of their own worth finding.
 _FLOOR = 0.1
-_COLUMNS = ("num_parameters", "largest", "smallest", "trace", "trace_error", "condition_number")
+_COLUMNS = (
+    "num_parameters",
+    "largest",
+    "smallest",
+    "trace",
+    "trace_error",
+    "condition_number",
+    "negative_index",
+)
 
 
 def curvature_by_block(
@@ -30,13 +39,13 @@ def curvature_by_block(
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """λmax, λmin, trace and condition number of the diagonal block of every block of a network.
+    """λmax, λmin, trace, condition number and index of every block's diagonal block.
 
     H_bb = ∂²L/∂θ_b∂θ_b with θ_b the parameters of block b. Up to 2048 parameters it is formed and
     everything is exact; beyond, the ends come from Lanczos to a relative 1e-4 (an end below 10 % of
     |λ|max to 1e-5 of |λ|max) and the trace from 24 products with its standard error. The condition
-    number is |λ|max over the 10th percentile of |λ|; where it cannot be resolved it is None and a
-    note says why.
+    number is |λ|max over the 10th percentile of |λ|, the index the share of negative eigenvalues;
+    what cannot be resolved is None and a note says why.
 
     Args:
         operator: the whole matrix.
@@ -69,21 +78,21 @@ def curvature_by_block(
 
 
 def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
-    row: dict[str, Number] = {"num_parameters": part.dim, "condition_number": None}
+    row: dict[str, Number] = dict.fromkeys(_COLUMNS, None)
+    row["num_parameters"] = part.dim
     if part.dim <= EXACT_UP_TO:
         values = torch.linalg.eigvalsh(dense(part).double())
+        cutoff = rounding(part.dim, part.dtype)
         row |= {
             "largest": float(values[-1]),
             "smallest": float(values[0]),
             "trace": float(values.sum()),
             "trace_error": 0.0,
+            "negative_index": exact_negative_index(values, cutoff=cutoff).fraction,
         }
         try:
             row["condition_number"] = exact_condition_number(
-                values,
-                definition="percentile",
-                percentile=0.1,
-                cutoff=rounding(part.dim, part.dtype),
+                values, definition="percentile", percentile=0.1, cutoff=cutoff
             ).value
         except Unresolved as refusal:
             return row, str(refusal)
@@ -106,8 +115,8 @@ def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
         "trace_error": estimate.standard_error,
     }
     note = (
-        f"condition number not resolved: it needs the block's whole matrix, and {part.dim} "
-        f"parameters are more than {EXACT_UP_TO}."
+        f"condition number and index not resolved: they need the block's whole matrix, and "
+        f"{part.dim} parameters are more than {EXACT_UP_TO}."
     )
     if not ends.converged:
         note += f" Its ends are known to ±{float(ends.largest.errors[0]):.1g} and "

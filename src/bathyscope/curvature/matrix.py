@@ -345,7 +345,7 @@ class CurvatureMatrix:
     def by_block(
         self, *, blocks: Iterable[str] | Blocks | None = None, seed: int = 0
     ) -> Measurement:
-        """λmax, λmin, trace and condition number of every block's diagonal block.
+        """λmax, λmin, trace, condition number and index of every block's diagonal block.
 
         Blocks are named, given by globs, or found; see `curvature_by_block`.
         """

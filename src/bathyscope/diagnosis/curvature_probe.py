@@ -1,29 +1,42 @@
 """Curvature at the model as it stands, within a fixed number of Hessian products."""
 
+import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from scipy.stats import t as student
+from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.records import Measurement, Number
-from bathyscope.curvature import CurvatureMatrix, hessian
+from bathyscope.curvature import (
+    EXACT_UP_TO,
+    CurvatureMatrix,
+    Unresolved,
+    exact_condition_number,
+    exact_negative_index,
+    hessian,
+)
 from bathyscope.curvature.by_block import parameters_of
 from bathyscope.curvature.products import DiagonalBlock
-from bathyscope.linalg import extreme_eigenvalues
+from bathyscope.curvature.resolved import rounding
+from bathyscope.linalg import ExtremeEigenvalues, extreme_eigenvalues
 
 # A product costs two to three gradients: these bounds keep the probe near a hundred of them.
 _SEARCH = 16  # products for both ends of the whole spectrum
 _SIGNS = 4  # products for the traces
 _BY_BLOCK = 48  # products for the ends of all blocks together
 _LEAST_STEPS = 4  # with fewer steps a block's ends mean little
-_INDEX_UP_TO = 128  # parameters: the matrix is formed to count negative eigenvalues
+_FORMED_UP_TO = 128  # parameters: condition number and index need the matrix itself
+_CONFIDENCE = 0.95  # of the bound on the condition number where it is not
 
 _COLUMNS = ("largest", "smallest", "trace", "trace_error")
+_EXACT_COLUMNS = ("condition_number", "negative_index")
 
 
 def curvature_probe(
@@ -39,6 +52,9 @@ def curvature_probe(
     The ends are Ritz values: λmax is at least `largest`, λmin at most `smallest`. The trace of a
     block's diagonal block is the mean of v_bᵀ(Hv)_b over random signs v, with its standard error.
     Gradient descent with momentum β is stable on a quadratic up to the rate 2(1 + β)/λmax.
+    Condition number (|λ|max over the 10th percentile of |λ|) and share of negative eigenvalues, of
+    the whole and of each block, are exact up to 128 parameters; beyond, a note says what the
+    products bound of them.
 
     Where the loss cannot be differentiated twice all numbers are missing and a note says why.
 
@@ -57,11 +73,23 @@ def curvature_probe(
             warnings.simplefilter("ignore")  # what it would say stands in the notes
             matrix = hessian(model, batch, loss=loss, batchnorm=settings["batchnorm"])
             with matrix.operator.session():
-                settings |= _whole(matrix)
+                ends = matrix.extremes(
+                    1, max_products=max(2, _SEARCH), tolerance=1e-3, check_copies=False
+                )
+                settings |= _ends(ends)
                 settings |= _rates(settings["largest"], optimizer)
-                columns |= _by_block(matrix, unwrapped(model), blocks)
+                signs = _signs(matrix)
+                products = matrix @ signs
+                places = _places(matrix, unwrapped(model), blocks)
+                columns |= _by_block(matrix, places, signs * products)
+                if matrix.shape[0] <= _FORMED_UP_TO:
+                    told, exact = _from_all_eigenvalues(matrix, places)
+                    columns |= exact
+                else:
+                    told = _bounds(ends, products)
+                settings |= told
                 settings["products"] = matrix.num_products
-        notes = _said(matrix, columns)
+        notes = (*matrix.notes, *_left_out(matrix, settings, len(blocks)))
     except BathyscopeError as reason:
         notes = (f"Curvature was not measured: {reason}",)
     return Measurement(
@@ -69,18 +97,14 @@ def curvature_probe(
     )
 
 
-def _whole(matrix: CurvatureMatrix) -> dict[str, Any]:
-    """λmax, λmin with bounds on their error, and the share of negative eigenvalues where exact."""
-    found = matrix.extremes(1, max_products=max(2, _SEARCH), tolerance=1e-3, check_copies=False)
-    numbers: dict[str, Any] = {
+def _ends(found: ExtremeEigenvalues) -> dict[str, Any]:
+    """λmax and λmin with bounds on their error."""
+    return {
         "largest": float(found.largest.values[0]),
         "largest_error": float(found.largest.errors[0]),
         "smallest": float(found.smallest.values[0]),
         "smallest_error": float(found.smallest.errors[0]),
     }
-    if matrix.shape[0] <= _INDEX_UP_TO:
-        numbers["negative_index"] = matrix.negative_index(exact=True).fraction
-    return numbers
 
 
 def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str, Any]:
@@ -95,17 +119,24 @@ def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str,
     }
 
 
-def _by_block(
-    matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks
-) -> dict[str, tuple[Number, ...]]:
-    operator = matrix.operator
+def _places(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> list[list[int]]:
+    """Which of the matrix's parameters belong to each block."""
     owned = [parameters_of(model, block) for block in blocks]
-    places = [[i for i, p in enumerate(operator.parameters) if id(p) in own] for own in owned]
-    generator = torch.Generator().manual_seed(0)
-    bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=generator)
-    signs = (2.0 * bits - 1).to(device=matrix.device, dtype=matrix.dtype)
-    products = (signs * (matrix @ signs)).double()
-    steps = _BY_BLOCK // max(1, len(blocks))
+    parameters = matrix.operator.parameters
+    return [[i for i, p in enumerate(parameters) if id(p) in own] for own in owned]
+
+
+def _signs(matrix: CurvatureMatrix) -> Tensor:
+    bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=torch.Generator().manual_seed(0))
+    return (2.0 * bits - 1).to(device=matrix.device, dtype=matrix.dtype)
+
+
+def _by_block(
+    matrix: CurvatureMatrix, places: Sequence[Sequence[int]], products: Tensor
+) -> dict[str, tuple[Number, ...]]:
+    """Ends and trace of every block; `products` are the entries of v ∘ Hv."""
+    operator, products = matrix.operator, products.double()
+    steps = _BY_BLOCK // max(1, len(places))
     rows: list[tuple[Number, ...]] = []
     for positions in places:
         if not positions:
@@ -124,11 +155,80 @@ def _by_block(
     return {name: tuple(row[i] for row in rows) for i, name in enumerate(_COLUMNS)}
 
 
-def _said(matrix: CurvatureMatrix, columns: dict[str, tuple[Number, ...]]) -> tuple[str, ...]:
-    said = list(matrix.notes)
-    if len(columns["largest"]) * _LEAST_STEPS > _BY_BLOCK:
+def _from_all_eigenvalues(
+    matrix: CurvatureMatrix, places: Sequence[Sequence[int]]
+) -> tuple[dict[str, Any], dict[str, tuple[Number, ...]]]:
+    """Condition number and index of the whole and of every block, from the matrix itself."""
+    dense = matrix.dense()
+    whole = dict(zip(_EXACT_COLUMNS, _condition_and_index(dense), strict=True))
+    rows: list[tuple[Number, Number]] = []
+    for positions in places:
+        slices = matrix.operator.slices_of(positions)
+        inside = [c for s in slices for c in range(s.start, s.stop)]
+        part = dense[inside][:, inside]
+        rows.append(_condition_and_index(part) if inside else (None, None))
+    return whole, {name: tuple(r[i] for r in rows) for i, name in enumerate(_EXACT_COLUMNS)}
+
+
+def _condition_and_index(part: Tensor) -> tuple[Number, Number]:
+    """None for a condition number beyond what the precision resolves."""
+    values, cutoff = torch.linalg.eigvalsh(part.double()), rounding(len(part), part.dtype)
+    index = exact_negative_index(values, cutoff=cutoff).fraction
+    try:
+        condition = exact_condition_number(
+            values, definition="percentile", percentile=0.1, cutoff=cutoff
+        )
+    except Unresolved:
+        return None, index
+    return condition.value, index
+
+
+def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, Any]:
+    """What a few products bound: 90 % of |λ| are no smaller than the 10th percentile q, so that
+    0.9 d q² ≤ ‖H‖²_F, the mean of ‖Hv‖² over signs v, and κ ≥ |λ|max √(0.9 d) / ‖H‖_F.
+
+    The two ends would carry most of the variance and are split off. Ritz values of either sign
+    stand for as many eigenvalues of it.
+    """
+    both = (ends.largest, ends.smallest)
+    vectors, values, errors, residuals = (
+        torch.cat([getattr(end, name) for end in both])
+        for name in ("vectors", "values", "errors", "residuals")
+    )
+    rest = (products - vectors.T @ (vectors @ products)).double().square().sum(dim=0)
+    reach = float(student.ppf(_CONFIDENCE, len(rest) - 1) * rest.std()) / len(rest) ** 0.5
+    split_off = float((values.square() + residuals.square()).sum())
+    frobenius = math.sqrt(split_off + float(rest.mean()) + reach)
+    d, most = len(products), float(values.abs().max())
+    return {
+        "condition_number_at_least": max(1.0, most * math.sqrt(0.9 * d) / (frobenius or math.inf)),
+        "negative_index_at_least": float((values < -errors).sum()) / d,
+        "negative_index_at_most": 1 - float((values > errors).sum()) / d,
+    }
+
+
+def _left_out(matrix: CurvatureMatrix, settings: dict[str, Any], blocks: int) -> list[str]:
+    """What the reader does not get, with what is known of it and who tells."""
+    said = []
+    if "condition_number_at_least" in settings:
         said.append(
-            f"With {len(columns['largest'])} blocks the probe gives the trace of each block's "
+            f"Condition number and share of negative eigenvalues need all {matrix.shape[0]} "
+            f"eigenvalues of the Hessian; from {settings['products']} products the first (|λ|max "
+            "over the 10th percentile of |λ|) is at least about "
+            f"{settings['condition_number_at_least']:.2g}, the second lies between "
+            f"{settings['negative_index_at_least']:.2g} and "
+            f"{settings['negative_index_at_most']:.2g}. Those of the blocks were left out; "
+            f"`hessian(...).by_block()` gives them for blocks of up to {EXACT_UP_TO} parameters."
+        )
+    elif settings["condition_number"] is None:
+        said.append(
+            "The condition number of the Hessian (|λ|max over the 10th percentile of |λ|) is beyond "
+            f"{1 / rounding(matrix.shape[0], matrix.dtype):.2g}: more than a tenth of its "
+            "eigenvalues are zero to the precision at hand."
+        )
+    if blocks * _LEAST_STEPS > _BY_BLOCK:
+        said.append(
+            f"With {blocks} blocks the probe gives the trace of each block's "
             "Hessian but not its ends; `hessian(...).by_block()` gives both."
         )
-    return tuple(said)
+    return said

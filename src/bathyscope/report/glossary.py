@@ -296,6 +296,19 @@ GLOSSARY: dict[str, Quantity] = {
     "curvature.trace_error": Quantity(
         label="its standard error", what="Of the summed curvature, over the random directions."
     ),
+    "curvature.condition_number": Quantity(
+        label="condition of the curvature",
+        what="Largest |eigenvalue| of that Hessian over the 10th percentile of all of them.",
+        why="Along the flattest directions gradient descent takes as many times more steps.",
+        scale="log",
+        direction="high",
+        anchors=(1e3, 1e8),
+    ),
+    "curvature.negative_index": Quantity(
+        label="share of negative curvature",
+        what="Share of the eigenvalues of that Hessian that are negative.",
+        scale="share",
+    ),
 }
 
 # the other modes are singular by design wherever a block widens: no sign of trouble
@@ -328,7 +341,7 @@ def quantity(key: str) -> Quantity:
         'condition (samples)'
         >>> quantity("curvature.lowest_eigenvalue").label
         'curvature lowest eigenvalue'
-        >>> quantity("curvature.condition_by_block").direction
+        >>> quantity("curvature.condition_number").direction
         'high'
     """
     if key in GLOSSARY:

@@ -6,7 +6,7 @@ from torch.nn.functional import one_hot
 from bathyscope.certificates.losses import ConvexLoss, CrossEntropy
 from bathyscope.certificates.observation import Observation
 from bathyscope.certificates.regularity import Regularity
-from bathyscope.certificates.width import Width
+from bathyscope.certificates.width import Width, width_of
 from bathyscope.core.records import Assumption
 from bathyscope.nets.nest import ResNEst
 
@@ -14,21 +14,21 @@ _NEEDED = ("Assumption 2", "Assumption 3", "Assumption 4")
 
 
 def assumptions_of(
-    seen: Observation, loss: ConvexLoss, *, regularity: Regularity, width: Width | None
-) -> tuple[Assumption, ...]:
-    """The assumptions of theorem 1 that speak of this network.
+    seen: Observation, loss: ConvexLoss, *, regularity: Regularity
+) -> tuple[tuple[Assumption, ...], Width | None]:
+    """The assumptions of theorem 1 that speak of this network, and the width of a ResNEst.
 
     Args:
         seen: outputs and features of the network.
         loss: ℓ with its targets.
         regularity: of the loss.
-        width: of a ResNEst, None for any other network.
     """
     second = _loss_is_regular(loss, regularity)
-    if width is None:
-        return (second,)
+    if not isinstance(seen.network, ResNEst):
+        return (second,), None
+    width = width_of(seen.network, sizes=seen.sizes, room=seen.room)
     first = [_last_feature_informs(seen, loss)] if len(seen.features) > 1 else []
-    return (*first, second, *_room(seen, width))
+    return (*first, second, *_room(seen, seen.network, width)), width
 
 
 def guarantee(
@@ -85,10 +85,9 @@ def _last_feature_informs(seen: Observation, loss: ConvexLoss) -> Assumption:
     )
 
 
-def _room(seen: Observation, width: Width) -> tuple[Assumption, ...]:
+def _room(seen: Observation, network: ResNEst, width: Width) -> tuple[Assumption, ...]:
     """Assumptions 3 and 4 and the bottleneck condition: counts and a rank."""
-    assert isinstance(seen.network, ResNEst)
-    room, num_outputs = seen.network.output.in_features, seen.outputs.shape[1]
+    room, num_outputs = network.output.in_features, seen.outputs.shape[1]
     rank = f"rank {width.rank}" if width.rank is not None else f"room for {width.width} values"
     return (
         Assumption(

@@ -16,7 +16,6 @@ from bathyscope.certificates.observation import Observation, observe
 from bathyscope.certificates.predictor import penalty
 from bathyscope.certificates.regularity import regularity
 from bathyscope.certificates.saddle import CriticalPoint, critical_point
-from bathyscope.certificates.width import width_of
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import ResNEst
@@ -67,10 +66,7 @@ def certify(
     own_risk = _risk(seen, ell)
     found = nested(seen, ell, blocks=blocks)
     smooth = regularity(ell, num_outputs=seen.outputs.shape[1])
-    width = None
-    if isinstance(seen.network, ResNEst):
-        width = width_of(seen.network, sizes=seen.sizes, room=seen.room)
-    assumptions = assumptions_of(seen, ell, regularity=smooth, width=width)
+    assumptions, width = assumptions_of(seen, ell, regularity=smooth)
     # without assumption 2 a small gradient or decrement proves nothing
     limit = _SOLVED * found.constant.objective if smooth.holds else -math.inf
     unsolved = "" if found.whole.gap <= limit else _unsolved(found, limit)
@@ -80,9 +76,6 @@ def certify(
     reached = attainable(seen, ell, ridge=found.ridge)
     linear = _linear(seen, ell, found)
     linear_is_exact = linear is not None and linear.gap <= limit
-    point = None
-    if curvature and not unsolved:
-        point = _critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance)
     family = seen.in_family
     return Certificate(
         network=type(seen.network).__name__,
@@ -106,12 +99,14 @@ def certify(
         block_risks=found.blocks,
         truncated_risks=found.truncated,
         predictability=tuple(
-            Predictability(v.shape[1], stage.rank, stage.unpredicted)
-            for v, stage in zip(seen.features, found.basis.stages, strict=True)
+            Predictability(len(stage.mean), stage.rank, stage.unpredicted)
+            for stage in found.basis.stages
         ),
         width=width,
         assumptions=assumptions,
-        critical_point=point,
+        critical_point=_critical_point(seen, ell, epsilon=epsilon, tolerance=tolerance)
+        if curvature and not unsolved
+        else None,
         guaranteed=guaranteed,
         decided_by=decided_by,
         notes=(

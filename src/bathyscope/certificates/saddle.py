@@ -82,14 +82,11 @@ def critical_point(
     A = vector[: W_last.numel()].view_as(W_last)
     B = vector[W_last.numel() :].view_as(W_out)
     weights = torch.full((len(outputs),), 1 / len(outputs), dtype=torch.float64)
-    risk = loss.mean(outputs, weights)
-    beside = [
-        loss.mean(
-            outputs + (last + feature @ (W_last + t * A).T) @ (W_out + t * B).T - x_L @ W_out.T,
-            weights,
-        )
-        for t in (_STEP, -_STEP)
-    ]
+
+    def risk(t: float) -> float:
+        moved = (x_L + t * feature @ A.T) @ (W_out + t * B).T - x_L @ W_out.T
+        return loss.mean(outputs + moved, weights)
+
     norm = float(gradient.norm())
     return CriticalPoint(
         kind=_kind(norm, smallest, largest, epsilon, tolerance),
@@ -98,7 +95,7 @@ def critical_point(
         smallest_curvature=smallest,
         largest_curvature=largest,
         direction=(A.clone(), B.clone()),
-        drop=risk - min(beside),
+        drop=risk(0.0) - min(risk(_STEP), risk(-_STEP)),
         output_rank=int(torch.linalg.matrix_rank(W_out)),
     )
 

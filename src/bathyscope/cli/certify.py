@@ -15,6 +15,8 @@ from bathyscope.core.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
+    from bathyscope.certificates import Certificate
+
 
 def certify(
     subject: Annotated[
@@ -74,12 +76,15 @@ def certify(
         found = certificate(
             model, batch, loss=None if loss is None else named_loss(loss), blocks=blocks
         )
-    if as_json is not None and str(as_json) == "-":
-        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
-        return
-    if as_json is not None:
-        as_json.write_text(json.dumps(found.as_dict(), allow_nan=False), encoding="utf-8")
-    typer.echo(str(found))
+    _tell(found, as_json)
+
+
+def _tell(found: "Certificate", as_json: Path | None) -> None:
+    """As text, and as JSON to a file; or as JSON alone on standard output."""
+    plain = json.dumps(found.as_dict(), allow_nan=False)
+    if as_json is not None and str(as_json) != "-":
+        as_json.write_text(plain, encoding="utf-8")
+    typer.echo(plain if str(as_json) == "-" else str(found))
 
 
 def _of_name(

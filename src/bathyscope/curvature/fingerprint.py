@@ -33,11 +33,13 @@ def checksum(tensor: Tensor) -> int:
         >>> checksum(a) == checksum(a.clone()), checksum(a) == checksum(a.flip(1))
         (True, False)
     """
-    with torch.no_grad():
-        if tensor.layout is not torch.strided:
-            sparse = tensor.detach().to_sparse_coo().coalesce()
-            return hash((checksum(sparse.indices()), checksum(sparse.values())))
-        return zlib.crc32(tensor.detach().reshape(-1).view(torch.uint8).cpu().numpy().data)
+    values = tensor.detach()
+    if values.layout is not torch.strided:
+        sparse = values.to_sparse_coo().coalesce()
+        return hash((checksum(sparse.indices()), checksum(sparse.values())))
+    if values.is_floating_point() and values.element_size() < 4:  # numpy lacks most of these
+        values = values.reshape(-1).view(torch.uint8)
+    return zlib.crc32(values.cpu().contiguous().numpy().data)
 
 
 def _version(tensor: Tensor) -> int:

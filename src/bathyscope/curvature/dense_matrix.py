@@ -44,3 +44,18 @@ def dense(
         # rows, because that is how they lie in memory; the matrix is symmetric
         matrix[part] = (operator @ units).T
     return (matrix + matrix.T) / 2
+
+
+def check_room_for_matrices(runs: int, dim: int, like: Tensor) -> None:
+    """Raise where so many dense matrices would not fit beside everything else.
+
+    Raises:
+        UsageError: with what they need and what is free.
+    """
+    needed = runs * dim * dim * like.element_size()
+    free = available_bytes(like.device)
+    if needed > 0.9 * free:
+        raise UsageError(
+            f"{runs} dense matrices of {dim} parameters need {readable(needed)} and "
+            f"{readable(free)} are free; take fewer runs at a time."
+        )

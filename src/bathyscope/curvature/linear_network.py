@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes, readable
+from bathyscope.curvature.dense_matrix import check_room_for_matrices
 
 
 def linear_network_hessian(
@@ -46,7 +45,7 @@ def linear_network_hessian(
     """
     *runs, num_units, n, d, _ = weights.shape
     layers = num_units * n
-    _check_room(weights, layers * d * d)
+    check_room_for_matrices(weights.shape[:-4].numel(), layers * d * d, weights)
     xx, yx = x.T @ x / len(x), y.T @ x / len(x)
     into, onward, between = _maps(weights, shortcut=shortcut)
     whole = _product(_units(weights, shortcut=shortcut))
@@ -73,17 +72,6 @@ def linear_network_hessian(
                 between[..., b + 1 :, b, :, :],
             )
     return matrix.reshape(*runs, layers * d * d, layers * d * d)
-
-
-def _check_room(weights: Tensor, dim: int) -> None:
-    runs = weights.shape[:-4].numel()
-    needed = runs * dim * dim * weights.element_size()
-    free = available_bytes(weights.device)
-    if needed > 0.9 * free:
-        raise UsageError(
-            f"{runs} dense matrices of {dim} parameters need {readable(needed)} and "
-            f"{readable(free)} are free; take fewer runs at a time."
-        )
 
 
 def _units(weights: Tensor, *, shortcut: bool) -> Tensor:

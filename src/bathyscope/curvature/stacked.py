@@ -10,7 +10,8 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core.batch import Batch, LossFn, checked_batch
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes, readable
+from bathyscope.core.memory import available_bytes
+from bathyscope.curvature.dense_matrix import check_room_for_matrices
 
 
 def stacked_hessians(
@@ -49,13 +50,7 @@ def stacked_hessians(
     names, shapes = list(parameters), [p.shape[1:] for p in parameters.values()]
     sizes = [shape.numel() for shape in shapes]
     flat = torch.cat([p.detach().reshape(runs, -1) for p in parameters.values()], dim=1)
-    needed = runs * flat.shape[1] ** 2 * flat.element_size()
-    free = available_bytes(flat.device)
-    if needed > 0.9 * free:
-        raise UsageError(
-            f"{runs} dense matrices of {flat.shape[1]} parameters need {readable(needed)} and "
-            f"{readable(free)} are free; take fewer runs at a time."
-        )
+    check_room_for_matrices(runs, flat.shape[1], flat)
 
     def loss_of(vector: Tensor) -> Tensor:
         parts = vector.split(sizes)
@@ -71,20 +66,28 @@ def stacked_hessians(
         with torch.enable_grad():
             values = vmap(loss_of)(vector)
             (gradient,) = torch.autograd.grad(values.sum(), vector, create_graph=True)
-        units = torch.eye(flat.shape[1], dtype=flat.dtype, device=flat.device)
-        rows = []
-        for part in units.split(_columns_at_once(flat, inputs)):
-            # the runs do not interact, so the same unit vector serves all of them at once
-            cotangents = part[:, None, :].expand(len(part), *gradient.shape)
-            (found,) = torch.autograd.grad(
-                gradient, vector, cotangents, retain_graph=True, is_grads_batched=True
-            )
-            rows.append(found)
+        rows = _rows(gradient, vector, at_once=_columns_at_once(flat, inputs))
     finally:
         for module, training in modes:
             module.training = training
-    matrix = torch.cat(rows).transpose(0, 1)
+    matrix = rows.transpose(0, 1)
     return (matrix + matrix.transpose(1, 2)) / 2
+
+
+def _rows(
+    gradient: Float[Tensor, "runs D"], vector: Float[Tensor, "runs D"], *, at_once: int
+) -> Float[Tensor, "D runs D"]:
+    """The same row of every run's matrix at once: the runs do not interact, so that one unit vector
+    serves them all."""
+    units = torch.eye(vector.shape[1], dtype=vector.dtype, device=vector.device)
+    rows = []
+    for part in units.split(at_once):
+        cotangents = part[:, None, :].expand(len(part), *gradient.shape)
+        (found,) = torch.autograd.grad(
+            gradient, vector, cotangents, retain_graph=True, is_grads_batched=True
+        )
+        rows.append(found)
+    return torch.cat(rows)
 
 
 def _columns_at_once(flat: Tensor, inputs: object) -> int:

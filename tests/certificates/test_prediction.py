@@ -49,3 +49,5 @@ def test_what_cannot_be_solved_is_refused_in_a_sentence():
         best_prediction_weights(nn.Linear(5, 2).double(), batch())
     with pytest.raises(UsageError, match="must take vectors"):
         best_prediction_weights(resnest(5, 2, width=6, feature_sizes=[]), batch())
+    with pytest.raises(UsageError, match="l1_loss is not differentiable"):
+        best_prediction_weights(NETWORKS["wide"](), batch(), loss=nn.functional.l1_loss)

@@ -10,6 +10,7 @@ from bathyscope.certificates.basis import nested_basis
 from bathyscope.certificates.losses import convex_loss
 from bathyscope.certificates.observation import Observation, observe
 from bathyscope.certificates.predictor import best_predictor, needed_ridge
+from bathyscope.certificates.regularity import regularity
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, ResNEst, has_bias
@@ -37,7 +38,8 @@ def best_prediction_weights(
         New values by name of the parameter, in float64.
 
     Raises:
-        UsageError: the network has no prediction weights that could be solved for.
+        UsageError: the network has no prediction weights that could be solved for, or the loss is
+            not differentiable and convex.
 
     Examples:
         >>> from bathyscope.nets.nest_vectors import densenest
@@ -102,6 +104,11 @@ def _solved(
 ) -> tuple[list[Float[Tensor, "k c"]], Float[Tensor, " c"]]:
     num_outputs = seen.outputs.shape[1]
     ell = convex_loss(loss, seen.targets, num_outputs=num_outputs)
+    if not regularity(ell, num_outputs=num_outputs).holds:
+        raise UsageError(
+            f"The loss {ell.name} is not differentiable and convex: the best prediction weights "
+            "cannot be solved for."
+        )
     basis = nested_basis(features, intercept=intercept)
     ridge, start = needed_ridge(basis, ell, num_outputs=num_outputs)
     found = best_predictor(basis, ell, num_outputs=num_outputs, ridge=ridge, start=start)

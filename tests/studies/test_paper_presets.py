@@ -1,11 +1,18 @@
-"""Each paper preset: two steps with its true network and batch size, where memory allows."""
+"""Each paper preset, where memory allows: two steps of every network, and every kind of computation.
+
+Networks, batch sizes, depths, learning rates and samples used are those of the preset; the images are
+drawn at random in the form of the true set, and training takes two steps or epochs with one seed.
+"""
+
+import math
 
 import pytest
 import torch
 
 from bathyscope import data
 from bathyscope.data import DataSet
-from bathyscope.studies import STUDIES, trial
+from bathyscope.runs import read_run
+from bathyscope.studies import STUDIES, examples, trial
 from bathyscope.studies.norm_preservation import figure_2
 from bathyscope.studies.store import perform
 from bathyscope.studies.trial import Trial
@@ -18,7 +25,7 @@ LARGEST = 64
 
 
 def paper_tasks():
-    """One task for every network and batch size of the paper presets, and every computation."""
+    """One trial for every network and batch size of the paper presets."""
     found = {}
     for study in STUDIES.values():
         for task in study.tasks(study.presets["paper"]):
@@ -30,13 +37,41 @@ def paper_tasks():
     return list(found.values())
 
 
-def images_like(name, num_train, num_test):
+# More than about two seconds: Hessians of 9,600 rows, whitening 3,072 pixels, eight models, 164 layers.
+LONG = {
+    *(f"figure_4-{kind}-last" for kind in ("shortcut_1", "shortcut_2", "xavier", "orthogonal")),
+    *(f"figure_{k}-{kind}-first" for k in (7, 8) for kind in ("shortcut_2", "orthogonal")),
+    *(
+        f"bottleneck-{basis}-{place}"
+        for basis in ("drawn", "learnt")
+        for place in ("first", "last")
+    ),
+    *("estimators-first", "estimators-last", "overhead-first"),
+}
+
+
+def paper_computations():
+    """The first and the last computation of every study and kind, which are its smallest and largest."""
+    groups = {}
+    for name, study in STUDIES.items():
+        for task in study.tasks(study.presets["paper"]):
+            if not isinstance(task, Trial):
+                kind = getattr(task, "kind", None) or getattr(task, "basis", None)
+                label = "-".join(filter(None, [name.partition(".")[2], kind]))
+                groups.setdefault(label, []).append(task)
+    for label, tasks in groups.items():
+        for place, task in (("first", tasks[0]), ("last", tasks[-1])):
+            marks = [pytest.mark.slow] if f"{label}-{place}" in LONG else []
+            yield pytest.param(task, id=f"{label}-{place}", marks=marks)
+
+
+def images_like(name, num_train=None, num_test=None, *, count=256):
     """As many samples as two steps need, in the form of the true set."""
     entry = data.entry(name)
     generator = torch.Generator().manual_seed(0)
     shape = [entry.shape[0], *(min(side, LARGEST) for side in entry.shape[1:])]
-    x = torch.randn(256, *shape, generator=generator)
-    y = torch.randint(entry.num_classes, (256,), generator=generator)
+    x = torch.randn(count, *shape, generator=generator)
+    y = torch.randint(entry.num_classes, (count,), generator=generator)
     ones = torch.ones(entry.shape[0])
     return DataSet(name, x, y, x[:32], y[:32], entry.num_classes, 0 * ones, ones, True)
 
@@ -64,3 +99,32 @@ def test_two_steps(task, tmp_path, monkeypatch):
     perform(short, tmp_path / "run")
     outcome = recorded(tmp_path / "run")
     assert outcome.status == "diverged" or len(outcome.curve("loss")) == 2
+
+
+@pytest.fixture
+def drawn_images(monkeypatch):
+    """Images of the true form; what other tests computed of the true ones is forgotten, and of these."""
+    cached = (examples.images, examples.whitened, examples.second_moments)
+    monkeypatch.setattr(examples.data, "load", lambda name: images_like(name, count=2000))
+    for function in cached:
+        function.cache_clear()
+    yield
+    for function in cached:
+        function.cache_clear()
+
+
+@pytest.mark.parametrize("task", list(paper_computations()))
+def test_computation(task, tmp_path, drawn_images):
+    if getattr(task, "batch_size", 0) and task.depth > DEEPEST:
+        pytest.skip(f"{task.depth} layers at a batch of {task.batch_size} need too much memory")
+    settings = {"epochs": 2, "seeds": 1, "steps": 1}
+    short = task.model_copy(update={k: v for k, v in settings.items() if hasattr(task, k)})
+    perform(short, tmp_path / "run")
+    _, manifest, records = read_run(tmp_path / "run")
+    assert manifest.status == "finished"
+    rows = [record for record in records if record["kind"] == "row"]
+    assert len(rows) >= len(getattr(task, "rates", [0]))
+    for row in rows:
+        numbers = [value for value in row.values() if isinstance(value, float)]
+        assert numbers
+        assert not any(math.isnan(value) for value in numbers)

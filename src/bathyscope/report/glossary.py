@@ -301,8 +301,6 @@ GLOSSARY: dict[str, Quantity] = {
         what="Largest |eigenvalue| of that Hessian over the 10th percentile of all of them.",
         why="Along the flattest directions gradient descent takes as many times more steps.",
         scale="log",
-        direction="high",
-        anchors=(1e3, 1e8),
     ),
     "curvature.negative_index": Quantity(
         label="share of negative curvature",
@@ -341,7 +339,7 @@ def quantity(key: str) -> Quantity:
         'condition (samples)'
         >>> quantity("curvature.lowest_eigenvalue").label
         'curvature lowest eigenvalue'
-        >>> quantity("curvature.condition_number").direction
+        >>> quantity("own.condition_of_blocks").direction
         'high'
     """
     if key in GLOSSARY:

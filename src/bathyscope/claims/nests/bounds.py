@@ -116,10 +116,12 @@ def measure_theorem_1(
         )
     assert found is not None
     assert found.linear_feature_risk is not None
+    assert found.attainable_epsilon is not None
+    assert found.bound is not None
     numbers: dict[str, Any] = {
         "minima": rows,
-        "attainable": (found.attainable_epsilon or 0.0) / found.constant_risk,
-        "linear_epsilon": (found.linear_feature_risk - (found.bound or 0.0)) / found.constant_risk,
+        "attainable": found.attainable_epsilon / found.constant_risk,
+        "linear_epsilon": (found.linear_feature_risk - found.bound) / found.constant_risk,
     }
     if model is None:
         numbers["attainable_by_width"] = {

@@ -227,3 +227,26 @@ class StagesLike(nn.Module):
 
     def forward(self, x):
         return self.stages(x).mean((2, 3))
+
+
+class ListOfSequentials(nn.Module):
+    """Layer, norm and activation in one `nn.Sequential`, called one by one beside direct layers."""
+
+    def __init__(self, depth=3, c=4, *, activation=nn.ReLU):
+        super().__init__()
+        self.stem = nn.Conv2d(1, c, 3, padding=1)
+        self.layers = nn.ModuleList(
+            [
+                nn.Sequential(
+                    nn.Conv2d(c, c, 3, padding=1, bias=False), nn.BatchNorm2d(c), activation()
+                )
+                for _ in range(depth)
+            ]
+        )
+        self.head = nn.Linear(c, 4)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.mean((2, 3)))

@@ -63,6 +63,12 @@ def test_mlp_layers_carry_what_follows_them():
     assert found.how == "trunk"
 
 
+def test_an_activation_shared_by_the_layers_of_a_chain_ends_the_first_block_only():
+    shared = nn.ReLU()
+    mlp = nn.Sequential(nn.Linear(4, 4), shared, nn.Linear(4, 4), shared, nn.Linear(4, 2))
+    assert [b.end for b in blocks_of(mlp, torch.randn(3, 4))] == ["1", "2", "4"]
+
+
 def test_nested_sequentials_are_one_chain():
     stage = [nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(3)]
     assert names(nn.Sequential(nn.Sequential(*stage), nn.Linear(4, 2)), torch.randn(3, 4)) == [
@@ -78,6 +84,20 @@ def test_leaves_are_the_last_resort_and_it_says_so():
     assert [b.name for b in found] == ["a", "b", "c"]
     assert found.how == "leaves"
     assert "blocks=" in found.note
+
+
+def test_leaves_carry_what_follows_them_in_their_sequential():
+    found = blocks_of(like.ListOfSequentials(2), torch.randn(2, 1, 8, 8))
+    assert [(b.name, b.end) for b in found] == [
+        ("stem", "stem"),
+        ("layers.0.0", "layers.0.2"),
+        ("layers.1.0", "layers.1.2"),
+        ("head", "head"),
+    ]
+    assert found.how == "leaves"
+    shared = nn.ReLU()  # ends the first block only: its calls are not those of the layers
+    found = blocks_of(like.ListOfSequentials(2, activation=lambda: shared), torch.randn(2, 1, 8, 8))
+    assert [b.end for b in found] == ["stem", "layers.0.2", "layers.1.1", "head"]
 
 
 def test_blocks_skipped_in_training_are_found():

@@ -51,7 +51,8 @@ def blocks_of(
     In this order: the blocks given; those that the model declares (`block_names()`); the trunk: the
     modules of the repeated kind that holds most of the weighted layers, with whatever weighted
     modules lie between them; the layers of a chain, each with the activations that follow it; at
-    last every weighted leaf module, and the note says so.
+    last every weighted leaf module, with the norms and activations after it in the same
+    `nn.Sequential`, and the note says so.
 
     Args:
         model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
@@ -83,14 +84,15 @@ def blocks_of(
         return _numbered([(c, c) for c in trunk], "trunk")
     if chain := _chain(calls):
         return _numbered(chain, "trunk")
-    leaves = [(c, c) for c in calls if _is_weighted_leaf(c) and c.maps_a_tensor]
+    leaves = _leaves(calls)
     if not leaves:
         raise UsageError(
             f"No blocks were found in {type(model).__name__}: no module with weights maps a tensor "
             "to a tensor; name them with blocks=[...]."
         )
     note = (
-        "No trunk of repeated blocks was found: every layer with weights counts as a block. "
+        "No trunk of repeated blocks was found: every layer with weights counts as a block, with "
+        "the norms and activations after it in the same nn.Sequential. "
         "Name the blocks with blocks=[...] for a clearer picture."
     )
     return _numbered(leaves, "leaves", note)
@@ -159,7 +161,11 @@ def _with_gaps_filled(calls: list[Call], trunk: list[Call]) -> list[Call]:
 
 
 def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
-    """Layers that follow one another in nested `nn.Sequential`s, each with what comes after it."""
+    """Layers that follow one another in nested `nn.Sequential`s, each with what comes after it.
+
+    An activation shared by several layers ends the block of the first one alone: by the number of
+    its call a block finds both its ends.
+    """
     leaves = [c for c in calls if _is_leaf(c)]
     inner = [c for c in calls if not _is_leaf(c) and c.parent is not None]
     root_is_chain = bool(calls) and isinstance(calls[0].module, nn.Sequential)
@@ -173,9 +179,27 @@ def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
             continue
         if _is_layer(leaf):
             segments.append((leaf, leaf))
-        elif segments:
+        elif segments and leaf.number == segments[-1][0].number:
             segments[-1] = (segments[-1][0], leaf)
     return segments
+
+
+def _leaves(calls: list[Call]) -> list[tuple[Call, Call]]:
+    """Every layer, with what comes after it in the same `nn.Sequential` before the next layer."""
+    return [(c, _last_before_a_layer(c)) for c in calls if _is_weighted_leaf(c) and c.maps_a_tensor]
+
+
+def _last_before_a_layer(layer: Call) -> Call:
+    last = layer
+    if layer.parent is None or not isinstance(layer.parent.module, nn.Sequential):
+        return last  # called by a forward of its own: what lies between is unknown
+    for call in layer.parent.children:
+        if call.order <= layer.order:
+            continue
+        if not _is_leaf(call) or _is_layer(call) or call.number != layer.number:
+            break
+        last = call if call.maps_a_tensor else last
+    return last
 
 
 def _numbered(pairs: list[tuple[Call, Call]], how: BlockSource, note: str = "") -> Blocks:

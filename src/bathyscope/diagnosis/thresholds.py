@@ -60,7 +60,15 @@ THRESHOLDS: dict[str, Threshold] = {
         "mean factor of a block, above which that range is exponential in depth",
         "a plain layer with BatchNorm has √(π/(π − 1)) = 1.21, residual blocks tend to 1",
     ),
-    "gradient_range_warning": Threshold(300.0, "the same, worth a look", _MEASURED),
+    "gradient_range_any": Threshold(
+        1e5,
+        "factor between the two ends of the trunk that is too large whatever a block's is",
+        "one learning rate cannot suit both ends: a step that moves the last block by 10⁻³ of its "
+        "weights replaces the first",
+    ),
+    "gradient_range_warning": Threshold(
+        300.0, "factor between the two ends of the trunk, worth a look", _MEASURED
+    ),
     "large_update": Threshold(1.0, "‖ΔW‖ / ‖W‖ of one step", "the step is as large as the weights"),
     "large_update_warning": Threshold(
         0.1, "the same, worth a look", "usual steps lie between 1e-4 and 1e-2"

@@ -1,11 +1,18 @@
 """How the gradient fares on its way back: cut, changed by one block, or by all of them together."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 
-from bathyscope.core.records import Finding, Severity
+from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
+
+_RECURRENT = (
+    "A recurrent layer counts as one block, with all its time steps and layers: the factor is that "
+    "of all of them together, and by itself no fault."
+)
 
 
 def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -35,17 +42,23 @@ def not_norm_preserving(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     """Blocks that change the norm of the gradient by a large factor, in the order of the forward pass.
 
     What one block does to the scale of the signal, the normalisation in the next undoes, and both
-    show in the gradient: the first is the cause.
+    show in the gradient: the first is the cause. A recurrent block is but noted.
     """
     ratios = evidence.column("gradients", "ratio")
     factors = [max(r, 1 / r) if r is not None and 0 < r < math.inf else 1.0 for r in ratios]
-    for severity, low, high in (
-        (Severity.PROBLEM, thresholds["norm_ratio"], math.inf),
-        (Severity.WARNING, thresholds["norm_ratio_warning"], thresholds["norm_ratio"]),
+    grave, mild = thresholds["norm_ratio"], thresholds["norm_ratio_warning"]
+    for severity, low, high, recurrent in (
+        (Severity.PROBLEM, grave, math.inf, False),
+        (Severity.WARNING, mild, grave, False),
+        (Severity.NOTE, mild, math.inf, True),
     ):
-        out = [i for i, factor in enumerate(factors) if low < factor <= high]
+        out = [
+            i
+            for i, factor in enumerate(factors)
+            if low < factor <= high and _is_recurrent(evidence.blocks[i]) is recurrent
+        ]
         if out:
-            yield finding(
+            told = finding(
                 "not-norm-preserving",
                 severity,
                 evidence.labels(out),
@@ -54,6 +67,7 @@ def not_norm_preserving(evidence: Evidence, thresholds: Thresholds) -> Iterator[
                 transition=evidence.blocks[out[0]].changes_dimension,
                 num_blocks=len(out),
             )
+            yield replace(told, why=_RECURRENT) if recurrent else told
 
 
 def exploding_or_vanishing_gradient(
@@ -62,40 +76,61 @@ def exploding_or_vanishing_gradient(
     """The factor between the gradient at the start and at the end of the trunk.
 
     The blocks named are those that contribute more than their share, in the order of the backward
-    pass: where the trouble begins comes first.
+    pass: where the trouble begins comes first. Recurrent blocks do not count towards its gravity.
     """
-    inputs = evidence.column("gradients", "norm_in")
-    outputs = evidence.column("gradients", "norm_out")
-    ratios = evidence.column("gradients", "ratio")
-    start = next((n for n in inputs if n is not None), None)
-    end = next((n for n in reversed(outputs) if n is not None), None)
-    if not start or not end or not math.isfinite(start) or not math.isfinite(end):
+    factors = _factors(evidence)
+    growth = math.prod(factors.values())
+    if not factors or decades(growth) < decades(thresholds["gradient_range_warning"]):
         return
-    growth = start / end
-    if decades(growth) < decades(thresholds["gradient_range_warning"]):
-        return
-    grows = growth > 1
     share = growth ** (1 / len(evidence.blocks))  # what each block would do if all did alike
-    # residual networks grow too, but not exponentially: their blocks tend to norm preservation
-    grave = decades(growth) >= decades(thresholds["gradient_range"]) and decades(share) >= decades(
-        thresholds["gradient_factor"]
-    )
-    per_block = [1 / r if r is not None and 0 < r < math.inf else None for r in ratios]
-    guilty = [
-        i
-        for i, factor in enumerate(per_block)
-        if factor is not None and (factor >= share if grows else factor <= share)
-    ]
-    yield finding(
-        "exploding-gradient" if grows else "vanishing-gradient",
-        Severity.PROBLEM if grave else Severity.WARNING,
+    guilty = [i for i, f in factors.items() if (f >= share if growth > 1 else f <= share)]
+    inputs, outputs = (evidence.column("gradients", name) for name in ("norm_in", "norm_out"))
+    told = finding(
+        "exploding-gradient" if growth > 1 else "vanishing-gradient",
+        _gravity_of_range(evidence, factors, thresholds),
         evidence.labels(guilty[::-1]),
         score=decades(growth),
-        gradient_at_first_block=start,
-        gradient_at_last_block=end,
+        gradient_at_first_block=inputs[min(factors)],
+        gradient_at_last_block=outputs[max(factors)],
         factor=growth,
         mean_factor_of_a_block=share,
     )
+    yield replace(told, why=_RECURRENT) if told.severity is Severity.NOTE else told
+
+
+def _factors(evidence: Evidence) -> dict[int, float]:
+    """By how much the gradient grows from each block's successor's input to its own.
+
+    So what lies between two blocks counts as part of the first, and the product over the blocks is
+    the factor of the whole trunk. Blocks that no gradient, or none but zero, reached are left out.
+    """
+    inputs, outputs = (evidence.column("gradients", name) for name in ("norm_in", "norm_out"))
+    reached = [i for i, norm in enumerate(inputs) if norm and math.isfinite(norm)]
+    end = outputs[reached[-1]] if reached else None
+    if not end or not math.isfinite(end):
+        return {}
+    norms = [*(inputs[i] or 0.0 for i in reached), end]
+    return {i: here / after for i, (here, after) in zip(reached, pairwise(norms), strict=True)}
+
+
+def _gravity_of_range(
+    evidence: Evidence, factors: Mapping[int, float], thresholds: Thresholds
+) -> Severity:
+    """A problem where the range is extreme, or exponential in depth; a note where time makes it.
+
+    Residual networks grow too, but not exponentially: their blocks tend to norm preservation.
+    """
+    growth = math.prod(f for i, f in factors.items() if not _is_recurrent(evidence.blocks[i]))
+    if decades(growth) < decades(thresholds["gradient_range_warning"]):
+        return Severity.NOTE
+    share = growth ** (1 / len(evidence.blocks))
+    exponential = decades(share) >= decades(thresholds["gradient_factor"])
+    limit = thresholds["gradient_range" if exponential else "gradient_range_any"]
+    return Severity.PROBLEM if decades(growth) >= decades(limit) else Severity.WARNING
+
+
+def _is_recurrent(block: Block) -> bool:
+    return block.kind in ("RNN", "LSTM", "GRU")
 
 
 def flat_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -1,13 +1,21 @@
 """Which block a rule names and how grave it calls it, on networks and numbers that strangers brought."""
 
+from itertools import pairwise
+
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from bathyscope.core import Severity
 from bathyscope.core.records import Block, Measurement
 from bathyscope.diagnosis import Thresholds, diagnose
 from bathyscope.diagnosis.evidence import Evidence
 from bathyscope.diagnosis.rules.gradients import exploding_or_vanishing_gradient
+from bathyscope.diagnosis.rules.representations import (
+    collapsed_representation,
+    singular_representation,
+)
 from tests.core.lookalikes import ListOfSequentials
 
 SMALL_IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -68,3 +76,99 @@ def test_a_range_is_grave_when_extreme_however_many_blocks_share_it(decades, sev
     (told,) = exploding_or_vanishing_gradient(gradients(norms[:-1], norms[1:]), Thresholds.of())
     assert told.severity is severity
     assert told.blocks
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, layers):
+        super().__init__()
+        self.memory = kind(8, 32, layers, batch_first=True)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.head(self.memory(x)[0][:, -1])
+
+
+@pytest.mark.parametrize(("kind", "layers"), [(nn.LSTM, 1), (nn.GRU, 2), (nn.LSTM, 4)])
+def test_a_recurrent_layer_is_noted_as_the_many_steps_it_is(kind, layers):
+    torch.manual_seed(0)
+    told = diagnose(Recurrent(kind, layers), (torch.randn(64, 12, 8), torch.arange(64) % 4))
+    by_gradient = [f for f in told.findings if "norm" in f.code or "gradient" in f.code]
+    assert by_gradient
+    for one in by_gradient:
+        assert one.severity is Severity.NOTE
+        assert "time steps" in one.why
+
+
+def representations(*, cosines=(), ranks=(), widths=(), ends=()):
+    """Evidence of blocks whose outputs have these cosines, or these ranks at these widths."""
+    number = max(len(cosines), len(ranks))
+    into = (widths[:1] or (8,)) + tuple(widths[:-1])
+    blocks = tuple(
+        Block(
+            index=i,
+            name=str(i),
+            end=ends[i] if ends else str(i),
+            kind="Linear",
+            in_shape=(64, into[i] if widths else 8),
+        )
+        for i in range(number)
+    )
+    columns = {"mean_cosine": tuple(cosines)} if cosines else {}
+    if ranks:
+        columns |= {"rank_features": tuple(ranks), "full_rank_features": tuple(widths)}
+    measured = Measurement(name="representations", blocks=blocks, columns=columns)
+    return Evidence(blocks, {"representations": measured}, 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "last_end", "severity"),
+    [
+        ((0.5, 0.9996, 0.99995), "2", Severity.WARNING),
+        ((0.5, 0.99991, 0.99995), "2", Severity.PROBLEM),
+        ((0.5, 0.9996, 0.99995), "activation", Severity.PROBLEM),
+    ],
+)
+def test_a_collapse_in_the_output_layer_alone_is_a_warning(cosines, last_end, severity):
+    evidence = representations(cosines=cosines, ends=("0", "1", last_end))
+    (told,) = collapsed_representation(evidence, Thresholds.of())
+    assert told.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("ranks", "severities"),
+    [
+        ((64, 30, 40), [Severity.WARNING]),
+        ((64, 24, 40), [Severity.PROBLEM]),
+        ((64, 30, 31), [Severity.PROBLEM]),
+        ((64, 40, 40), []),
+    ],
+)
+def test_one_block_that_just_misses_half_its_rank_is_a_warning(ranks, severities):
+    evidence = representations(ranks=ranks, widths=(64, 64, 64))
+    told = singular_representation(evidence, Thresholds.of())
+    assert [f.severity for f in told] == severities
+
+
+def layers(*widths, activation=nn.ReLU):
+    return [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), activation())]
+
+
+def test_an_ordinary_network_of_eight_layers_has_no_problem():
+    torch.manual_seed(0)
+    x = torch.randn(64, 16)
+    labels = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+    model = nn.Sequential(*layers(16, *[64] * 7), nn.Linear(64, 4))
+    told = found(model, (x, labels), optimizer=torch.optim.Adam(model.parameters(), 1e-3))
+    assert "collapsed-representation" in {code for code, *_ in told}
+    assert Severity.PROBLEM not in {severity for _, severity, _ in told}
+
+
+def test_a_bottleneck_by_design_is_not_blamed_and_a_loss_behind_it_is():
+    torch.manual_seed(0)
+    x = torch.randn(64, 16)
+    net = nn.Sequential(*layers(16, 32, 8), nn.Linear(8, 2), *layers(2, 8, 32), nn.Linear(32, 16))
+    assert found(net, (x, x), loss=F.mse_loss) == []
+    # after the bottleneck the rank has grown to 16 again, and the last block loses it
+    evidence = representations(ranks=(16, 2, 8, 16, 3), widths=(16, 2, 16, 16, 16))
+    (told,) = singular_representation(evidence, Thresholds.of())
+    assert told.blocks == ("4",)

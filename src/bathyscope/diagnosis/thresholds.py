@@ -44,6 +44,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "singular_rank": Threshold(
         0.5, "share of the full rank of a representation, by units", "singularity, remark 1"
     ),
+    "singular_rank_alone": Threshold(
+        0.4, "the same, below which one such block alone is a problem", _MEASURED
+    ),
     "norm_ratio": Threshold(
         100.0,
         "factor by which one block changes the gradient's norm",
@@ -61,7 +64,7 @@ THRESHOLDS: dict[str, Threshold] = {
         "a plain layer with BatchNorm has √(π/(π − 1)) = 1.21, residual blocks tend to 1",
     ),
     "gradient_range_any": Threshold(
-        1e5,
+        3e4,
         "factor between the two ends of the trunk that is too large whatever a block's is",
         "one learning rate cannot suit both ends: a step that moves the last block by 10⁻³ of its "
         "weights replaces the first",

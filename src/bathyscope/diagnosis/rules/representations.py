@@ -30,13 +30,18 @@ def precision_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
 
 
 def collapsed_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """The first block from which all samples point in one direction."""
+    """The first block from which all samples point in one direction.
+
+    In a last layer without an activation it is but a warning: there the bias sets the direction, and
+    the differences that the layers before still hold come out as soon as it has learnt.
+    """
     cosines = evidence.column("representations", "mean_cosine")
     out = [i for i, c in enumerate(cosines) if c is not None and 1 - c < thresholds["collapse"]]
     if out:
+        at_the_end = out[0] == len(evidence.blocks) - 1 and _is_bare_layer(evidence.blocks[-1])
         yield finding(
             "collapsed-representation",
-            Severity.PROBLEM,
+            Severity.WARNING if at_the_end else Severity.PROBLEM,
             evidence.labels(out),
             score=decades(max(1 - (cosines[out[0]] or 0.0), 1e-16)),
             mean_cosine=cosines[out[0]],
@@ -52,8 +57,9 @@ _COARSE = 1e-3
 def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks whose features or channels span few of the directions that reached them.
 
-    The reference is the largest rank so far, so that a block which widens its input is not blamed
-    for directions that never were there.
+    The reference is the largest rank since the narrowest place so far, so that a block which widens
+    its input is not blamed for directions that never were there, nor for those that a bottleneck
+    before it had no room for. One block alone that misses little is but a warning.
     """
     for mode in ("features", "channels"):
         ranks = evidence.column("representations", f"rank_{mode}")
@@ -68,12 +74,13 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
             if rank <= thresholds["singular_rank"] * possible and possible > 1:
                 out.append(i)
                 reference.append(possible)
-            peak = max(peak, rank)
+            peak = max(min(peak, most), rank)
         if out:
             rank = ranks[out[0]] or 0.0
+            slight = len(out) == 1 and rank > thresholds["singular_rank_alone"] * reference[0]
             yield finding(
                 "singular-representation",
-                Severity.PROBLEM,
+                Severity.WARNING if slight else Severity.PROBLEM,
                 evidence.labels(out),
                 score=decades(max(rank, 1e-3) / reference[0]),
                 rank=rank,
@@ -88,3 +95,8 @@ def _units(block: Block, mode: str) -> int:
     """How many features or channels enter a block."""
     shape = block.in_shape
     return (shape[1] if mode == "channels" else shape[-1]) if len(shape) > 1 else 0
+
+
+def _is_bare_layer(block: Block) -> bool:
+    """One layer with nothing after it, as the last of a network is."""
+    return block.end == block.name and block.kind in ("Linear", "Conv1d", "Conv2d", "Conv3d")

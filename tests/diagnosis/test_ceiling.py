@@ -66,7 +66,7 @@ def test_by_default_a_small_batch_is_measured_whole():
     assert not any("samples were measured" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(("memory", "said"), [(0.0, "positive"), (1e-5, "raise the memory")])
+@pytest.mark.parametrize(("memory", "said"), [(0.0, "above 0"), (1e-5, "raise the memory")])
 def test_a_ceiling_that_cannot_be_kept_is_refused(memory, said):
     with pytest.raises(UsageError, match=said):
         diagnose(ResidualMLP(4), batch(), memory=memory)

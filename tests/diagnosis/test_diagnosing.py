@@ -67,6 +67,7 @@ def test_reports_are_written_and_read_back(tmp_path):
         path = found.save(tmp_path / "deep" / f"report.{ending}")
         assert path.stat().st_size > 1000
     assert read_report(tmp_path / "deep" / "report.json") == found.report()
+    assert found.save(tmp_path / "report.JSON").read_text().startswith("{")
     with pytest.raises(UsageError, match=r"\.pdf"):
         found.save(tmp_path / "report.pdf")
     assert not (tmp_path / "report.pdf").exists()
@@ -90,7 +91,8 @@ def test_diff_says_whether_a_change_helped(tmp_path):
 
 def test_thresholds_from_a_file_and_silenced_codes(tmp_path):
     model = broken()
-    assert diagnose(model, batch(), silence=["dead-units"]).findings == ()
+    for silence in (["dead-units"], "dead-units"):
+        assert diagnose(model, batch(), silence=silence).findings == ()
     file = tmp_path / "limits.toml"
     file.write_text("[thresholds]\ncollapse = 0.9\n")
     found = diagnose(model, batch(), thresholds=file).findings
@@ -107,6 +109,9 @@ def test_thresholds_from_a_file_and_silenced_codes(tmp_path):
         Thresholds.of(file)
     with pytest.raises(UsageError, match="cannot be read"):
         Thresholds.of(tmp_path / "none.toml")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="cannot be read"):
+        Thresholds.of(file)
     file.write_text('[thresholds]\ncollapse = "much"\n')
     with pytest.raises(UsageError, match="a number"):
         Thresholds.of(file)

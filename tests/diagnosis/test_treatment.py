@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import UsageError
-from bathyscope.diagnosis import diagnose, treat
+from bathyscope.diagnosis import Contender, compare, diagnose, treat
 from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import ResidualMLP, batch, chain
 
@@ -92,3 +92,20 @@ def test_remedies_that_start_slowly_get_more_steps():
     assert lengths["untreated"] == lengths[treatment.applied] == 12
     assert min(lengths.values()) == 3
     assert len(lengths) == len(treatment.trials)
+
+
+def test_batches_come_from_any_loader_and_no_more_are_taken_than_there_are_steps():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    pair = torch.randn(8, 8), torch.randint(4, (8,))
+    found = diagnose(model, pair)
+    taken = []
+    endless = (taken.append(1) or pair for _ in iter(int, 1))
+    assert len(treat(model, found, batches=endless, steps=3).trials[0].losses) == 3
+    assert len(taken) == 3
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*pair), batch_size=4)
+    assert len(treat(model, found, batches=loader, steps=3).trials[0].losses) == 3
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    contenders = [Contender(name, model, optimizer) for name in ("one", "two")]
+    courses = compare(contenders, (b for b in loader), loss=F.cross_entropy)
+    assert [len(course.losses) for course in courses] == [2, 2]

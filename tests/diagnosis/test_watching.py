@@ -101,3 +101,14 @@ def test_a_probe_inside_a_watched_loop_is_no_step():
         train(model, steps=1)
         probe(model, batch(), loss=F.cross_entropy, blocks=blocks_of(model, batch()[0]))
     assert seen.steps == 2  # the probe is a pass in train mode with gradients
+
+
+def test_blocks_are_named_as_for_a_diagnosis():
+    model = built()
+    for blocks, seen in (
+        (["blocks.0", "blocks.2"], {"blocks.0", "blocks.2"}),
+        ("blocks.[34]", {"blocks.3", "blocks.4"}),
+    ):
+        with watch(model, every=1, blocks=blocks) as watched:
+            train(model, steps=1)
+        assert set(watched.table.block) == seen

@@ -124,3 +124,14 @@ def test_a_failure_keeps_its_traceback_and_is_no_result(tmp_path):
     with open_run(tmp_path / "run", Walk()) as run:
         run.end("finished")
     assert not (tmp_path / "run" / "failure.txt").exists()
+
+
+@pytest.mark.parametrize("deeper", ["", "deeper/still"])
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, deeper):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UsageError, match="cannot be written: Not a directory"),
+        open_run(tmp_path / "file" / "runs" / deeper, Walk()),
+    ):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]

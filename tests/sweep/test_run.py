@@ -75,6 +75,12 @@ def test_no_configuration_is_an_error(tmp_path, threads):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, threads):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written: Not a directory"):
+        sweep(work, jobs(tmp_path, 1), out=tmp_path / "file" / "out", backend=threads)
+
+
 def test_a_worker_that_dies_is_found_out_and_costs_no_other_run(tmp_path):
     fatal = Job(number=99, log=str(tmp_path / "log"), fate="die", seconds=0.3)
     others = jobs(tmp_path, 5, seconds=0.1)

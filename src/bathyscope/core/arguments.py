@@ -1,7 +1,7 @@
-"""Numbers and choices that a user hands in, checked in one sentence."""
+"""Numbers, names and choices that a user hands in, checked in one sentence."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,6 +41,25 @@ def checked_number(
         most = "" if math.isinf(high) else f" and at most {high:g}"
         raise UsageError(f"{name} is a number {least}{most}, but {value!r} was given.")
     return number
+
+
+def checked_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
+    """One name or several, as a tuple.
+
+    Raises:
+        UsageError: something else is among them, or they are too few.
+
+    Examples:
+        >>> checked_names("silence", "dead-units")
+        ('dead-units',)
+    """
+    given = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    wrong = next((item for item in given if not isinstance(item, str)), None)
+    if wrong is not None:
+        raise UsageError(f"{name} takes names, but a {type(wrong).__name__} was given.")
+    if len(given) < least:
+        raise UsageError(f"{name} is empty; give at least {least} name{'s' * (least > 1)}.")
+    return tuple(given)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -1,15 +1,16 @@
 """What a user hands in as a batch, a loss and a model, checked once at the edge."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
 
 Batch = tuple[Any, Any]
 """Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""
@@ -114,7 +115,7 @@ def checked_batch(model: nn.Module, batch: Any) -> Batch:
         raise UsageError(
             f"A batch is a pair (inputs, targets), but a {type(batch).__name__}"
             f"{f' of {len(batch)}' if isinstance(batch, (tuple, list)) else ''} was given; "
-            "pass several inputs as ((a, b), targets)."
+            f"{_how_to_pass(batch)}."
         )
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
@@ -138,6 +139,32 @@ def checked_batch(model: nn.Module, batch: Any) -> Batch:
     return inputs, targets
 
 
+def _how_to_pass(batch: Any) -> str:
+    """What to give in place of something that is no pair."""
+    if isinstance(batch, (tuple, list)):
+        return "pass several inputs as ((a, b), targets)"
+    if isinstance(batch, Iterable) and not isinstance(batch, (Tensor, str)):
+        return "pass one batch: next(iter(loader))"
+    return "pass (inputs, targets)"
+
+
+def checked_batches(model: nn.Module, batches: Any, *, most: int | None = None) -> list[Batch]:
+    """The first batches of a list, a loader or a generator, each checked.
+
+    Raises:
+        UsageError: there is none, or one of them cannot be used.
+    """
+    if not isinstance(batches, Iterable):
+        raise UsageError(
+            f"The batches are a list or a loader of pairs (inputs, targets), but a "
+            f"{type(batches).__name__} was given."
+        )
+    found = [checked_batch(model, batch) for batch in islice(batches, most)]
+    if not found:
+        raise UsageError("No batch was given: the list or loader is empty; give at least one.")
+    return found
+
+
 def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
     """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
 
@@ -150,10 +177,12 @@ def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
         _check_labels(output, targets)
         try:
             value = loss(output, targets)
-        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except BathyscopeError:
+            raise
+        except Exception as error:  # a user's own code may raise anything
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
-                f"{_shape_of(targets)}: {_first_line(error)}"
+                f"{_shape_of(targets)}: {_in_a_line(error)}."
             ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise UsageError(
@@ -173,13 +202,15 @@ def checked_forward(model: nn.Module, inputs: Any) -> Any:
     try:
         with _uncompiled():
             return forward(model, inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except BathyscopeError:
+        raise
+    except Exception as error:  # a user's own code may raise anything
         hint = ""
         if "more than 1 value per channel" in str(error):
             hint = " BatchNorm in train mode needs more than one sample: pass a larger batch."
         raise UsageError(
             f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
-            f"{_first_line(error)}.{hint}"
+            f"{_in_a_line(error)}.{hint}"
         ) from error
 
 
@@ -197,11 +228,16 @@ def has_parameters(model: nn.Module) -> None:
     """Raise where there is nothing to measure.
 
     Raises:
-        UsageError: the model has no parameters.
+        UsageError: the model is no module, or has no parameters.
     """
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "
+            "build the network first."
+        )
     if next(model.parameters(), None) is None:
         raise UsageError(
-            f"The model ({type(model).__name__}) has no parameters; there is nothing to diagnose."
+            f"The model ({type(model).__name__}) has no parameters; there is nothing to measure."
         )
 
 
@@ -246,6 +282,8 @@ def _shape_of(value: Any) -> str:
     )
 
 
-def _first_line(error: BaseException) -> str:
+def _in_a_line(error: Exception) -> str:
+    """The kind of an error and the first line of its text."""
     text = str(error).strip()
-    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+    kind = type(error).__name__
+    return f"{kind}: {text.splitlines()[0].rstrip('.')}" if text else kind

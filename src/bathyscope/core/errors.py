@@ -6,6 +6,9 @@ The command line turns them into one sentence and an exit code; nothing here loa
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LISTED = 8
+"""Names of a message that has none near the one given."""
+
 
 class BathyscopeError(Exception):
     """Something could not be done (exit code 1)."""
@@ -20,13 +23,18 @@ class UsageError(BathyscopeError, ValueError):
 
 
 class UnknownName(UsageError):
-    """A name that is not among those known; the nearest are suggested."""
+    """A name that is not among those known; the nearest are suggested, or else some are listed."""
 
     def __init__(self, what: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
         self.given = given
-        self.nearest = nearest(given, known)
-        close = f" The nearest: {', '.join(self.nearest)}." if self.nearest else ""
-        super().__init__(f"There is no {what} named {given!r}.{close}{' ' + hint if hint else ''}")
+        names = list(known)
+        self.nearest = nearest(given, names)
+        if self.nearest:
+            told = f" The nearest: {', '.join(self.nearest)}."
+        else:
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            told = f" There are: {', '.join(names[:_LISTED])}{more}." if names else ""
+        super().__init__(f"There is no {what} named {given!r}.{told}{' ' + hint if hint else ''}")
 
 
 def nearest(given: str, known: Iterable[str], *, most: int = 3) -> list[str]:

@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.arguments import checked_number
 from bathyscope.core.batch import Batch, checked_forward, first_samples, tensors_in
 from bathyscope.core.calls import unwrapped
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable
 from bathyscope.core.one_pass import differentiable
 from bathyscope.core.preserve import preserved
@@ -49,8 +50,8 @@ def fitting(
     """
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
-    if memory is not None and not memory > 0:
-        raise UsageError(f"The memory in GiB must be positive, but {memory:g} was given.")
+    if memory is not None:
+        memory = checked_number("memory", memory, low=0.0, open_low=True)
     samples = tensors[0].shape[0]
     if samples <= _TRIED:
         return batch, ""
@@ -79,7 +80,7 @@ def fitting(
     return (inputs, targets), note
 
 
-class _TooMuch(Exception):
+class _TooMuch(BathyscopeError):
     """The graph of the counting pass alone is above the ceiling."""
 
 

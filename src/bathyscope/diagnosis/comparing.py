@@ -1,13 +1,14 @@
 """Several networks side by side: diagnosed, trained for some steps, diagnosed again."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.batch import Batch, LossFn, checked_batches, has_parameters
+from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserved
 from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
@@ -51,7 +52,7 @@ class Course:
 
 def compare(
     contenders: Sequence[Contender],
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     *,
     loss: LossFn,
     tell: Callable[[str], None] | None = None,
@@ -60,39 +61,59 @@ def compare(
 
     Args:
         contenders: the networks; they are left as they were.
-        batches: one step each, the same for all; the first one is what is measured on.
+        batches: a list or a loader: one step each, the same for all; the first one is what is
+            measured on.
         loss: a scalar from output and targets.
         tell: told what is going on, for a progress display.
 
     Returns:
         One course a contender, in their order. A network that diverges stops there.
+
+    Raises:
+        UsageError: there is no batch, one of them cannot be used, or something is no contender.
     """
-    courses = []
     for contender in contenders:
-        if tell is not None:
-            tell(f"{contender.name}: diagnosing")
-        with preserved(contender.model, copy_parameters=False):
-            twin, optimizer = twins(contender.model, contender.optimizer)
-            start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
-            if contender.prepare is not None:
-                contender.prepare(twin, optimizer)
-            losses: list[float] = []
-            for number, batch in enumerate(batches, 1):
-                if tell is not None:
-                    tell(f"{contender.name}: step {number} of {len(batches)}")
-                losses.append(train_step(twin, optimizer, batch, loss))
-                if not math.isfinite(losses[-1]):
-                    break
-            end = diagnose(
-                twin,
-                batches[0],
-                loss=loss,
-                optimizer=optimizer,
-                title=contender.name,
-                blocks=start.blocks,
+        if not isinstance(contender, Contender):
+            raise UsageError(
+                f"A {type(contender).__name__} cannot be compared; "
+                "give Contender(name, model, optimizer)."
             )
-            courses.append(Course(start, end, tuple(losses), _accuracy(twin, batches)))
-    return courses
+        has_parameters(contender.model)
+        batches = checked_batches(contender.model, batches)
+    return [_course(contender, list(batches), loss=loss, tell=tell) for contender in contenders]
+
+
+def _course(
+    contender: Contender,
+    batches: Sequence[Batch],
+    *,
+    loss: LossFn,
+    tell: Callable[[str], None] | None,
+) -> Course:
+    """One network's way over the batches, on a copy."""
+    if tell is not None:
+        tell(f"{contender.name}: diagnosing")
+    with preserved(contender.model, copy_parameters=False):
+        twin, optimizer = twins(contender.model, contender.optimizer)
+        start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
+        if contender.prepare is not None:
+            contender.prepare(twin, optimizer)
+        losses: list[float] = []
+        for number, batch in enumerate(batches, 1):
+            if tell is not None:
+                tell(f"{contender.name}: step {number} of {len(batches)}")
+            losses.append(train_step(twin, optimizer, batch, loss))
+            if not math.isfinite(losses[-1]):
+                break
+        end = diagnose(
+            twin,
+            batches[0],
+            loss=loss,
+            optimizer=optimizer,
+            title=contender.name,
+            blocks=start.blocks,
+        )
+        return Course(start, end, tuple(losses), _accuracy(twin, batches))
 
 
 @torch.no_grad()

@@ -10,17 +10,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import __version__, measure
+from bathyscope.core.arguments import checked_count, checked_names
 from bathyscope.core.batch import Batch, LossFn, checked_batch, has_parameters, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrapped
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.errors import UnknownName
 from bathyscope.core.records import Measurement, Number
 from bathyscope.diagnosis.ceiling import fitting
 from bathyscope.diagnosis.certified import certificate
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.curvature_probe import curvature_probe
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
-from bathyscope.diagnosis.evidence import Evidence
+from bathyscope.diagnosis.evidence import Evidence, all_samples_equal
 from bathyscope.diagnosis.look_ahead import looked_ahead
 from bathyscope.diagnosis.rules import findings_of
 from bathyscope.diagnosis.thresholds import Thresholds
@@ -35,9 +36,9 @@ def diagnose(
     loss: LossFn = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,
     probes: Probes = "standard",
-    blocks: Iterable[str] | Blocks | None = None,
+    blocks: str | Iterable[str] | Blocks | None = None,
     thresholds: Path | str | Mapping[str, float] | None = None,
-    silence: Iterable[str] = (),
+    silence: str | Iterable[str] = (),
     steps: int = 8,
     most_blocks: int | None = None,
     memory: float | None = None,
@@ -57,10 +58,10 @@ def diagnose(
         probes: `standard` costs about three training steps; `full` adds the look-ahead (training
             steps on a copy), the deletion of each block, and the curvature, together some hundred
             training steps.
-        blocks: names or globs that override the blocks found.
+        blocks: a name or glob, or several, that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
-        silence: codes of findings to leave out.
-        steps: of the look-ahead.
+        silence: the code or codes of findings to leave out.
+        steps: of the look-ahead; at least one.
         most_blocks: measure at most so many blocks, spread evenly; all of them by default.
         memory: GiB that measuring may take, beside the model and the batch; four fifths of what is
             free by default. Where the batch would take more, its first samples are measured.
@@ -70,7 +71,8 @@ def diagnose(
         The diagnosis: `findings`, `table`, `save("report.html")`, `diff(earlier)`.
 
     Raises:
-        UsageError: the batch, the loss, the optimizer or the model does not fit the others.
+        UsageError: the batch, the loss, the optimizer or the model does not fit the others, or an
+            argument is of another kind.
 
     Examples:
         >>> mlp = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
@@ -82,15 +84,16 @@ def diagnose(
     """
     if probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
-    silenced = frozenset(silence)
+    silenced = frozenset(checked_names("silence", silence))
     for code in silenced:
         if code not in CODES:
             raise UnknownName("finding to silence", code, CODES)
+    steps = checked_count("steps", steps, least=1)
+    limits = Thresholds.of(thresholds)
     has_parameters(model)
     batch = checked_batch(model, batch)
     batch, fewer = fitting(model, batch, memory=memory, probes=probes)
-    found = sampled(blocks_of(model, batch[0], blocks=blocks), most_blocks)
-    limits = Thresholds.of(thresholds)
+    found = sampled(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
     if (known := certificate(model, batch, loss=loss, blocks=found)) is not None:
         measured[known.name] = known
@@ -124,7 +127,20 @@ def evidence_of(blocks: Blocks, measured: Mapping[str, Measurement], batch: Batc
     """The measurements as the rules read them."""
     floating = (t.dtype for t in tensors_in(batch[0]) if t.is_floating_point())
     dtype = next(floating, torch.float32)
-    return Evidence(tuple(blocks), measured, torch.finfo(dtype).eps)
+    return Evidence(
+        tuple(blocks), measured, torch.finfo(dtype).eps, samples_equal=all_samples_equal(batch)
+    )
+
+
+def wanted_blocks(blocks: Any) -> Blocks | tuple[str, ...] | None:
+    """The blocks that a user names, or those found before.
+
+    Raises:
+        UsageError: they are neither, or none.
+    """
+    if blocks is None or isinstance(blocks, Blocks):
+        return blocks
+    return checked_names("blocks", blocks, least=1)
 
 
 def sampled(blocks: Blocks, most: int | None) -> Blocks:
@@ -133,10 +149,8 @@ def sampled(blocks: Blocks, most: int | None) -> Blocks:
     Raises:
         UsageError: fewer than two are asked for.
     """
-    if most is None or len(blocks) <= most:
+    if most is None or len(blocks) <= checked_count("most_blocks", most, least=2):
         return blocks
-    if most < 2:
-        raise UsageError(f"most_blocks must be at least 2, but {most} was given.")
     last = len(blocks) - 1
     chosen = sorted({round(i * last / (most - 1)) for i in range(most)})
     note = (

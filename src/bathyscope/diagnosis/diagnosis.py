@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.report import Judgement, Report, read_report, show, write
@@ -102,14 +103,28 @@ class Diagnosis:
         Raises:
             UsageError: the ending is another, or the file cannot be written.
         """
+        if not isinstance(path, (str, Path)):
+            raise UsageError(
+                f"A report is saved to a path, but a {type(path).__name__} was given; "
+                'give one such as "report.html".'
+            )
         write(self.report(), Path(path))
         return Path(path)
 
     def diff(self, earlier: "Diagnosis | Report | str | Path") -> Difference:
-        """What changed since an earlier diagnosis, given as such or as its saved JSON: did it help?"""
+        """What changed since an earlier diagnosis, given as such or as its saved JSON: did it help?
+
+        Raises:
+            UsageError: it is something else, or the file cannot be read.
+        """
         if isinstance(earlier, (str, Path)):
             earlier = read_report(Path(earlier))
         before = earlier.report() if isinstance(earlier, Diagnosis) else earlier
+        if not isinstance(before, Report):
+            raise UsageError(
+                f"A diagnosis is compared with another or with its saved JSON, but a "
+                f"{type(earlier).__name__} was given; of a treatment, give .before or .after."
+            )
         return difference_of(before, self.report())
 
     def titled(self, title: str) -> "Diagnosis":

@@ -1,12 +1,13 @@
 """Every number that decides a finding, with what it means and where it comes from."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.arguments import checked_number
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.runs import read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Thresholds:
         """Defaults overridden from a mapping or from the table `[thresholds]` of a TOML file.
 
         Raises:
-            UsageError: the file cannot be read, a name is unknown, or a value is no number.
+            UsageError: the file cannot be read, a name is unknown, or a value is no positive number.
 
         Examples:
             >>> Thresholds.of({"dead_share": 0.5})["dead_share"]
@@ -115,23 +116,24 @@ class Thresholds:
         """
         if source is None:
             return cls({})
-        values: Mapping[str, Any] = source if isinstance(source, Mapping) else _table(Path(source))
-        for name, value in values.items():
+        values: Mapping[str, Any] = source if isinstance(source, Mapping) else _table(source)
+        for name in values:
             if name not in THRESHOLDS:
-                raise UnknownName("threshold", name, THRESHOLDS)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise UsageError(f"Threshold {name!r} must be a number, but {value!r} was given.")
-        return cls(dict(values))
+                raise UnknownName("threshold", str(name), THRESHOLDS)
+        return cls(
+            {
+                name: checked_number(f"Threshold {name!r}", value, low=0.0, open_low=True)
+                for name, value in values.items()
+            }
+        )
 
 
-def _table(path: Path) -> Mapping[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"The thresholds in {path} cannot be read: {error.strerror}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}.") from error
-    table = content.get("thresholds")
+def _table(path: Path | str) -> Mapping[str, Any]:
+    if not isinstance(path, (str, Path)):
+        raise UsageError(
+            f"Thresholds are a mapping or a TOML file, but a {type(path).__name__} was given."
+        )
+    table = read_toml(Path(path)).get("thresholds")
     if not isinstance(table, dict):
         raise UsageError(f"{path} has no table [thresholds]; add one with name = number lines.")
     return table

@@ -4,13 +4,15 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from bathyscope.core.batch import Batch
+from bathyscope.core.arguments import checked_count
+from bathyscope.core.batch import Batch, checked_batches, has_parameters
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserved
@@ -66,7 +68,8 @@ class Treatment:
         before, after: diagnoses of the model.
         applied: the remedy's name; None where no remedy did better than nothing.
         trials: the untreated copy first, then each remedy that was tried.
-        helped: whether both the re-measurement and the short training show it.
+        helped: whether a remedy trained better than none and, measured again, leaves fewer problems
+            than before, or none.
     """
 
     before: Diagnosis
@@ -135,7 +138,7 @@ def treat(
     diagnosis: Diagnosis,
     *,
     optimizer: torch.optim.Optimizer | None = None,
-    batches: Sequence[Batch] | None = None,
+    batches: Iterable[Batch] | None = None,
     steps: int = 40,
     tell: Callable[[str], None] | None = None,
 ) -> Treatment:
@@ -152,16 +155,26 @@ def treat(
         diagnosis: what `diagnose` said of it; it keeps the batch and the loss.
         optimizer: the one meant for training; a remedy may lower its learning rate. By default SGD
             at 0.1 with momentum 0.9 is tried with.
-        batches: for the short trainings; the diagnosis's own batch over and over by default.
-        steps: of each short training.
+        batches: for the short trainings, a list or a loader, of which as many as the steps are
+            taken, over and over if they are fewer; the diagnosis's own batch by default.
+        steps: of each short training; at least one.
         tell: told what is tried, for a progress display.
 
     Returns:
-        The treatment; `helped` is true only where the re-measurement and the training both show it.
+        The treatment; `helped` is true only where the training shows it and fewer problems, or none,
+        are left.
 
     Raises:
-        UsageError: the diagnosis is of another model, or a copy cannot be made.
+        UsageError: the diagnosis is of another model, a batch cannot be used, or a copy cannot be
+            made.
     """
+    has_parameters(model)
+    if not isinstance(diagnosis, Diagnosis):
+        raise UsageError(
+            f"The diagnosis is what `diagnose` returned, but a {type(diagnosis).__name__} was given; "
+            "diagnose the model first."
+        )
+    steps = checked_count("steps", steps, least=1)
     root = unwrapped(model)
     missing = [b.name for b in diagnosis.blocks if b.name not in dict(root.named_modules())]
     if missing:
@@ -169,8 +182,8 @@ def treat(
             f"The diagnosis is of another model: this one has no block {missing[0]!r}; "
             "diagnose this model first."
         )
-    batch = diagnosis.setting.batch
-    course = [(batches or [batch])[i % len(batches or [batch])] for i in range(steps)]
+    given = [diagnosis.setting.batch] if batches is None else batches
+    course = list(islice(cycle(checked_batches(root, given, most=steps)), steps))
     trying = _Trying(root, optimizer, diagnosis, course, tell)
     codes = {f.code for f in diagnosis.findings if f.severity is not Severity.NOTE}
     untreated = trying.nothing()
@@ -195,7 +208,7 @@ def treat(
     stepper = optimizer if optimizer is not None else twins(root, None)[1]
     change = chosen.apply(trying.case(root, stepper))
     after = _again(root, diagnosis, optimizer)
-    # it trains, and fewer problems are left
+    # it trains, and fewer problems are left, or none as before
     helped = _num_problems(after) < max(1, _num_problems(diagnosis))
     return Treatment(diagnosis, after, best.name, trials, helped=helped, change=change)
 

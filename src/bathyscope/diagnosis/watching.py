@@ -3,6 +3,7 @@
 import math
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from bathyscope.core.batch import first_samples
+from bathyscope.core.arguments import checked_count
+from bathyscope.core.batch import first_samples, has_parameters
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.records import Block
+from bathyscope.diagnosis.diagnosing import wanted_blocks
 from bathyscope.linalg import conditioning_of
-from bathyscope.runs import MetricsWriter
+from bathyscope.runs import MetricsWriter, make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,14 +48,15 @@ class Watch:
         log: Path | None,
         tensorboard: Any | None,
         conditioning: bool,
-        blocks: Blocks | None,
+        blocks: tuple[str, ...] | Blocks | None,
     ) -> None:
         self.model = unwrapped(model)
         self.every = every
         self.log = log
         self.tensorboard = tensorboard
         self.conditioning = conditioning
-        self.blocks = blocks
+        self.blocks = blocks if isinstance(blocks, Blocks) else None
+        self._named = None if isinstance(blocks, Blocks) else blocks
         self.rows: list[Row] = []
         self.seconds = 0.0
         self.steps = 0
@@ -64,7 +68,7 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         if self.log is not None:
-            self.log.mkdir(parents=True, exist_ok=True)
+            make_folder(self.log)
             self._writer = MetricsWriter(self.log / "watch.jsonl")
         self._handles = [
             self.model.register_forward_pre_hook(self._before, with_kwargs=True),
@@ -119,7 +123,9 @@ class Watch:
         if self.blocks is None:
             self._busy = True
             try:
-                self.blocks = _found(self.model, kwargs if kwargs and not args else args)
+                self.blocks = _found(
+                    self.model, kwargs if kwargs and not args else args, named=self._named
+                )
             finally:
                 self._busy = False
         self._open = {b.index: {"step": self.steps, "block": b.label} for b in self.blocks}
@@ -201,7 +207,7 @@ def watch(
     log: str | Path | None = None,
     tensorboard: Any | None = None,
     conditioning: bool = False,
-    blocks: Blocks | None = None,
+    blocks: str | Iterable[str] | Blocks | None = None,
 ) -> Watch:
     """Watch the blocks of a model while a loop of one's own trains it.
 
@@ -214,10 +220,13 @@ def watch(
         log: a folder for `watch.jsonl`; kept in memory only by default.
         tensorboard: a `SummaryWriter` to write to.
         conditioning: record condition number and rank of every output too, which costs more.
-        blocks: found on the first pass by default.
+        blocks: names or globs, or blocks found before; found on the first pass by default.
 
     Returns:
         The watch; `watch.table` holds what was recorded.
+
+    Raises:
+        UsageError: an argument is of another kind, or the folder cannot be written.
 
     Examples:
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
@@ -227,22 +236,23 @@ def watch(
         >>> sorted(set(seen.table.step)), len(seen.table)
         ([0, 2], 4)
     """
+    has_parameters(model)
     return Watch(
         model,
-        every=max(1, every),
+        every=checked_count("every", every, least=1),
         log=None if log is None else Path(log),
         tensorboard=tensorboard,
         conditioning=conditioning,
-        blocks=blocks,
+        blocks=wanted_blocks(blocks),
     )
 
 
-def _found(model: nn.Module, inputs: Any) -> Blocks:
+def _found(model: nn.Module, inputs: Any, *, named: tuple[str, ...] | None) -> Blocks:
     """The blocks, found on two samples: a pass over the whole batch would cost what a step costs."""
     try:
-        return blocks_of(model, first_samples(inputs, 2))
+        return blocks_of(model, first_samples(inputs, 2), blocks=named)
     except UsageError:  # the model takes one size of batch only
-        return blocks_of(model, inputs)
+        return blocks_of(model, inputs, blocks=named)
 
 
 def _finished(row: Row) -> Row:

@@ -185,8 +185,14 @@ def next_steps(
     """ΔW in float64 of every parameter that the optimizer would step, by name.
 
     Raises:
-        UsageError: the optimizer holds none of the model's parameters, or cannot step alone.
+        UsageError: it is no optimizer, holds none of the model's parameters, or cannot step alone.
     """
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
+        given = "class" if isinstance(optimizer, type) else type(optimizer).__name__
+        raise UsageError(
+            f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
+            "build it from model.parameters()."
+        )
     names = {id(p): name for name, p in unwrapped(model).named_parameters()}
     with preserved(model, copy_parameters=False):
         try:

@@ -1,7 +1,7 @@
 """Reports from records alone: terminal, JSON, HTML and PNG. Nothing here measures."""
 
 from bathyscope.report.comparison import comparison_html
-from bathyscope.report.files import read_report, write, write_comparison
+from bathyscope.report.files import check_destination, read_report, write, write_comparison
 from bathyscope.report.glossary import GLOSSARY, quantity
 from bathyscope.report.json_form import SCHEMA, from_json, schema, to_json
 from bathyscope.report.page import to_html
@@ -17,6 +17,7 @@ __all__ = [
     "Level",
     "Quantity",
     "Report",
+    "check_destination",
     "comparison_html",
     "comparison_png",
     "from_json",

@@ -8,7 +8,7 @@ from pathlib import Path
 from bathyscope.core.errors import UsageError
 from bathyscope.report.json_form import from_json, to_json
 from bathyscope.report.record import Report
-from bathyscope.runs.atomic import write_atomic
+from bathyscope.runs.atomic import check_place, write_atomic
 
 
 def write(report: Report, path: Path) -> None:
@@ -17,12 +17,27 @@ def write(report: Report, path: Path) -> None:
     Raises:
         UsageError: the ending is another, or the folder cannot be written.
     """
-    if path.suffix not in FORMS:
+    _put(path, _form_of(path)(report))
+
+
+def check_destination(path: Path) -> None:
+    """Raise where a report could not be written: before the measuring, not after it.
+
+    Raises:
+        UsageError: the ending is none of a report's, or the folder cannot be written.
+    """
+    _form_of(path)
+    check_place(path)
+
+
+def _form_of(path: Path) -> "Callable[[Report], bytes]":
+    form = FORMS.get(path.suffix.lower())
+    if form is None:
         raise UsageError(
             f"A report is written as {', '.join(FORMS)}, but {path.name!r} was given; "
             "choose one of these endings."
         )
-    _put(path, FORMS[path.suffix](report))
+    return form
 
 
 def write_comparison(reports: Sequence[Report], path: Path) -> None:
@@ -49,10 +64,10 @@ def read_report(path: Path) -> Report:
         UsageError: the file cannot be read or is no report.
     """
     try:
-        return from_json(json.loads(path.read_text()))
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UsageError(f"The report {path} cannot be read: {error.strerror}.") from error
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not a report: it is not valid JSON ({error}).") from error
 
 

@@ -1,6 +1,6 @@
 """The run store: one folder a run, written so that nothing finished is ever lost."""
 
-from bathyscope.runs.atomic import DiskFull, write_atomic
+from bathyscope.runs.atomic import DiskFull, check_place, make_folder, write_atomic
 from bathyscope.runs.checkpoints import (
     Checkpoint,
     keep_weights,
@@ -33,11 +33,13 @@ __all__ = [
     "RunLocked",
     "Standing",
     "Status",
+    "check_place",
     "curves",
     "has_result",
     "is_run",
     "keep_weights",
     "load_checkpoint",
+    "make_folder",
     "open_run",
     "read_metrics",
     "read_run",

@@ -2,11 +2,12 @@
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.errors import BathyscopeError, UsageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -31,6 +32,41 @@ def disk_full_named(path: Path) -> Iterator[None]:
             f"The disk has no room to write {path} ({error.strerror}); what was saved before is "
             "intact: free some space and resume."
         ) from error
+
+
+def check_place(path: Path, *, folder: bool = False) -> None:
+    """Raise where no file (or no folder) can be written at a path, and leave nothing behind.
+
+    A computation of minutes asks this before it begins.
+
+    Raises:
+        UsageError: something of the other kind is there, or the folder around it takes no files.
+
+    Examples:
+        >>> check_place(Path(tempfile.mkdtemp()) / "reports" / "first.html")
+    """
+    try:
+        if not folder and path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        around = (path, *path.absolute().parents) if folder else path.absolute().parents
+        with tempfile.TemporaryFile(dir=next(place for place in around if place.exists())):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}; give another place."
+        ) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that can be written to, with those around it.
+
+    Raises:
+        UsageError: it cannot be made, or takes no files.
+        DiskFull: there is no room.
+    """
+    check_place(folder, folder=True)
+    with disk_full_named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def write_atomic(path: Path, contents: bytes) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bathyscope.core.errors import UsageError
-from bathyscope.runs.atomic import disk_full_named, write_atomic
+from bathyscope.runs.atomic import make_folder, write_atomic
 from bathyscope.runs.checkpoints import CHECKPOINTS, WEIGHTS
 from bathyscope.runs.configuration import Configuration
 from bathyscope.runs.lock import is_locked, locked
@@ -132,11 +132,11 @@ def open_run(
 
     Raises:
         RunLocked: another process writes it.
-        UsageError: the folder holds a run of another configuration, or things that are no run.
+        UsageError: the folder holds a run of another configuration, or things that are no run, or
+            cannot be written.
     """
     _refuse_foreign(folder)
-    with disk_full_named(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with locked(folder / _LOCK):
         if restart:
             _emptied(folder)

@@ -8,7 +8,7 @@ from bathyscope import data
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
-from bathyscope.studies.record import PRESETS, Preset, Provenance, Study, StudyResult
+from bathyscope.studies.record import Preset, Provenance, Study, StudyResult
 from bathyscope.studies.registry import STUDIES
 from bathyscope.studies.store import Store, Task
 from bathyscope.sweep import Tally
@@ -107,8 +107,7 @@ def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Prese
         UsageError: the number of seeds is not at least one.
     """
     if preset not in study.presets:
-        hint = f"Presets are {', '.join(PRESETS)}."
-        raise UnknownName("preset", preset, study.presets, hint=hint)
+        raise UnknownName("preset", preset, study.presets)
     settings: Preset = study.presets[preset]
     if seeds is None:
         return settings

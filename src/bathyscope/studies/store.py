@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.runs import Manifest, has_result, read_run, standing
+from bathyscope.core.errors import BathyscopeError
+from bathyscope.runs import Manifest, has_result, make_folder, read_run, standing
 from bathyscope.studies.computation import ROW, Computation
 from bathyscope.studies.trial import Trial
 from bathyscope.sweep import Backend, Tally, local, sweep
@@ -55,7 +55,7 @@ class Store:
             BathyscopeError: a task failed.
             KeyboardInterrupt: it was asked to stop; what is done stays done.
         """
-        _check_writable(self.folder)
+        make_folder(self.folder)
         sweep(
             perform,
             tasks,
@@ -138,15 +138,3 @@ class _Here(Executor):
 
 def _here() -> nullcontext[Executor]:
     return nullcontext(_Here())
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UsageError(
-            f"The folder {folder} cannot be written ({error.strerror}); give another with --out."
-        ) from None

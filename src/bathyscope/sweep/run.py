@@ -16,6 +16,7 @@ from bathyscope.runs import (
     RunLocked,
     Standing,
     has_result,
+    make_folder,
     record_failure,
     standing,
     write_atomic,
@@ -80,12 +81,12 @@ def sweep(
         How many ended how.
 
     Raises:
-        UsageError: there is no configuration.
+        UsageError: there is no configuration, or the folder cannot be written.
     """
     tasks = {c.folder_name(): Task(c, out / c.folder_name()) for c in configurations}
     if not tasks:
         raise UsageError("The grid is empty: there is nothing to run.")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     _write_plan(out, tasks)
     left = [task for task in tasks.values() if _wanted(task.folder, retry_failed=retry_failed)]
     tally = Tally(total=len(tasks), skipped=len(tasks) - len(left))

@@ -29,7 +29,7 @@ _K = 5
 
 
 def lines(*, repeats: int = 7) -> Iterator[dict[str, Any]]:
-    """Every line of must-shows on speed, cost and accuracy."""
+    """Speed, cost and accuracy, line by line."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     model, batch = digits_mlp()
@@ -309,7 +309,22 @@ def _products(
     def gradient() -> None:
         torch.autograd.grad(F.cross_entropy(plain(batch[0]), batch[1]), parameters)
 
-    runs = {"kept": lambda: kept @ vector, "recomputed": lambda: again @ vector}
+    bare = copy.deepcopy(model).train()
+    theirs = list(bare.parameters())
+    kept_gradient = torch.autograd.grad(
+        F.cross_entropy(bare(batch[0]), batch[1]), theirs, create_graph=True
+    )
+    sizes = [p.numel() for p in theirs]
+    parts = [v.view_as(p) for v, p in zip(vector[:, 0].split(sizes), theirs, strict=True)]
+
+    def double_backward() -> None:
+        torch.autograd.grad(kept_gradient, theirs, grad_outputs=parts, retain_graph=True)
+
+    runs = {
+        "kept": lambda: kept @ vector,
+        "recomputed": lambda: again @ vector,
+        "double": double_backward,
+    }
     with kept.session(), again.session():  # as an eigenvalue search does
         times = interleaved(runs | {"gradient": gradient}, repeats=repeats)
     shape = f"{channels} channels, {size}x{size}, batch 64"
@@ -320,6 +335,13 @@ def _products(
         "ratio": round(times["kept"].ratio_to(times["recomputed"]), 2),
         "fastest_ratio": round(times["kept"].fastest_ratio_to(times["recomputed"]), 2),
         **_seconds(times["kept"]),
+    }
+    yield {
+        "benchmark": "curvature",
+        "case": f"{case}: against torch's double backward on a graph kept by hand",
+        "ratio": round(times["kept"].ratio_to(times["double"]), 2),
+        "fastest_ratio": round(times["kept"].fastest_ratio_to(times["double"]), 2),
+        **_seconds(times["double"]),
     }
     yield {
         "benchmark": "curvature",

@@ -172,3 +172,13 @@ def test_a_bottleneck_by_design_is_not_blamed_and_a_loss_behind_it_is():
     evidence = representations(ranks=(16, 2, 8, 16, 3), widths=(16, 2, 16, 16, 16))
     (told,) = singular_representation(evidence, Thresholds.of())
     assert told.blocks == ("4",)
+
+
+@pytest.mark.parametrize("norm", [nn.Identity, lambda: nn.BatchNorm1d(32)])
+def test_a_batch_of_equal_samples_is_noted_and_not_blamed_on_the_network(norm):
+    torch.manual_seed(0)
+    model = nn.Sequential(*layers(16, 32), norm(), *layers(32, 32), nn.Linear(32, 4))
+    x, labels = torch.randn(1, 16).repeat(8, 1), torch.zeros(8).long()
+    assert found(model, (x, labels)) == [("equal-samples", Severity.NOTE, ())]
+    x[0] += 1
+    assert "equal-samples" not in {code for code, *_ in found(model, (x, labels))}

@@ -161,6 +161,13 @@ CODES: dict[str, Code] = {
         "nests, corollary 2 and proposition 2",
         "Solve for the prediction weights on the features as they are (`treat` does), or train on.",
     ),
+    "equal-samples": Code(
+        "All samples of the batch are equal",
+        "Dead units, batch norms, collapse and rank, and the gradient through a batch norm, are judged "
+        "by how the samples of a batch differ: these rules were left out.",
+        "one sample has one representation",
+        "Pass a batch of different samples.",
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from bathyscope.core.batch import Batch, tensors_in
 from bathyscope.core.records import Block, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.codes import CODES
 
@@ -17,6 +18,8 @@ class Evidence:
     measurements: Mapping[str, Measurement]
     epsilon: float
     """Rounding of the dtype in which the network computes."""
+    samples_equal: bool = False
+    """Whether the batch holds one sample several times."""
 
     def column(self, measurement: str, column: str) -> list[float | None]:
         """One number a block; None where there is none, or where it was not measured at all."""
@@ -35,6 +38,18 @@ class Evidence:
     def labels(self, indices: Sequence[int]) -> tuple[str, ...]:
         """The names of blocks, by their indices."""
         return tuple(self.blocks[i].label for i in indices)
+
+
+def all_samples_equal(batch: Batch) -> bool:
+    """Whether the inputs are one sample, repeated along the first axis of every tensor.
+
+    Examples:
+        >>> import torch
+        >>> all_samples_equal((torch.ones(3, 2), None)), all_samples_equal((torch.ones(1, 2), None))
+        (True, False)
+    """
+    tensors = [t for t in tensors_in(batch[0]) if t.ndim > 0]
+    return any(len(t) > 1 for t in tensors) and all(bool((t == t[:1]).all()) for t in tensors)
 
 
 def finding(

@@ -18,6 +18,7 @@ from bathyscope.diagnosis.rules.representations import (
     precision_loss,
     singular_representation,
 )
+from bathyscope.diagnosis.rules.samples import equal_samples
 from bathyscope.diagnosis.rules.units import batchnorm_masks, dead_units, silent_branch
 from bathyscope.diagnosis.rules.updates import large_update, small_update
 from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
@@ -45,6 +46,16 @@ RULES: tuple[Rule, ...] = (
     unstable_rate,
     narrow_residual_space,
     worse_than_linear,
+    equal_samples,
+)
+
+# They compare the samples of a batch, and where there is but one they would blame the network.
+_OF_DIFFERENT_SAMPLES: frozenset[Rule] = frozenset(
+    {dead_units, batchnorm_masks, collapsed_representation, singular_representation}
+)
+# A batch norm gives equal samples its bias, and lets no gradient of theirs through.
+_OF_GRADIENTS: frozenset[Rule] = frozenset(
+    {cut_gradient, not_norm_preserving, exploding_or_vanishing_gradient, small_update}
 )
 
 
@@ -52,5 +63,17 @@ def findings_of(
     evidence: Evidence, thresholds: Thresholds, *, silenced: frozenset[str] = frozenset()
 ) -> tuple[Finding, ...]:
     """Everything the rules find, gravest first, without the codes a user has silenced."""
-    found = [f for rule in RULES for f in rule(evidence, thresholds) if f.code not in silenced]
-    return ranked(found)
+    left_out = _left_out(evidence)
+    rules = [rule for rule in RULES if rule not in left_out]
+    return ranked(
+        [f for rule in rules for f in rule(evidence, thresholds) if f.code not in silenced]
+    )
+
+
+def _left_out(evidence: Evidence) -> frozenset[Rule]:
+    if not evidence.samples_equal:
+        return frozenset()
+    normalised = any(
+        v is not None for v in evidence.column("normalisation", "variance_over_epsilon")
+    )
+    return _OF_DIFFERENT_SAMPLES | (_OF_GRADIENTS if normalised else frozenset())

@@ -202,6 +202,7 @@ def test_a_progress_bar(capsys):
         ({"num_blocks": 0}, "num_blocks"),
         ({"block_size": 2.5}, "block_size"),
         ({"training": "both"}, "training"),
+        ({"early_stopping": "no"}, "early_stopping"),
         ({"ridge": -1}, "ridge"),
         ({"ridge": "strong"}, "ridge"),
         ({"learning_rate": 0}, "learning_rate"),

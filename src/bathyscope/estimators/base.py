@@ -5,7 +5,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, no_type_check
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bathyscope.certificates.width import width_of
+from bathyscope.core.arguments import check_choice, checked_count, checked_number
 from bathyscope.core.errors import UsageError
 from bathyscope.estimators.certificate import FitCertificate
 from bathyscope.estimators.certifying import certificate_of
@@ -303,22 +304,17 @@ class NonlinearEstimator(BaseEstimator):
         Raises:
             UsageError: which is also a ValueError, as scikit-learn's users expect.
         """
-        counts = {name: getattr(self, name) for name in ("num_blocks", "block_size", "max_epochs")}
-        counts["patience"] = self.patience
+        for name in ("num_blocks", "block_size", "max_epochs", "patience"):
+            checked_count(name, getattr(self, name), least=1)
         for name in ("batch_size", "width"):
             if getattr(self, name, None) not in (None, "auto"):
-                counts[name] = getattr(self, name)
-        for name, value in counts.items():
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}.")
+                checked_count(name, getattr(self, name), least=1)
+        check_choice("training", self.training, ("joint", "blockwise"))
+        checked_number("learning_rate", self.learning_rate, low=0, open_low=True)
         if not isinstance(self.early_stopping, bool | np.bool_):
             raise UsageError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
-        if self.training not in ("joint", "blockwise"):
-            raise UsageError(f"training must be 'joint' or 'blockwise', got {self.training!r}.")
         if self.ridge != "auto" and not (_is_real(self.ridge) and self.ridge >= 0):
             raise UsageError(f"ridge must be 'auto' or a number of at least 0, got {self.ridge!r}.")
-        if not (_is_real(self.learning_rate) and 0 < self.learning_rate < float("inf")):
-            raise UsageError(f"learning_rate must be above 0, got {self.learning_rate!r}.")
         if not (_is_real(self.validation_fraction) and 0 < self.validation_fraction < 1):
             raise UsageError(
                 f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}."

@@ -24,6 +24,10 @@ def dead():
         net[3].bias.fill_(-1e3)
     return net
 
+def deep():
+    torch.manual_seed(0)
+    return nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 3))
+
 def batch():
     generator = torch.Generator().manual_seed(0)
     return torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)
@@ -89,6 +93,19 @@ def test_json_to_standard_output_and_exit_code_3(here):
         ("diagnose mine:model --data mine:batch --fail-on bad", "severity"),
         ("diagnose mine:model --data mine:batch --silence dead-unit", "dead-units"),
         ("explain dead-unit", "dead-units"),
+        ("explain zz", "There are: not-finite"),
+        ("diagnose mine:model --data mine:batch --json - --against a.json", "give --json a file"),
+        # what is wrong with the places of the results is said before the work, which would fail here
+        ("diagnose mine:model --data mine:fails --out a.pdf", r"\.pdf"),
+        ("diagnose mine:model --data mine:fails --out mine.py/a.html", "cannot be written"),
+        ("diagnose mine:model --data mine:fails --json mine.py/a.json", "cannot be written"),
+        ("diagnose mine:model --data mine:fails --against none.json", "none.json cannot be read"),
+        ("treat mine:model --data mine:fails --out a.pdf", r"\.pdf"),
+        ("treat mine:model --data mine:fails --save w.txt", r"\.safetensors"),
+        ("treat mine:model --data mine:fails --save mine.py/w.safetensors", "cannot be written"),
+        ("compare mine:model --data mine:fails --out mine.py/out", "cannot be written"),
+        ("hessian mine:model --data mine:fails --json mine.py/a.json", "cannot be written"),
+        ("certify mine:model --data mine:fails --json mine.py/a.json", "cannot be written"),
     ],
 )
 def test_bad_input_is_one_sentence_with_exit_code_2(here, words, message):
@@ -105,6 +122,9 @@ def test_weights_that_do_not_fit_and_a_pickle_are_refused(here):
 
     import torch
 
+    (here / "junk.pt").write_bytes(b"hello")
+    result = run("diagnose mine:model --data mine:batch --weights junk.pt")
+    assert "junk.pt cannot be read" in str(result.exception)
     torch.save({"weight": torch.zeros(2)}, "other.pt")
     result = run("diagnose mine:model --data mine:batch --weights other.pt")
     assert "do not fit" in str(result.exception)
@@ -143,6 +163,18 @@ def test_treat_says_what_was_tried_and_saves_the_weights(here):
     assert (here / "w.safetensors").exists()
     loaded = run("diagnose mine:model --data mine:batch --weights w.safetensors")
     assert loaded.exit_code == 0, loaded.output
+
+
+def test_weights_of_a_network_with_new_shortcuts_say_so_when_saved_and_when_loaded(here):
+    words = "treat mine:deep --data mine:batch --lr 0.05 --steps 4 --json --save w.safetensors"
+    result = run(words)
+    assert result.exit_code == 0, result.output
+    applied = json.loads(result.stdout)["applied"]
+    assert "shortcut" in applied
+    assert f"these weights need {applied!r} in the network" in result.stderr
+    loaded = run("diagnose mine:deep --data mine:batch --weights w.safetensors")
+    assert loaded.exit_code == 0, loaded.output
+    assert f"these weights need {applied!r} in the network" in loaded.stderr
 
 
 def test_explain_lists_and_explains():

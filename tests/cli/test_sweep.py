@@ -69,6 +69,11 @@ def test_a_sweep_with_divergences_ends_well_and_is_shown(bathyscope, tmp_path):
     assert (code, "test_loss" in err) == (2, True)
     code, _, err = bathyscope("show", "runs", "--table", "all.xls")
     assert (code, ".csv or .parquet" in err) == (2, True)
+    code, _, err = bathyscope("show", "runs", "--plot", "c.pdf2")
+    assert (code, "end it in .png" in err) == (2, True)
+    for option, name in (("--plot", "c.png"), ("--table", "all.csv")):
+        code, _, err = bathyscope("show", "runs", option, f"all.csv/{name}")
+        assert (code, "cannot be written: Not a directory" in err) == (2, True)
     single = next(p for p in (tmp_path / "runs").iterdir() if p.is_dir())
     assert bathyscope("show", single)[0] == 0
 

@@ -1,6 +1,7 @@
 """`bathyscope train`: outcome, resume, and every bad input with one sentence and exit code 2."""
 
 import json
+import signal
 import sys
 
 import pytest
@@ -36,7 +37,9 @@ def test_a_run_is_trained_once(bathyscope, tmp_path):
     assert folder.name.startswith("resnet-8-digits-lr0.1-seed0-")
     assert list((folder / "tensorboard").glob("events*"))
     before = (folder / "manifest.json").read_bytes()
-    assert bathyscope(*words)[0] == 0
+    code, again, err = bathyscope(*words)
+    assert (code, json.loads(again)) == (0, summary)
+    assert "had a result already; --restart runs it again" in err
     assert (folder / "manifest.json").read_bytes() == before
 
 
@@ -69,6 +72,25 @@ def test_a_begun_run_wants_resume(bathyscope, tmp_path):
     assert json.loads((folder / "manifest.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_ctrl_c_is_exit_code_130_and_the_run_goes_on(bathyscope, tmp_path, number, code):
+    (tmp_path / "stopped.py").write_text(
+        "import signal\nfrom torch import nn\nasked = []\n"
+        "class Net(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        if not asked:\n"
+        f"            asked.append(signal.raise_signal({int(number)}))\n"
+        "        return super().forward(x.flatten(1))\n"
+        "def make():\n"
+        "    return Net(64, 10)\n"
+    )
+    sys.modules.pop("stopped", None)
+    words = ("train", "stopped:make", "--out", tmp_path / "runs", *QUICK)
+    found, out, _ = bathyscope(*words)
+    assert (found, f"stopped at step 1 by {number.name}" in out) == (code, True)
+    assert bathyscope(*words, "--resume")[0] == 0
+
+
 def test_settings_from_a_file(bathyscope, tmp_path):
     (tmp_path / "run.toml").write_text('model = "resnet-8"\nlr = 0.5\nmax_steps = 1\nseed = 3\n')
     code, out, _ = bathyscope(
@@ -76,6 +98,12 @@ def test_settings_from_a_file(bathyscope, tmp_path):
     )
     assert code == 0
     assert "resnet-8-digits-lr0.5-seed4-" in json.loads(out)["folder"]
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(bathyscope, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = bathyscope("train", "resnet-8", "--out", tmp_path / "file" / "runs", *QUICK)
+    assert (code, "cannot be written: Not a directory" in err) == (2, True)
 
 
 def test_a_factory_of_ones_own(bathyscope, tmp_path):

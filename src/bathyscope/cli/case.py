@@ -33,6 +33,24 @@ ModelOptions = Annotated[
 ]
 
 
+def _writable(path: Path | None) -> Path | None:
+    """The file, unless it cannot be written: known before the work, not after it."""
+    if path is not None and str(path) != "-":
+        from bathyscope.runs import check_place
+
+        check_place(path)
+    return path
+
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", callback=_writable, help="Write JSON to a file; - for standard output."),
+]
+
+NEEDS = "bathyscope.needs"
+"""Key of a weights file for the remedy that its network must have and that weights do not hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A model with a batch, a loss and the optimizer meant for it."""
@@ -109,21 +127,22 @@ def load_weights(model: "nn.Module", path: Path) -> None:
     Raises:
         UsageError: the file cannot be read or does not fit the model.
     """
-    import pickle
-
     import torch
-    from safetensors import SafetensorError
+    from safetensors import safe_open
     from safetensors.torch import load_file
 
     state: Any
+    remedy = None
     try:
         if path.suffix == ".safetensors":
             state = load_file(path)
+            with safe_open(path, framework="pt") as file:
+                remedy = (file.metadata() or {}).get(NEEDS)
         else:
             state = torch.load(path, weights_only=True, map_location="cpu")
     except FileNotFoundError as error:
         raise UsageError(f"There are no weights at {path}; check the path.") from error
-    except (OSError, SafetensorError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # bytes that are no weights make the unpickler raise anything
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"The weights in {path} cannot be read: {first}") from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
@@ -133,6 +152,15 @@ def load_weights(model: "nn.Module", path: Path) -> None:
     except (RuntimeError, TypeError, AttributeError) as error:
         first = " ".join(line.strip() for line in str(error).splitlines()[:2])
         raise UsageError(f"The weights in {path} do not fit the model: {first}") from error
+    if remedy is not None:
+        typer.echo(f"{path}: {needs(remedy)}", err=True)
+
+
+def needs(remedy: str) -> str:
+    """The sentence on weights whose network was changed too."""
+    return (
+        f"these weights need {remedy!r} in the network; loaded without it, it is the untreated one."
+    )
 
 
 def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bathyscope.cli.case import ModelOptions, Seed, Weights, all_batches, batch_of, load_weights
+from bathyscope.cli.case import (
+    JsonFile,
+    ModelOptions,
+    Seed,
+    Weights,
+    all_batches,
+    batch_of,
+    load_weights,
+)
 from bathyscope.cli.case import loss_of as named_loss
 from bathyscope.cli.resolve import model_of
 from bathyscope.cli.train import assignments
@@ -43,9 +51,7 @@ def certify(
     blocks: Annotated[
         bool, typer.Option(help="Also the best risk after each block: one convex problem a block.")
     ] = True,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Write JSON to a file; - for standard output.")
-    ] = None,
+    as_json: JsonFile = None,
     seed: Seed = 0,
     set_: ModelOptions = None,
 ) -> None:

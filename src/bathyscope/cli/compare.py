@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from bathyscope.cli.case import DataName, OptimizerName, Rate, Seed, case_of
-from bathyscope.core.errors import UsageError
 
 
 def compare(
@@ -35,7 +34,9 @@ def compare(
     from bathyscope import report
     from bathyscope.cli.waiting import waiting
     from bathyscope.diagnosis.comparing import Contender
+    from bathyscope.runs import check_place, make_folder
 
+    check_place(out, folder=True)
     with waiting("comparing") as tell:
         contenders = []
         for name in models:
@@ -49,10 +50,7 @@ def compare(
         courses = diagnosing.compare(contenders, batches, loss=case.loss, tell=tell)
         tell("writing")
         reports = [course.report() for course in courses]
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"The folder {out} cannot be made: {error.strerror}.") from error
+        make_folder(out)
         for entry in reports:
             report.write(entry, out / f"{_file_name(entry.title)}.json")
         report.write_comparison(reports, out / "comparison.html")

@@ -9,6 +9,7 @@ import typer
 from bathyscope.cli.case import (
     BatchSize,
     DataName,
+    JsonFile,
     LossName,
     ModelName,
     ModelOptions,
@@ -19,7 +20,7 @@ from bathyscope.cli.case import (
     case_of,
 )
 from bathyscope.cli.train import assignments
-from bathyscope.core.errors import UnknownName
+from bathyscope.core.errors import UnknownName, UsageError
 
 
 def diagnose(
@@ -57,9 +58,7 @@ def diagnose(
     out: Annotated[
         list[Path] | None, typer.Option(help="Write the report: .html, .json or .png.")
     ] = None,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Write JSON to a file; - for standard output.")
-    ] = None,
+    as_json: JsonFile = None,
     fail_on: Annotated[
         str | None,
         typer.Option(help="Exit with code 3 from this severity on: note, warning or problem."),
@@ -78,6 +77,14 @@ def diagnose(
     from bathyscope import report
     from bathyscope.cli.waiting import waiting
 
+    to_stdout = as_json is not None and str(as_json) == "-"
+    if to_stdout and against is not None:
+        raise UsageError(
+            "--against is told in words, and --json - leaves room for JSON only; give --json a file."
+        )
+    for path in out or ():
+        report.check_destination(path)
+    earlier = None if against is None else report.read_report(against)
     with waiting(f"diagnosing {model}"):
         case = case_of(
             model,
@@ -104,15 +111,14 @@ def diagnose(
             memory=memory,
             title=model,
         )
-    to_stdout = as_json is not None and str(as_json) == "-"
     if to_stdout:
         typer.echo(json.dumps(report.to_json(found.report()), allow_nan=False))
     else:
         found.show()
         if found.stages:
             _print_events(diagnosing.events_of(found))
-        if against is not None:
-            typer.echo(f"\nAgainst {against}: {found.diff(against)}")
+        if earlier is not None:
+            typer.echo(f"\nAgainst {against}: {found.diff(earlier)}")
     if as_json is not None and not to_stdout:
         found.save(as_json.with_suffix(".json"))
     for path in out or ():

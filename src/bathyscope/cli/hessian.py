@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from bathyscope.cli.case import (
     BatchSize,
     DataName,
+    JsonFile,
     LossName,
     ModelName,
     ModelOptions,
@@ -57,9 +57,7 @@ def hessian(
     ] = False,
     probes: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
     steps: Annotated[int, typer.Option(min=1, help="Lanczos steps of each of them.")] = 40,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Write JSON to a file; - for standard output.")
-    ] = None,
+    as_json: JsonFile = None,
     seed: Seed = 0,
     set_: ModelOptions = None,
 ) -> None:

@@ -83,17 +83,24 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from bathyscope import runs
     from bathyscope.core.errors import UnknownName, UsageError
 
+    endings = sorted(FigureCanvasAgg.get_supported_filetypes())
+    if path.suffix.lower().removeprefix(".") not in endings:
+        raise UsageError(
+            f"{path.name} is no picture's name; end it in .png, or one of {', '.join(endings)}."
+        )
+    runs.check_place(path)
     curves = runs.curves(folder)
     if curves.empty:
         raise UsageError(f"No run in {folder} has completed an epoch; there is nothing to draw.")
     metric = metric or ("test_loss" if "test_loss" in curves else "train_loss")
     if metric not in curves:
         known = [c for c in curves.columns if c not in ("run", "kind", "epoch", "step")]
-        raise UnknownName("metric", metric, known, hint=f"There are: {', '.join(known)}.")
+        raise UnknownName("metric", metric, known)
     drawn = curves.dropna(subset=metric)["run"].nunique()
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     for name, curve in curves.groupby("run"):

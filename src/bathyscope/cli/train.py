@@ -2,13 +2,17 @@
 
 import json
 import os
+import signal
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bathyscope.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from bathyscope.training import Outcome
 
 
 def train(
@@ -50,12 +54,12 @@ def train(
     """Train a network and keep everything about it in a run folder.
 
     The folder is named by the network, the data and a hash of the whole configuration; a run that
-    has a result is not run again. Ctrl-C saves and stops; --resume goes on.
+    has a result is not run again. Ctrl-C saves and stops (exit code 130); --resume goes on.
 
     Example: bathyscope train resnet-20 --data digits --out runs --epochs 5 --set weight_decay=5e-4
     """
     from bathyscope.cli import named_run
-    from bathyscope.runs import read_toml
+    from bathyscope.runs import has_result, read_toml
     from bathyscope.training import ProgressBar, Saving
     from bathyscope.training.trackers import TensorBoard
 
@@ -76,6 +80,7 @@ def train(
     values |= assignments(set_ or [])
     settings = named_run.NamedRun.parse(values)
     folder = out / settings.folder_name()
+    had_result = not restart and has_result(folder)
     outcome = named_run.run(
         settings,
         folder,
@@ -88,11 +93,21 @@ def train(
     )
     if os.environ.get("RANK", "0") != "0":
         return  # the first process speaks for all
+    if had_result:
+        typer.echo(f"{folder} had a result already; --restart runs it again.", err=True)
+    _tell(settings.model, folder, outcome, as_json=as_json)
+    if outcome.status == "stopped" and outcome.ending.endswith(signal.SIGINT.name):
+        raise typer.Exit(
+            130
+        )  # as a shell expects of Ctrl-C; a batch system's SIGTERM is no failure
+
+
+def _tell(model: str, folder: Path, outcome: "Outcome", *, as_json: bool) -> None:
     if as_json:
         summary = {"folder": str(folder), "status": outcome.status, "ending": outcome.ending}
         typer.echo(json.dumps(summary | {"result": outcome.result}))
         return
-    typer.echo(f"{settings.model}: {outcome.ending}")
+    typer.echo(f"{model}: {outcome.ending}")
     for name, value in outcome.result.items():
         typer.echo(f"  {name}: {value:.4g}" if isinstance(value, float) else f"  {name}: {value}")
     typer.echo(f"  folder: {folder}")

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.case import (
+    NEEDS,
     BatchSize,
     DataName,
     LossName,
@@ -17,8 +18,15 @@ from bathyscope.cli.case import (
     Seed,
     Weights,
     case_of,
+    needs,
 )
 from bathyscope.cli.train import assignments
+from bathyscope.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from bathyscope.diagnosis import Treatment
 
 
 def treat(
@@ -46,8 +54,12 @@ def treat(
     """
     from bathyscope import diagnosis as diagnosing
     from bathyscope.cli.waiting import waiting
-    from bathyscope.report import write
+    from bathyscope.report import check_destination, write
 
+    if out is not None:
+        check_destination(out)
+    if save is not None:
+        _check_save(save)
     with waiting(f"treating {model}") as tell:
         case = case_of(
             model,
@@ -75,19 +87,35 @@ def treat(
         write(treatment.report(), out)
         typer.echo(f"written: {out}", err=True)
     if save is not None:
-        from safetensors.torch import save_model
-
-        save_model(case.model, str(save))
-        typer.echo(f"written: {save}", err=True)
+        _save(case.model, treatment, save)
 
 
-def _print(treatment: "object") -> None:
+def _check_save(path: Path) -> None:
+    from bathyscope.runs import check_place
+
+    if path.suffix != ".safetensors":
+        raise UsageError(
+            f"Weights are saved as .safetensors, but --save {path} was given; choose this ending."
+        )
+    check_place(path)
+
+
+def _save(model: "nn.Module", treatment: "Treatment", path: Path) -> None:
+    """Write the weights, and say what a network must have to be the treated one with them."""
+    from safetensors.torch import save_model
+
+    needed = treatment.applied if treatment.change and treatment.change.structural else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_model(model, str(path), metadata={NEEDS: needed} if needed else None)
+    typer.echo(f"written: {path}", err=True)
+    if needed:
+        typer.echo(needs(needed), err=True)
+
+
+def _print(treatment: "Treatment") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bathyscope.diagnosis import Treatment
-
-    assert isinstance(treatment, Treatment)
     console = Console()
     console.print(f"[bold]Before[/]: {treatment.before.verdict}", highlight=False)
     table = Table(

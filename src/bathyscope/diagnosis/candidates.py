@@ -186,7 +186,11 @@ def _together(*remedies: Apply) -> Apply:
                     earlier.undo()
                 return None
             done.append(change)
-        joined = Change(", and ".join(c.what for c in done), done[0].blocks)
+        joined = Change(
+            ", and ".join(c.what for c in done),
+            done[0].blocks,
+            structural=any(c.structural for c in done),
+        )
         for change in done:
             joined.undone_by(change.undo)
         return joined

@@ -11,6 +11,12 @@ from torch import Tensor, nn
 class Change:
     """What was done, to which blocks, and how to take it back.
 
+    Attributes:
+        what: in words.
+        blocks: their labels.
+        structural: whether the network computes something else with the same weights, which a state
+            dict does not hold.
+
     Examples:
         >>> layer = nn.Linear(2, 2)
         >>> before = layer.weight.detach().clone()
@@ -23,6 +29,7 @@ class Change:
 
     what: str
     blocks: tuple[str, ...] = ()
+    structural: bool = False
     _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
     def keeping(self, *parameters: nn.Parameter) -> "Change":

@@ -51,7 +51,7 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
             "None of the given blocks can be normalised: each has a norm already, or no linear map "
             "or convolution; pass others."
         )
-    change = Change("layer normalisation", tuple(chosen))
+    change = Change("layer normalisation", tuple(chosen), structural=True)
     for layer in dict.fromkeys(chosen.values()):
         change.undone_by(layer.register_forward_pre_hook(_normalise_input, with_kwargs=True).remove)
     return change

@@ -50,7 +50,7 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) 
                 f"An identity shortcut around block {block.label!r} needs an output of the shape of "
                 f"its input, but it maps {block.in_shape} to {block.out_shape}; leave it out."
             )
-    change = Change("identity shortcut", tuple(b.label for b in chosen))
+    change = Change("identity shortcut", tuple(b.label for b in chosen), structural=True)
     for name, end in dict.fromkeys((b.name, b.end) for b in chosen):
         for handle in _connect(model.get_submodule(name), model.get_submodule(end), scale):
             change.undone_by(handle.remove)

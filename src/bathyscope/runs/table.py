@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bathyscope.core.errors import UsageError
+from bathyscope.runs.atomic import check_place
 from bathyscope.runs.folder import is_run, read_run, standing
 
 
@@ -60,8 +61,10 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV or Parquet, by the ending of the file's name.
 
     Raises:
-        UsageError: the ending is another, or Parquet is asked for without pyarrow.
+        UsageError: the ending is another, the file cannot be written, or Parquet is asked for without
+            pyarrow.
     """
+    check_place(path)
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     elif path.suffix == ".parquet":

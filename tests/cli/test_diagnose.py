@@ -8,7 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
+from bathyscope.cli.case import load_weights
+from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
+from bathyscope.diagnosis import treatment
 
 FACTORIES = """
 import torch
@@ -26,7 +29,7 @@ def dead():
 
 def deep():
     torch.manual_seed(0)
-    return nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 3))
+    return nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 3))
 
 def batch():
     generator = torch.Generator().manual_seed(0)
@@ -165,16 +168,19 @@ def test_treat_says_what_was_tried_and_saves_the_weights(here):
     assert loaded.exit_code == 0, loaded.output
 
 
-def test_weights_of_a_network_with_new_shortcuts_say_so_when_saved_and_when_loaded(here):
+def test_weights_of_a_network_with_new_shortcuts_say_so_when_saved_and_when_loaded(
+    here, monkeypatch, capsys
+):
+    shortcut = [c for c in treatment.CANDIDATES if c.name.startswith("identity shortcut")]
+    monkeypatch.setattr(treatment, "CANDIDATES", tuple(shortcut))
     words = "treat mine:deep --data mine:batch --lr 0.05 --steps 4 --json --save w.safetensors"
     result = run(words)
     assert result.exit_code == 0, result.output
     applied = json.loads(result.stdout)["applied"]
-    assert "shortcut" in applied
+    assert applied == shortcut[0].name
     assert f"these weights need {applied!r} in the network" in result.stderr
-    loaded = run("diagnose mine:deep --data mine:batch --weights w.safetensors")
-    assert loaded.exit_code == 0, loaded.output
-    assert f"these weights need {applied!r} in the network" in loaded.stderr
+    load_weights(factory_of("mine:deep")(), here / "w.safetensors")
+    assert f"these weights need {applied!r} in the network" in capsys.readouterr().err
 
 
 def test_explain_lists_and_explains():

@@ -21,7 +21,7 @@ SCRIPT = """
     import torch.nn.functional as F
     from torch import nn
 
-    from bathyscope.diagnosis import Contender, compare, diagnose, treat, watch
+    from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat, watch
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -81,7 +81,9 @@ SCRIPT = """
         ),
         "compare models": lambda: compare([model], [pair], loss=F.cross_entropy),
         "diff with nothing": lambda: found.diff(None),
-        "diff with a treatment": lambda: found.diff(treat(model, found, steps=1)),
+        "diff with a treatment": lambda: found.diff(
+            Treatment(found, found, None, (), helped=False)
+        ),
         "save nowhere": lambda: found.save(None),
         "watch nothing": lambda: watch(None),
         "every half step": lambda: watch(model, every=2.5),

@@ -143,8 +143,11 @@ def load_weights(model: "nn.Module", path: Path) -> None:
     except FileNotFoundError as error:
         raise UsageError(f"There are no weights at {path}; check the path.") from error
     except Exception as error:  # bytes that are no weights make the unpickler raise anything
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UsageError(f"The weights in {path} cannot be read: {first}") from error
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise UsageError(
+            f"The weights in {path} cannot be read ({type(error).__name__}: {first}); "
+            "give a .safetensors file, or a state dict saved by torch."
+        ) from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     try:

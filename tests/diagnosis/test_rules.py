@@ -66,6 +66,15 @@ def test_what_lies_between_two_blocks_belongs_to_the_first():
     assert (told.code, told.blocks) == ("exploding-gradient", ("1",))
 
 
+@pytest.mark.parametrize("number", [8, 11, 39])
+def test_blocks_that_all_do_alike_are_all_named(number):
+    for factor in (3.0, 1 / 3):
+        norms = [factor ** (number - i) for i in range(number + 1)]
+        evidence = gradients(norms[:-1], norms[1:])
+        (told,) = exploding_or_vanishing_gradient(evidence, Thresholds.of())
+        assert len(told.blocks) == number
+
+
 @pytest.mark.parametrize(
     ("decades", "severity"), [(3.2, Severity.WARNING), (5.5, Severity.PROBLEM)]
 )

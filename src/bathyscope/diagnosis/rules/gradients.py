@@ -83,7 +83,9 @@ def exploding_or_vanishing_gradient(
     if not factors or decades(growth) < decades(thresholds["gradient_range_warning"]):
         return
     share = growth ** (1 / len(evidence.blocks))  # what each block would do if all did alike
-    guilty = [i for i, f in factors.items() if (f >= share if growth > 1 else f <= share)]
+    # less by rounding: of blocks that all do alike none would be named
+    due = share ** (1 - 1e-9)
+    guilty = [i for i, f in factors.items() if (f >= due if growth > 1 else f <= due)]
     inputs, outputs = (evidence.column("gradients", name) for name in ("norm_in", "norm_out"))
     told = finding(
         "exploding-gradient" if growth > 1 else "vanishing-gradient",

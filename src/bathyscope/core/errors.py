@@ -6,6 +6,9 @@ The command line turns them into one sentence and an exit code; nothing here loa
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_NEAREST = 3
+"""Names that are suggested; where no more are known, all are told."""
+
 _LISTED = 8
 """Names of a message that has none near the one given."""
 
@@ -27,9 +30,9 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
         self.given = given
-        names = list(known)
+        names = [name for name in (sorted(known) if isinstance(known, set) else known) if name]
         self.nearest = nearest(given, names)
-        if self.nearest:
+        if self.nearest and len(names) > _NEAREST:
             told = f" The nearest: {', '.join(self.nearest)}."
         else:
             more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
@@ -37,7 +40,7 @@ class UnknownName(UsageError):
         super().__init__(f"There is no {what} named {given!r}.{told}{' ' + hint if hint else ''}")
 
 
-def nearest(given: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+def nearest(given: str, known: Iterable[str], *, most: int = _NEAREST) -> list[str]:
     """The known names that look most like the given one, best first.
 
     Examples:

@@ -233,7 +233,7 @@ def has_parameters(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
         raise UsageError(
             f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "
-            "build the network first."
+            "`bathyscope.nets.build(name)` makes one from a name."
         )
     if next(model.parameters(), None) is None:
         raise UsageError(

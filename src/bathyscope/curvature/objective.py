@@ -14,7 +14,14 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
 from bathyscope.core import preserved, unwrapped
-from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss, copied
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    checked_forward,
+    checked_loss,
+    copied,
+    has_parameters,
+)
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
@@ -133,11 +140,7 @@ def objective_of(
         UsageError: no module, no parameters, parameters that are not there yet or are complex,
             nothing matches, or data that is neither batch nor loader.
     """
-    if not isinstance(model, nn.Module):
-        raise UsageError(
-            f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "
-            "`bathyscope.nets.build(name)` makes one from a name."
-        )
+    has_parameters(model)
     model = unwrapped(model)
     if batchnorm not in ("batch", "running"):
         raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
@@ -159,10 +162,6 @@ def objective_of(
 
 def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
     named = dict(model.named_parameters())
-    if not named:
-        raise UsageError(
-            f"The model ({type(model).__name__}) has no parameters; there is no curvature."
-        )
     for name, tensor in (*named.items(), *model.named_buffers()):
         if is_lazy(tensor):
             raise UsageError(

@@ -310,7 +310,7 @@ class NonlinearEstimator(BaseEstimator):
             if getattr(self, name, None) not in (None, "auto"):
                 checked_count(name, getattr(self, name), least=1)
         check_choice("training", self.training, ("joint", "blockwise"))
-        checked_number("learning_rate", self.learning_rate, low=0, open_low=True)
+        checked_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
         if not isinstance(self.early_stopping, bool | np.bool_):
             raise UsageError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
         if self.ridge != "auto" and not (_is_real(self.ridge) and self.ridge >= 0):

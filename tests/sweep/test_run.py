@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import read_run, standing, table
 from bathyscope.sweep import given, local, slurm, sweep
+from bathyscope.sweep.backends import Backend
 
 sys.path.insert(0, str(Path(__file__).parent))  # workers inherit it
 from jobs import Job, work
@@ -67,6 +69,29 @@ def test_a_failure_is_recorded_and_the_sweep_goes_on(tmp_path, threads):
     retried = sweep(work, all_, out=tmp_path / "out", backend=threads, retry_failed=True)
     assert (retried.skipped, retried.ended) == (4, {"failed": 1})
     assert starts(tmp_path)[99] == 2
+
+
+class BreaksAfterTheWork(Executor):
+    """Runs at once; the first run ends just before its worker is said to be dead."""
+
+    broken = False
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        fn(*args, **kwargs)
+        if self.broken:
+            future.set_result(None)
+        else:
+            BreaksAfterTheWork.broken = True
+            future.set_exception(BrokenExecutor())
+        return future
+
+
+def test_a_run_that_ended_just_before_its_worker_died_counts(tmp_path):
+    backend = Backend(lambda: nullcontext(BreaksAfterTheWork()), window=2, can_break=True)
+    tally = sweep(work, jobs(tmp_path, 4), out=tmp_path / "out", backend=backend)
+    assert tally.ended == {"finished": 4}
+    assert set(starts(tmp_path).values()) == {1}
 
 
 def test_no_configuration_is_an_error(tmp_path, threads):

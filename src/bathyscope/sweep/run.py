@@ -127,7 +127,7 @@ class _Sweep:
                         self._settle(future, flying[future])
                         del flying[future]
             except BrokenExecutor:
-                return [task for task in flying.values() if not has_result(task.folder)]
+                return [task for task in flying.values() if not self._had_ended(task)]
             except BaseException:  # Ctrl-C too: what has not begun must not begin
                 executor.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -149,6 +149,12 @@ class _Sweep:
             text = "".join(traceback.format_exception(error))
             record_failure(task.folder, task.configuration, text)
         self._count(task)
+
+    def _had_ended(self, task: Task) -> bool:
+        """Count a run that left its result just before the executor broke."""
+        if ended := has_result(task.folder):
+            self._count(task)
+        return ended
 
     def _count(self, task: Task) -> None:
         self.tally.ended[standing(task.folder)] += 1

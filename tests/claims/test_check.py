@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from bathyscope.claims import CLAIMS, at_least, check
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Verdict
+from bathyscope.nets import densenest, resnest
 from tests.claims import broken
 
 CODED = [name for name, claim in CLAIMS.items() if claim.check is not None]
@@ -125,3 +127,26 @@ def test_what_a_claim_does_not_take_is_refused():
 
 def test_relations_that_are_not_numbers_do_not_hold():
     assert not at_least("nan", math.nan, 0).holds
+
+
+def _with_a_module_as_mix():
+    network = resnest(4, 2, width=14, feature_sizes=[3, 3])
+    network.blocks[-1].mix = nn.Sequential(nn.Linear(3, 14, bias=False))
+    return network
+
+
+@pytest.mark.parametrize(
+    ("claim", "network", "targets", "message"),
+    [
+        ("nests.theorem_1", resnest(4, 2, width=14, feature_sizes=[3, 3]), torch.ones(40, 2), "equal"),
+        ("nests.theorem_1", resnest(4, 2, width=14, feature_sizes=[3, 3]),
+         torch.zeros(40, dtype=torch.long), "equal"),
+        ("nests.corollary_2", resnest(4, 2, width=14, feature_sizes=[3, 3]), torch.randn(40, 5),
+         "5 values a sample"),
+        ("nests.proposition_2", _with_a_module_as_mix(), torch.randn(40, 2), "nn.Linear layers"),
+        ("nests.proposition_3", densenest(4, 2, feature_sizes=[3, 3]), torch.ones(40, 2), "equal"),
+    ],
+)  # fmt: skip
+def test_what_no_statement_of_nests_can_be_tested_on_is_said(claim, network, targets, message):
+    with pytest.raises(UsageError, match=message):
+        check(claim, model=network, data=(torch.randn(40, 4), targets))

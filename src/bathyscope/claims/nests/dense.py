@@ -13,6 +13,7 @@ from bathyscope.claims.nests.problems import (
     Loss,
     assumptions_of,
     certified,
+    given_pair,
     learn_features_,
     mean_loss,
     minimum_of,
@@ -38,8 +39,7 @@ def _given(model: nn.Module | None, data: Any) -> tuple[DenseNEst, tuple[Any, An
             "This claim speaks of DenseNEsts (bathyscope.nets.densenest): give one as the model, "
             "and a pair (inputs, targets) as data."
         )
-    x, y = (torch.as_tensor(part) for part in data)
-    return deepcopy(model).double(), (x.double(), y.double() if y.is_floating_point() else y)
+    return deepcopy(model).double(), given_pair(model, data)
 
 
 def measure_proposition_3(

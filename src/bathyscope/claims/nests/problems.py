@@ -81,15 +81,35 @@ def given_or_drawn(
         if data is not None:
             raise UsageError("Data of your own need a network: give a ResNEst as the model.")
         return estimator(width=width), problem(seed)
-    if not isinstance(model, ResNEst) or not isinstance(model.expansion, nn.Linear):
+    if (
+        not isinstance(model, ResNEst)
+        or not isinstance(model.expansion, nn.Linear)
+        or not all(isinstance(block.mix, nn.Linear) for block in model.blocks)
+    ):
         raise UsageError(
-            f"This claim speaks of ResNEsts on vectors (bathyscope.nets.resnest), "
-            f"not of a {type(model).__name__}."
+            f"This claim speaks of ResNEsts on vectors whose W_i are nn.Linear layers "
+            f"(bathyscope.nets.resnest), not of this {type(model).__name__}."
         )
     if data is None:
         raise UsageError("A network of your own needs data: a pair (inputs, targets).")
+    return deepcopy(model).double(), given_pair(model, data)
+
+
+def given_pair(model: nn.Module, data: Any) -> Pair:
+    """The user's inputs and targets in float64, such that a certificate can be made of them.
+
+    Raises:
+        UsageError: they do not fit the network, all targets are equal, or the convex problem of the
+            bound is not solved on them.
+    """
     x, y = (torch.as_tensor(part) for part in data)
-    return deepcopy(model).double(), (x.double(), y.double() if y.is_floating_point() else y)
+    pair = x.double(), y.double() if y.is_floating_point() else y
+    found = certify(model, pair, blocks=False, curvature=False)
+    if bool((y == y[:1]).all()):
+        raise UsageError("All targets are equal, so that a constant predicts them; give others.")
+    if not found.bound_applies:
+        raise UsageError(f"The bound cannot be had on these data: {found.decided_by}.")
+    return pair
 
 
 def prediction_parameters(network: ResNEst) -> list[Tensor]:

@@ -1,13 +1,10 @@
 """Every wrong argument is one sentence. In a process without the checks of types, as users have it."""
 
-import json
-import os
 import re
-import subprocess
-import sys
-import textwrap
 
 import pytest
+
+from tests.unchecked import printed_by
 
 SCRIPT = """
     import json, torch, torch.nn.functional as F
@@ -104,15 +101,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def said():
-    environment = {k: v for k, v in os.environ.items() if k != "BATHYSCOPE_TYPECHECK"}
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    return json.loads(run.stdout)
+    return printed_by(SCRIPT)
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

@@ -3,14 +3,11 @@
 They run in a process of their own: under test, signatures are checked before our own checks.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
-import textwrap
 
 import pytest
+
+from tests.unchecked import printed_by
 
 SCRIPT = """
     import json
@@ -152,15 +149,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def said():
-    environment = {k: v for k, v in os.environ.items() if k != "BATHYSCOPE_TYPECHECK"}
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    return json.loads(run.stdout)
+    return printed_by(SCRIPT)
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

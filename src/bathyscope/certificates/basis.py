@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Matrix = Float[Tensor, "n _"]
+Matrix = Float[Tensor, " n _"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,8 @@ class Stage:
 
     columns: Matrix
     mean: Float[Tensor, " k"]
-    onto: Float[Tensor, "former k"]
-    transform: Float[Tensor, "k r"]
+    onto: Float[Tensor, " former k"]
+    transform: Float[Tensor, " k r"]
     unpredicted: float
 
     @property
@@ -54,8 +54,8 @@ class NestedBasis:
         return torch.cat([constant, *(stage.columns for stage in stages)], dim=1)
 
     def prediction_weights(
-        self, coefficients: Float[Tensor, "r c"]
-    ) -> tuple[list[Float[Tensor, "k c"]], Float[Tensor, " c"]]:
+        self, coefficients: Float[Tensor, " r c"]
+    ) -> tuple[list[Float[Tensor, " k c"]], Float[Tensor, " c"]]:
         """H_0, …, H_i and the intercept of the predictor with these coordinates in the basis."""
         rest = coefficients.clone()
         found: list[Tensor] = []
@@ -144,7 +144,7 @@ def _scaled_remainder(
     return onto + again, rest - former @ again, factors
 
 
-def _directions(rest: Matrix, *, cutoff: float) -> tuple[Matrix, Float[Tensor, "k r"]]:
+def _directions(rest: Matrix, *, cutoff: float) -> tuple[Matrix, Float[Tensor, " k r"]]:
     """Orthonormal columns that span the remainder, and the map from its columns to them."""
     if rest.shape[1] == 0:
         return rest, torch.zeros(0, 0, dtype=torch.float64)

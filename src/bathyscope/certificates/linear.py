@@ -45,10 +45,10 @@ def can_be_formed(num_samples: int, num_values: int) -> bool:
 
 
 def linear_prediction(
-    inputs: Float[Tensor, "n d"],
+    inputs: Float[Tensor, " n d"],
     loss: ConvexLoss,
     *,
-    outputs: Float[Tensor, "n c"],
+    outputs: Float[Tensor, " n c"],
     intercept: bool,
 ) -> LinearPrediction:
     """Solve for the best linear predictor of the inputs.

@@ -17,7 +17,7 @@ from bathyscope.core.batch import LossFn, checked_loss
 from bathyscope.core.errors import UnknownName, UsageError
 
 LossName = Literal["squared", "cross_entropy", "logistic"]
-Rows = Float[Tensor, "n c"]
+Rows = Float[Tensor, " n c"]
 Weights = Float[Tensor, " n"]
 
 

@@ -36,7 +36,7 @@ class Nested:
     blocks: tuple[float, ...]
     truncated: tuple[float, ...]
 
-    def linear_prediction(self, outputs: Float[Tensor, "n c"]) -> LinearPrediction:
+    def linear_prediction(self, outputs: Float[Tensor, " n c"]) -> LinearPrediction:
         """That of the input, where the first feature is the input."""
         return LinearPrediction(
             risk=self.first.objective,
@@ -61,7 +61,7 @@ def nested(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Nested:
     basis = nested_basis(seen.features, weights=weights, intercept=seen.intercept)
     ridge, start = needed_ridge(basis, loss, num_outputs=num_outputs)
 
-    def solved(num_features: int, begin: Float[Tensor, "s c"] | None) -> Predictor:
+    def solved(num_features: int, begin: Float[Tensor, " s c"] | None) -> Predictor:
         return best_predictor(
             basis,
             loss,
@@ -92,7 +92,7 @@ def _truncated(
     seen: Observation,
     loss: ConvexLoss,
     basis: NestedBasis,
-    coefficients: Float[Tensor, "r c"],
+    coefficients: Float[Tensor, " r c"],
     *,
     ridge: float,
 ) -> tuple[float, ...]:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from bathyscope.certificates.losses import ConvexLoss
 
-Design = Float[Tensor, "n k"]
-Coefficients = Float[Tensor, "k c"]
+Design = Float[Tensor, " n k"]
+Coefficients = Float[Tensor, " k c"]
 
 _SUFFICIENT_DECREASE = 1e-4  # Armijo's constant
 _SHORTEST_STEP = 1e-10
@@ -102,7 +102,7 @@ class _System:
 
     design: Design
     loss: ConvexLoss
-    outputs: Float[Tensor, "n c"]
+    outputs: Float[Tensor, " n c"]
     weights: Float[Tensor, " n"]
     ridge: Float[Tensor, " k"]
 
@@ -147,11 +147,11 @@ class _System:
         return torch.cholesky_solve(g.T.reshape(1, -1, 1), factor).view(c, k).T
 
 
-def _precondition(factors: Float[Tensor, "c k k"], r: Coefficients) -> Coefficients:
+def _precondition(factors: Float[Tensor, " c k k"], r: Coefficients) -> Coefficients:
     return torch.cholesky_solve(r.T[..., None], factors)[..., 0].T
 
 
-def _cholesky(matrices: Float[Tensor, "b k k"]) -> Float[Tensor, "b k k"]:
+def _cholesky(matrices: Float[Tensor, " b k k"]) -> Float[Tensor, " b k k"]:
     """Factors; a diagonal is added, growing until they exist: flat directions are rounded away."""
     largest = matrices.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
     eye = torch.eye(matrices.shape[1], dtype=matrices.dtype)

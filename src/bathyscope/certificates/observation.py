@@ -28,12 +28,12 @@ class Observation:
     """
 
     network: nn.Module
-    inputs: Float[Tensor, "n d"]
-    outputs: Float[Tensor, "n c"]
+    inputs: Float[Tensor, " n d"]
+    outputs: Float[Tensor, " n c"]
     targets: Tensor
-    features: tuple[Float[Tensor, "n _"], ...]
+    features: tuple[Float[Tensor, " n _"], ...]
     intercept: bool
-    last: Float[Tensor, "n m"] | None = None
+    last: Float[Tensor, " n m"] | None = None
     sizes: tuple[int, ...] = ()
     room: int = 0
     on_images: bool = False

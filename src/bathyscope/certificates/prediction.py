@@ -101,7 +101,7 @@ def _solved(
     loss: str | LossFn | None,
     *,
     intercept: bool,
-) -> tuple[list[Float[Tensor, "k c"]], Float[Tensor, " c"]]:
+) -> tuple[list[Float[Tensor, " k c"]], Float[Tensor, " c"]]:
     num_outputs = seen.outputs.shape[1]
     ell = convex_loss(loss, seen.targets, num_outputs=num_outputs)
     if not regularity(ell, num_outputs=num_outputs).holds:

@@ -26,7 +26,7 @@ class Predictor:
     above its minimum: 0 for least squares, half the Newton decrement otherwise.
     """
 
-    coefficients: Float[Tensor, "r c"]
+    coefficients: Float[Tensor, " r c"]
     risk: float
     objective: float
     ridge: float
@@ -41,7 +41,7 @@ def best_predictor(
     num_features: int | None = None,
     num_outputs: int,
     ridge: float = 0.0,
-    start: Float[Tensor, "s c"] | None = None,
+    start: Float[Tensor, " s c"] | None = None,
 ) -> Predictor:
     """Minimise Σ_n w_n ℓ(Σ_i H_i v_i(x_n), y_n) + ½ρ Σ_n w_n ‖ŷ_n‖²   (nests, equation 5).
 
@@ -74,7 +74,7 @@ def best_predictor(
 
 def needed_ridge(
     basis: NestedBasis, loss: ConvexLoss, *, num_outputs: int
-) -> tuple[float, Float[Tensor, "r c"] | None]:
+) -> tuple[float, Float[Tensor, " r c"] | None]:
     """0 where the loss has a minimiser over the features, else `EXISTENCE_RIDGE`; and a start.
 
     The problem is solved with the ridge. If that gives every sample its own label, the classes can
@@ -98,7 +98,7 @@ def needed_ridge(
 
 
 def why_no_minimiser(
-    basis: NestedBasis, loss: ConvexLoss, coefficients: Float[Tensor, "r c"]
+    basis: NestedBasis, loss: ConvexLoss, coefficients: Float[Tensor, " r c"]
 ) -> str:
     """In words, why a ridge is needed; it goes on with "over the features".
 
@@ -126,7 +126,7 @@ def why_no_minimiser(
     return "some classes can be separated, or nearly, so Newton's steps settle on no minimiser"
 
 
-def _separates(outputs: Float[Tensor, "n c"], loss: ConvexLoss) -> bool:
+def _separates(outputs: Float[Tensor, " n c"], loss: ConvexLoss) -> bool:
     """Whether every sample has its own label: growing weights then bring the loss to zero."""
     if isinstance(loss, CrossEntropy):
         own = outputs.gather(1, loss.targets[:, None])
@@ -137,13 +137,13 @@ def _separates(outputs: Float[Tensor, "n c"], loss: ConvexLoss) -> bool:
     return False
 
 
-def penalty(outputs: Float[Tensor, "n c"], weights: Float[Tensor, " n"], *, ridge: float) -> float:
+def penalty(outputs: Float[Tensor, " n c"], weights: Float[Tensor, " n"], *, ridge: float) -> float:
     """½ρ Σ_n w_n ‖ŷ_n‖²: what the existence ridge adds to the risk of any predictor."""
     return 0.5 * ridge * float(weights @ outputs.square().sum(dim=1))
 
 
 def _least_squares(
-    design: Float[Tensor, "n r"], loss: Squared, *, weights: Float[Tensor, " n"], ridge: float
+    design: Float[Tensor, " n r"], loss: Squared, *, weights: Float[Tensor, " n"], ridge: float
 ) -> Predictor:
     """Projection on an orthonormal basis; a second one takes up the rounding of the first."""
     c = loss.targets.shape[1]

@@ -17,7 +17,7 @@ _CONVEX = 1e-9  # share of itself by which a slope may fall: rounding
 # keeps what it has.
 _SMOOTH = 1e-6
 
-Rows = Float[Tensor, "n c"]
+Rows = Float[Tensor, " n c"]
 Slope = Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]
 
 
@@ -124,7 +124,7 @@ def _jump(slope: Slope, count: int) -> float:
     return float(shares.nan_to_num(nan=0.0).max())
 
 
-def _size(slopes: Float[Tensor, "p n"]) -> Float[Tensor, " n"]:
+def _size(slopes: Float[Tensor, " p n"]) -> Float[Tensor, " n"]:
     """Of the slopes along each segment; where all are tiny beside the others they are noise."""
     sizes = slopes.abs().amax(dim=0)
     return sizes + _SMOOTH * sizes.max() + torch.finfo(torch.float64).tiny

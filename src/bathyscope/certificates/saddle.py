@@ -34,7 +34,7 @@ class CriticalPoint:
     tolerance: float
     smallest_curvature: float
     largest_curvature: float
-    direction: tuple[Float[Tensor, "m k"], Float[Tensor, "c m"]]
+    direction: tuple[Float[Tensor, " m k"], Float[Tensor, " c m"]]
     drop: float
     output_rank: int
 
@@ -44,8 +44,8 @@ def critical_point(
     network: ResNEst,
     loss: ConvexLoss,
     *,
-    last: Float[Tensor, "n m"],
-    feature: Float[Tensor, "n k"],
+    last: Float[Tensor, " n m"],
+    feature: Float[Tensor, " n k"],
     epsilon: float,
     tolerance: float = 1e-6,
 ) -> CriticalPoint:

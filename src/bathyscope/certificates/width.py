@@ -35,7 +35,7 @@ class Width:
 
 
 @torch.no_grad()
-def mixing_matrix(network: ResNEst) -> Float[Tensor, "m k"] | None:
+def mixing_matrix(network: ResNEst) -> Float[Tensor, " m k"] | None:
     """[W_0 … W_{L−1}] in float64; W_0 with its bias as last column. None if one is no matrix.
 
     Examples:

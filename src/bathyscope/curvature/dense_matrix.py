@@ -11,7 +11,7 @@ from bathyscope.linalg import SymmetricOperator
 
 def dense(
     operator: SymmetricOperator, *, at_once: int = 64, columns: list[int] | None = None
-) -> Float[Tensor, "d d"]:
+) -> Float[Tensor, " d d"]:
     """The matrix of an operator from products with the unit vectors, made exactly symmetric.
 
     Args:

@@ -8,12 +8,12 @@ from bathyscope.curvature.dense_matrix import check_room_for_matrices
 
 
 def linear_network_hessian(
-    weights: Float[Tensor, "*runs R n d d"],
-    x: Float[Tensor, "m d"],
-    y: Float[Tensor, "m d"],
+    weights: Float[Tensor, " *runs R n d d"],
+    x: Float[Tensor, " m d"],
+    y: Float[Tensor, " m d"],
     *,
     shortcut: bool = True,
-) -> Float[Tensor, "*runs D D"]:
+) -> Float[Tensor, " *runs D D"]:
     """∂²L/∂w∂w of W = Π_r (Π_l W^{r,l} + I) under L = 1/(2m) Σ ‖y − W x‖², at any weights.
 
     With P_a the map from the input to that of layer a, S_a the map from the output of layer a to
@@ -82,7 +82,7 @@ def _units(weights: Tensor, *, shortcut: bool) -> Tensor:
     return units
 
 
-def _product(factors: Float[Tensor, "*b n d d"]) -> Float[Tensor, "*b d d"]:
+def _product(factors: Float[Tensor, " *b n d d"]) -> Float[Tensor, " *b d d"]:
     """W^n … W^1 along the third dimension from the end."""
     product = factors[..., 0, :, :]
     for index in range(1, factors.shape[-3]):
@@ -90,7 +90,7 @@ def _product(factors: Float[Tensor, "*b n d d"]) -> Float[Tensor, "*b d d"]:
     return product
 
 
-def _prefixes(factors: Float[Tensor, "*b n d d"]) -> Float[Tensor, "*b n d d"]:
+def _prefixes(factors: Float[Tensor, " *b n d d"]) -> Float[Tensor, " *b n d d"]:
     """W^{l−1} … W^1 for every l, the identity first."""
     eye = torch.eye(factors.shape[-1], dtype=factors.dtype, device=factors.device)
     found = [eye.expand(*factors.shape[:-3], *eye.shape)]
@@ -99,7 +99,7 @@ def _prefixes(factors: Float[Tensor, "*b n d d"]) -> Float[Tensor, "*b n d d"]:
     return torch.stack(found, dim=-3)
 
 
-def _suffixes(factors: Float[Tensor, "*b n d d"]) -> Float[Tensor, "*b n d d"]:
+def _suffixes(factors: Float[Tensor, " *b n d d"]) -> Float[Tensor, " *b n d d"]:
     """W^n … W^{l+1} for every l, the identity last: the prefixes of the transposed network."""
     flipped = factors.flip(-3).transpose(-2, -1)
     return _prefixes(flipped).flip(-3).transpose(-2, -1)
@@ -126,7 +126,7 @@ def _maps(weights: Tensor, *, shortcut: bool) -> tuple[Tensor, Tensor, Tensor]:
     return into, onward, between.reshape(*runs, num_units * n, num_units * n, d, d)
 
 
-def _within(target: Tensor, path: Float[Tensor, "*b n d d"]) -> None:
+def _within(target: Tensor, path: Float[Tensor, " *b n d d"]) -> None:
     """K between the layers of one unit: the weights strictly between them."""
     n = path.shape[-3]
     for early in range(n - 1):

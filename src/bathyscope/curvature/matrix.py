@@ -159,7 +159,7 @@ class CurvatureMatrix:
         """Products made so far."""
         return self.operator.num_products
 
-    def __matmul__(self, vectors: Float[Tensor, "d *b"]) -> Float[Tensor, "d *b"]:
+    def __matmul__(self, vectors: Float[Tensor, " d *b"]) -> Float[Tensor, " d *b"]:
         """The matrix times one vector of length d, or the columns of a (d, b) tensor.
 
         Raises:
@@ -255,7 +255,7 @@ class CurvatureMatrix:
                 generator=torch.Generator().manual_seed(seed),
             )
 
-    def dense(self) -> Float[Tensor, "d d"]:
+    def dense(self) -> Float[Tensor, " d d"]:
         """The whole matrix.
 
         Raises:
@@ -268,7 +268,7 @@ class CurvatureMatrix:
                 columns=self.operator.active_columns,
             )
 
-    def eigenvalues(self) -> Float[Tensor, "d"]:
+    def eigenvalues(self) -> Float[Tensor, " d"]:
         """All eigenvalues in ascending order, from the dense matrix in float64."""
         with self.operator.session():
             found = self._once(

@@ -106,10 +106,12 @@ class CurvatureOperator:
         """Where some parameters lie in the flat vector."""
         return [slice(self.offsets[i], self.offsets[i + 1]) for i in positions]
 
-    def __matmul__(self, block: Float[Tensor, "d b"]) -> Float[Tensor, "d b"]:
+    def __matmul__(self, block: Float[Tensor, " d b"]) -> Float[Tensor, " d b"]:
         return self.times(block, range(len(self.parameters)))
 
-    def times(self, block: Float[Tensor, "m b"], positions: Sequence[int]) -> Float[Tensor, "m b"]:
+    def times(
+        self, block: Float[Tensor, " m b"], positions: Sequence[int]
+    ) -> Float[Tensor, " m b"]:
         """The diagonal block of some parameters times b vectors of their length."""
         with self.session():
             assert self._plan is not None, "a session makes the plan"
@@ -276,5 +278,5 @@ class DiagonalBlock:
         """(m, m)."""
         return self.dim, self.dim
 
-    def __matmul__(self, block: Float[Tensor, "m b"]) -> Float[Tensor, "m b"]:
+    def __matmul__(self, block: Float[Tensor, " m b"]) -> Float[Tensor, " m b"]:
         return self.whole.times(block, self.positions)

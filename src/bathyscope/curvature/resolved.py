@@ -65,7 +65,7 @@ def rounding(dim: int, dtype: torch.dtype) -> float:
 
 
 def exact_condition_number(
-    eigenvalues: Float[Tensor, "d"], *, definition: Definition, percentile: float, cutoff: float
+    eigenvalues: Float[Tensor, " d"], *, definition: Definition, percentile: float, cutoff: float
 ) -> ConditionNumber:
     """The condition number of a matrix whose eigenvalues are known.
 
@@ -208,7 +208,7 @@ def _check_not_zero(largest: float, dim: int) -> None:
         )
 
 
-def exact_negative_index(eigenvalues: Float[Tensor, "d"], *, cutoff: float) -> NegativeIndex:
+def exact_negative_index(eigenvalues: Float[Tensor, " d"], *, cutoff: float) -> NegativeIndex:
     """The share of eigenvalues below −cutoff·|λ|max.
 
     Examples:

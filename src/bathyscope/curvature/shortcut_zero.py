@@ -68,11 +68,11 @@ class ZeroPoint:
     n: int
     d: int
     dtype: torch.dtype
-    coupling: Float[Tensor, "d d"] | None = None
-    own: Float[Tensor, "dd dd"] | None = None
-    cross: Float[Tensor, "dd dd"] | None = None
+    coupling: Float[Tensor, " d d"] | None = None
+    own: Float[Tensor, " dd dd"] | None = None
+    cross: Float[Tensor, " dd dd"] | None = None
 
-    def dense(self, num_units: int) -> Float[Tensor, "D D"]:
+    def dense(self, num_units: int) -> Float[Tensor, " D D"]:
         """The matrix for a network of so many units (shortcut_length, equations 8 and 10).
 
         Coordinates are ordered by (r, l, row, column), as `torch.nn` modules flatten weights.
@@ -95,7 +95,7 @@ class ZeroPoint:
             )
         return torch.zeros(num_units * self.n * d2, num_units * self.n * d2, dtype=self.dtype)
 
-    def eigenvalues(self, num_units: int) -> Float[Tensor, "D"]:
+    def eigenvalues(self, num_units: int) -> Float[Tensor, " D"]:
         """All eigenvalues in ascending order, without the matrix where the form allows it.
 
         For n = 2 they are ± the singular values of M, each d times a unit, whatever the depth
@@ -111,8 +111,8 @@ class ZeroPoint:
 
 
 def zero_point(
-    x: Float[Tensor, "m d"],
-    y: Float[Tensor, "m d"],
+    x: Float[Tensor, " m d"],
+    y: Float[Tensor, " m d"],
     *,
     n: int,
     pre: Activation = IDENTITY,

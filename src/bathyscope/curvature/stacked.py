@@ -20,7 +20,7 @@ def stacked_hessians(
     batch: Batch,
     *,
     loss: LossFn,
-) -> Float[Tensor, "runs D D"]:
+) -> Float[Tensor, " runs D D"]:
     """The dense Hessian of every run, for parameters stacked along a first dimension.
 
     One vectorised computation over runs and columns, not a loop: for the small networks whose
@@ -75,8 +75,8 @@ def stacked_hessians(
 
 
 def _rows(
-    gradient: Float[Tensor, "runs D"], vector: Float[Tensor, "runs D"], *, at_once: int
-) -> Float[Tensor, "D runs D"]:
+    gradient: Float[Tensor, " runs D"], vector: Float[Tensor, " runs D"], *, at_once: int
+) -> Float[Tensor, " D runs D"]:
     """The same row of every run's matrix at once: the runs do not interact, so that one unit vector
     serves them all."""
     units = torch.eye(vector.shape[1], dtype=vector.dtype, device=vector.device)

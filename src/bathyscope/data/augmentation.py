@@ -9,12 +9,12 @@ from bathyscope.core.errors import UsageError
 
 
 def flip_and_shift(
-    images: Shaped[Tensor, "n c h w"],
+    images: Shaped[Tensor, " n c h w"],
     *,
     generator: torch.Generator,
     shift: int = 4,
     flip: bool = True,
-) -> Shaped[Tensor, "n c h w"]:
+) -> Shaped[Tensor, " n c h w"]:
     """Each image moved by up to `shift` pixels and mirrored with probability one half.
 
     The image is padded with `shift` zeros on every side and a window of its own size is cut out at

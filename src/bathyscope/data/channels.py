@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def channel_statistics(
-    images: Float[Tensor, "n c h w"],
+    images: Float[Tensor, " n c h w"],
 ) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
     """Mean and standard deviation of each channel over all images and pixels.
 
@@ -32,8 +32,8 @@ def channel_statistics(
 
 
 def normalise(
-    images: Float[Tensor, "n c h w"], *, mean: Float[Tensor, " c"], std: Float[Tensor, " c"]
-) -> Float[Tensor, "n c h w"]:
+    images: Float[Tensor, " n c h w"], *, mean: Float[Tensor, " c"], std: Float[Tensor, " c"]
+) -> Float[Tensor, " n c h w"]:
     """Images with `mean` taken away and divided by `std`, channel by channel.
 
     Examples:

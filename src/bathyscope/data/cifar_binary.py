@@ -10,7 +10,7 @@ NUM_PIXELS = 3 * 32 * 32
 
 def decode_records(
     content: bytes, num_classes: int, *, origin: str
-) -> tuple[UInt8[np.ndarray, "n 3 32 32"], Int64[np.ndarray, " n"]]:
+) -> tuple[UInt8[np.ndarray, " n 3 32 32"], Int64[np.ndarray, " n"]]:
     """Images n×3×32×32 (uint8) and labels n (int64) of a binary batch.
 
     Args:
@@ -45,7 +45,7 @@ def decode_records(
 
 
 def encode_records(
-    images: UInt8[np.ndarray, "n 3 32 32"], labels: Integer[np.ndarray, " n"]
+    images: UInt8[np.ndarray, " n 3 32 32"], labels: Integer[np.ndarray, " n"]
 ) -> bytes:
     """The CIFAR-10 binary batch of images n×3×32×32 and labels n: `decode_records` undone.
 

@@ -38,7 +38,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 def decode_pickle(
     content: bytes, num_classes: int, *, origin: str
-) -> tuple[UInt8[np.ndarray, "n 3 32 32"], Int64[np.ndarray, " n"]]:
+) -> tuple[UInt8[np.ndarray, " n 3 32 32"], Int64[np.ndarray, " n"]]:
     """Images n×3×32×32 (uint8) and labels n (int64) of a python batch.
 
     Args:

@@ -27,9 +27,9 @@ class DataSet:
     """
 
     name: str
-    train_inputs: Float[Tensor, "n c h w"]
+    train_inputs: Float[Tensor, " n c h w"]
     train_labels: Int64[Tensor, " n"]
-    test_inputs: Float[Tensor, "m c h w"]
+    test_inputs: Float[Tensor, " m c h w"]
     test_labels: Int64[Tensor, " m"]
     num_classes: int
     mean: Float[Tensor, " c"]

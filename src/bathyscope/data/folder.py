@@ -37,13 +37,13 @@ class ImageFolder:
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int) -> tuple[Float32[Tensor, "3 size size"], int]:
+    def __getitem__(self, index: int) -> tuple[Float32[Tensor, " 3 size size"], int]:
         """The image, its shorter side brought to `size` and the middle kept, and its class."""
         return torch.from_numpy(_pixels(self.files[index], self.size)).float().div_(255), (
             self.labels[index]
         )
 
-    def stacked(self, indices: Sequence[int]) -> Float32[Tensor, "n 3 size size"]:
+    def stacked(self, indices: Sequence[int]) -> Float32[Tensor, " n 3 size size"]:
         """The images at `indices` in memory."""
         images = torch.empty(len(indices), 3, self.size, self.size)
         for row, index in enumerate(indices):
@@ -126,7 +126,7 @@ def folder(
     )
 
 
-def _pixels(file: Path, size: int) -> UInt8[np.ndarray, "3 size size"]:
+def _pixels(file: Path, size: int) -> UInt8[np.ndarray, " 3 size size"]:
     from PIL import Image  # only image folders need it
 
     try:

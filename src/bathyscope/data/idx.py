@@ -18,7 +18,7 @@ _ELEMENTS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_idx(path: Path) -> Shaped[np.ndarray, "..."]:
+def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
     """The array in an idx file; gzip is recognised by its magic, not by the file's name.
 
     Raises:

@@ -113,7 +113,7 @@ def _run(command: list[str], folder: Path) -> None:
         raise SourceFailed(f"{command[0]} failed: {said[-1] if said else error}") from error
 
 
-def _image_rows(path: Path) -> UInt8[np.ndarray, "n 3 32 32"]:
+def _image_rows(path: Path) -> UInt8[np.ndarray, " n 3 32 32"]:
     """Images n×3×32×32 of a picture whose every row holds the 1024 pixels of one image."""
     from PIL import Image  # only this mirror needs it
 

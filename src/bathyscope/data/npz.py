@@ -62,7 +62,7 @@ def npz(path: Path) -> DataSet:
     )
 
 
-def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, " ..."]]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             missing = [key for key in _KEYS if key not in archive]
@@ -88,7 +88,7 @@ def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _images(array: Shaped[np.ndarray, "..."], key: str, path: Path) -> torch.Tensor:
+def _images(array: Shaped[np.ndarray, " ..."], key: str, path: Path) -> torch.Tensor:
     if array.ndim == 3:
         array = array[:, None]
     if array.ndim != 4 or array.dtype.kind not in "uif":
@@ -100,7 +100,7 @@ def _images(array: Shaped[np.ndarray, "..."], key: str, path: Path) -> torch.Ten
     return images.div_(255) if array.dtype == np.uint8 else images
 
 
-def _labels(array: Shaped[np.ndarray, "..."], key: str, path: Path) -> torch.Tensor:
+def _labels(array: Shaped[np.ndarray, " ..."], key: str, path: Path) -> torch.Tensor:
     array = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if array.ndim != 1 or array.dtype.kind not in "ui" or (len(array) and array.min() < 0):
         raise UsageError(

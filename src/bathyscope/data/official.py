@@ -16,7 +16,7 @@ from bathyscope.data.cifar_pickle import decode_pickle
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.idx import read_idx
 
-Batch = tuple[UInt8[np.ndarray, "_ c h w"], Int64[np.ndarray, " _"]]
+Batch = tuple[UInt8[np.ndarray, " _ c h w"], Int64[np.ndarray, " _"]]
 Decode = Callable[..., Batch]
 
 # Where other tools keep the same files below a data folder.

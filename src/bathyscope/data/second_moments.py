@@ -8,8 +8,8 @@ from bathyscope.core.errors import UsageError
 
 
 def moments(
-    x: Float[Tensor, "n d_x"], y: Float[Tensor, "n d_y"]
-) -> tuple[Float[Tensor, "d d_x"], Float[Tensor, "d d_y"]]:
+    x: Float[Tensor, " n d_x"], y: Float[Tensor, " n d_y"]
+) -> tuple[Float[Tensor, " d d_x"], Float[Tensor, " d d_y"]]:
     """d = d_x + d_y pseudo-samples with exactly the second moments of the data.
 
     With Z = [x y], the pseudo-samples P satisfy PᵀP/d = ZᵀZ/n. A linear network's squared loss

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from bathyscope.data.channels import channel_statistics
 from bathyscope.data.dataset import DataSet
 
-Sample = tuple[Float[Tensor, "n c h w"], Int64[Tensor, " n"]]
+Sample = tuple[Float[Tensor, " n c h w"], Int64[Tensor, " n"]]
 NUM_TRAIN, NUM_TEST = 2000, 500
 NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}
 

@@ -22,12 +22,12 @@ class Whitening:
     """
 
     mean: Float64[Tensor, " d"]
-    components: Float64[Tensor, "d k"]
+    components: Float64[Tensor, " d k"]
     variances: Float64[Tensor, " k"]
     numerical_rank: int
     cutoff: float
 
-    def __call__(self, x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n k"]:
+    def __call__(self, x: Float[Tensor, " n *shape"]) -> Float[Tensor, " n k"]:
         """The k whitened coordinates of each sample, in the dtype of `x`."""
         flat = x.flatten(1)
         if flat.shape[1] != len(self.mean):
@@ -39,7 +39,7 @@ class Whitening:
         return ((flat.double() - mean) @ self.components.to(x.device)).to(x.dtype)
 
 
-def whiten(x: Float[Tensor, "n *shape"], k: int) -> Whitening:
+def whiten(x: Float[Tensor, " n *shape"], k: int) -> Whitening:
     """The map to the k greatest principal components, each scaled to unit variance.
 
     With the covariance C = (1/n) Σ (x_i − μ)(x_i − μ)ᵀ = V Λ Vᵀ, a sample becomes

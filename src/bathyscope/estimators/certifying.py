@@ -48,7 +48,7 @@ def certificate_of(
     scale = torch.ones(1) if units is None else torch.from_numpy(units)
     weights = path.linear.basis.weights
 
-    def risk(outputs: Float[Tensor, "n c"]) -> float:
+    def risk(outputs: Float[Tensor, " n c"]) -> float:
         return loss.mean(outputs * scale, weights)
 
     linear = path.solve(float("inf"))

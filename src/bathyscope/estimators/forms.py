@@ -180,7 +180,7 @@ class Residual:
 
 
 @torch.no_grad()
-def nonlinear_features(network: NEst, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+def nonlinear_features(network: NEst, x: Float[Tensor, " n d"]) -> Float[Tensor, " n k"]:
     """v_1, …, v_L side by side."""
     return torch.cat(network.features(x)[1:], dim=1)
 
@@ -199,7 +199,7 @@ class Truncated(nn.Module):
             self.head.weight[:, : len(linear.linear)] = linear.linear.T
             self.head.bias.copy_(linear.constant)
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+    def forward(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n c"]:
         """The head on the linear feature and those of the first blocks."""
         return self.head(torch.cat(self._features(x), dim=1))
 

@@ -28,7 +28,7 @@ class Schedule:
 class TensorSet:
     """Standardised inputs, targets and weights (of mean one) in float32."""
 
-    x: Float[Tensor, "n d"]
+    x: Float[Tensor, " n d"]
     y: Tensor
     weights: Float[Tensor, " n"]
 

@@ -32,16 +32,16 @@ class LinearPart:
 
     basis: NestedBasis
     loss: ConvexLoss
-    design: Float[Tensor, "n r"]
+    design: Float[Tensor, " n r"]
     lengths: Float[Tensor, " r"]
     ridge: Float[Tensor, " r"]
-    coefficients: Float[Tensor, "r c"]
+    coefficients: Float[Tensor, " r c"]
     existence_ridge: float
 
     @classmethod
     def of(
         cls,
-        x: Float[Tensor, "n d"],
+        x: Float[Tensor, " n d"],
         *,
         loss: ConvexLoss,
         weights: Float[Tensor, " n"],
@@ -85,14 +85,14 @@ class LinearPart:
             self, ridge=ridge, coefficients=found.coefficients, existence_ridge=existence_ridge
         )
 
-    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+    def __call__(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n c"]:
         """Its predictions."""
         A, constant = self.weights_and_constant(self.coefficients)
         return x @ A + constant
 
     def weights_and_constant(
-        self, coefficients: Float[Tensor, "r c"], shift: Float[Tensor, "r c"] | None = None
-    ) -> tuple[Float[Tensor, "d c"], Float[Tensor, " c"]]:
+        self, coefficients: Float[Tensor, " r c"], shift: Float[Tensor, " r c"] | None = None
+    ) -> tuple[Float[Tensor, " d c"], Float[Tensor, " c"]]:
         """A and c of a predictor with these coefficients, less a shift in the orthonormal basis."""
         moved = self.lengths[:, None] * coefficients
         (A,), constant = self.basis.prediction_weights(moved if shift is None else moved - shift)

@@ -22,13 +22,13 @@ _NEGLIGIBLE = 1e-9  # singular value below which a direction of unit-variance fe
 class Readout:
     """ŷ = x A + v B + c for the linear feature x and the nonlinear features v."""
 
-    linear: Float[Tensor, "d c"]
-    nonlinear: Float[Tensor, "k c"]
+    linear: Float[Tensor, " d c"]
+    nonlinear: Float[Tensor, " k c"]
     constant: Float[Tensor, " c"]
 
     def __call__(
-        self, x: Float[Tensor, "n d"], v: Float[Tensor, "n k"] | None = None
-    ) -> Float[Tensor, "n c"]:
+        self, x: Float[Tensor, " n d"], v: Float[Tensor, " n k"] | None = None
+    ) -> Float[Tensor, " n c"]:
         """The prediction; without the nonlinear features, that of the linear part."""
         linear = x @ self.linear + self.constant
         return linear if v is None else linear + v @ self.nonlinear
@@ -45,12 +45,12 @@ class RidgePath:
     """
 
     linear: LinearPart
-    directions: Float[Tensor, "n s"]
-    to_features: Float[Tensor, "k s"]
-    onto: Float[Tensor, "r s"]
+    directions: Float[Tensor, " n s"]
+    to_features: Float[Tensor, " k s"]
+    onto: Float[Tensor, " r s"]
 
     @classmethod
-    def of(cls, linear: LinearPart, v: Float[Tensor, "n k"]) -> "RidgePath":
+    def of(cls, linear: LinearPart, v: Float[Tensor, " n k"]) -> "RidgePath":
         """Prepare the directions that the nonlinear features v add to the linear part."""
         Q, weights = linear.basis.design(), linear.basis.weights
         root = weights.sqrt()[:, None]
@@ -78,7 +78,7 @@ class RidgePath:
         found, linear = self.solve(ridge), self.solve(float("inf"))
         return found if found.risk() <= linear.risk() else linear
 
-    def constant_outputs(self) -> Float[Tensor, "n c"]:
+    def constant_outputs(self) -> Float[Tensor, " n c"]:
         """The best constant prediction, for each sample."""
         basis = nested_basis([], weights=self.linear.basis.weights)
         found = best_predictor(
@@ -130,7 +130,7 @@ class RidgePath:
         return Solution(self, ridge, linear.coefficients, B)
 
     def _readout(
-        self, linear: Float[Tensor, "r c"], nonlinear: Float[Tensor, "s c"] | None
+        self, linear: Float[Tensor, " r c"], nonlinear: Float[Tensor, " s c"] | None
     ) -> Readout:
         if nonlinear is None:
             nonlinear = torch.zeros(self.directions.shape[1], linear.shape[1], dtype=torch.float64)
@@ -144,14 +144,14 @@ class Solution:
 
     path: RidgePath
     ridge: float
-    linear: Float[Tensor, "r c"]
-    nonlinear: Float[Tensor, "s c"] | None
+    linear: Float[Tensor, " r c"]
+    nonlinear: Float[Tensor, " s c"] | None
 
     def readout(self) -> Readout:
         """Weights on the features themselves."""
         return self.path._readout(self.linear, self.nonlinear)
 
-    def outputs(self) -> Float[Tensor, "n c"]:
+    def outputs(self) -> Float[Tensor, " n c"]:
         """Predictions for the samples of the path."""
         linear = self.path.linear.design @ self.linear
         return linear if self.nonlinear is None else linear + self.path.directions @ self.nonlinear

@@ -47,7 +47,7 @@ def groups(layer: nn.Module) -> int:
     return int(getattr(layer, "groups", 1))
 
 
-def group_weights(layer: nn.Module) -> tuple[Float[Tensor, "..."], ...]:
+def group_weights(layer: nn.Module) -> tuple[Float[Tensor, " ..."], ...]:
     """The weight of each group, as views that can be written to."""
     return torch.chunk(_weight(layer).detach(), groups(layer), dim=0)
 
@@ -58,7 +58,7 @@ def zero_bias_(layer: nn.Module) -> None:
         bias.detach().zero_()
 
 
-def middle_taps(weight: Float[Tensor, "d c *taps"]) -> Float[Tensor, "d c"]:
+def middle_taps(weight: Float[Tensor, " d c *taps"]) -> Float[Tensor, " d c"]:
     """The matrix at the middle tap of a kernel, as a view; a matrix is its own."""
     for size in weight.shape[2:]:
         weight = weight.select(2, size // 2)

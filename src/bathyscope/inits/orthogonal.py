@@ -39,7 +39,7 @@ def orthogonal_(
 
 def semi_orthogonal(
     rows: int, columns: int, *, like: Tensor, generator: torch.Generator | None = None
-) -> Float[Tensor, "rows columns"]:
+) -> Float[Tensor, " rows columns"]:
     """A matrix uniform among those with orthonormal rows or columns, whichever are fewer.
 
     Args:

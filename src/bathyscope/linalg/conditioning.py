@@ -105,7 +105,7 @@ def rounding_cutoff(rows: int, columns: int, dtype: torch.dtype) -> float:
 
 
 def conditioning_of(
-    tensor: Float[Tensor, "..."],
+    tensor: Float[Tensor, " ..."],
     *,
     mode: int = 0,
     cutoff: float | None = None,
@@ -142,7 +142,7 @@ def conditioning_of(
 
 
 def conditioning_of_modes(
-    tensor: Float[Tensor, "..."],
+    tensor: Float[Tensor, " ..."],
     modes: Iterable[int],
     *,
     cutoff: float | None = None,
@@ -175,7 +175,7 @@ def conditioning_of_modes(
 
 
 def _spectrum(
-    tensor: Float[Tensor, "..."], *, mode: int, unit: float, cutoff: float, tolerance: float
+    tensor: Float[Tensor, " ..."], *, mode: int, unit: float, cutoff: float, tolerance: float
 ) -> Conditioning:
     """Gram in the tensor's dtype, Gram in float64, SVD in float64: the first that decides."""
     for dtype in dict.fromkeys((tensor.dtype, torch.float64)):

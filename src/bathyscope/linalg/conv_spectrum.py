@@ -117,7 +117,7 @@ class ConvSpectrum:
 
 
 def conv_singular_values(
-    layer: nn.Module | Float[Tensor, "d c *kernel"],
+    layer: nn.Module | Float[Tensor, " d c *kernel"],
     size: Sizes | None = None,
     *,
     padding: PaddingMode | Sizes | Literal["valid"] | None = None,
@@ -236,8 +236,8 @@ def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Ten
 
 
 def _values_at(
-    taps: Taps, analysis: Float[Tensor, "parts t"], rows: Tensor, dtype: torch.dtype
-) -> Float[Tensor, "f r"]:
+    taps: Taps, analysis: Float[Tensor, " parts t"], rows: Tensor, dtype: torch.dtype
+) -> Float[Tensor, " f r"]:
     """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
     half = len(analysis) // 2
     chosen = analysis[torch.cat([rows, rows + half])].to(dtype)
@@ -257,7 +257,7 @@ def _values_at(
     return values.flatten(1)
 
 
-def _gram(matrices: Complex[Tensor, "*b d c"]) -> Complex[Tensor, "*b m m"]:
+def _gram(matrices: Complex[Tensor, " *b d c"]) -> Complex[Tensor, " *b m m"]:
     tall = matrices.shape[-2] >= matrices.shape[-1]
     return matrices.mH @ matrices if tall else matrices @ matrices.mH
 

@@ -28,7 +28,7 @@ class Convolution:
     convolution without axes.
     """
 
-    weight: Float[Tensor, "g d c *kernel"]
+    weight: Float[Tensor, " g d c *kernel"]
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]  # before and after, for each axis
@@ -99,7 +99,7 @@ class Convolution:
 
 
 def convolution_of(
-    layer: nn.Module | Float[Tensor, "d c *kernel"],
+    layer: nn.Module | Float[Tensor, " d c *kernel"],
     *,
     stride: Sizes | None = None,
     dilation: Sizes | None = None,

@@ -42,10 +42,10 @@ class SpectralDensity:
     """
 
     dim: int
-    atoms: Float[Tensor, "a"]
-    atom_residuals: Float[Tensor, "a"]
-    nodes: Float[Tensor, "p m"]
-    weights: Float[Tensor, "p m"]
+    atoms: Float[Tensor, " a"]
+    atom_residuals: Float[Tensor, " a"]
+    nodes: Float[Tensor, " p m"]
+    weights: Float[Tensor, " p m"]
     products: int
     confidence: float = 0.95
 
@@ -88,7 +88,7 @@ class SpectralDensity:
         )
         return Interval(value=found.value, lower=max(0.0, found.lower), upper=min(1.0, found.upper))
 
-    def curve(self, grid: Float[Tensor, "n"], *, width: float) -> Float[Tensor, "n"]:
+    def curve(self, grid: Float[Tensor, " n"], *, width: float) -> Float[Tensor, " n"]:
         """The density on a grid: every eigenvalue drawn as a Gaussian of this width."""
         points = torch.cat([self.atoms, self.nodes.reshape(-1)])
         mass = torch.cat(

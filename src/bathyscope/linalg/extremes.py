@@ -24,11 +24,11 @@ class Eigenpairs:
     and residual²/gap (Kato, Temple), plus the rounding of the operator; `vectors` one a row.
     """
 
-    values: Float[Tensor, "k"]
-    residuals: Float[Tensor, "k"]
-    errors: Float[Tensor, "k"]
+    values: Float[Tensor, " k"]
+    residuals: Float[Tensor, " k"]
+    errors: Float[Tensor, " k"]
     converged: tuple[bool, ...]
-    vectors: Float[Tensor, "k d"]
+    vectors: Float[Tensor, " k d"]
 
     def __len__(self) -> int:
         return len(self.converged)

@@ -69,9 +69,9 @@ def refined(
     gauge: Gauge,
     target: float,
     *,
-    x: Float[Tensor, "b d c"],
-    excess: Float[Tensor, "b c c"],
-    imaginary: Float[Tensor, "b c c"] | None = None,
+    x: Float[Tensor, " b d c"],
+    excess: Float[Tensor, " b c c"],
+    imaginary: Float[Tensor, " b c c"] | None = None,
 ) -> Gauge:
     """The gauge with a finer bound, by the mean and variance of the eigenvalues of each matrix.
 

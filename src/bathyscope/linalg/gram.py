@@ -12,8 +12,8 @@ _PIECE = 2**20
 
 
 def gram_matrix(
-    tensor: Float[Tensor, "..."], mode: int, *, dtype: torch.dtype | None = None
-) -> Float[Tensor, "n n"]:
+    tensor: Float[Tensor, " ..."], mode: int, *, dtype: torch.dtype | None = None
+) -> Float[Tensor, " n n"]:
     """Gram matrix of the mode-k unfolding, on its smaller side.
 
     With X_(k) of size n_k × (the product of the other sizes), this is X_(k) X_(k)ᵀ, or
@@ -52,7 +52,7 @@ def gram_matrix(
     return total
 
 
-def _rows_gram(view: Float[Tensor, "a n b"]) -> Float[Tensor, "n n"]:
+def _rows_gram(view: Float[Tensor, " a n b"]) -> Float[Tensor, " n n"]:
     """Σ_a X_a X_aᵀ, by whichever product copies least."""
     before, size, after = view.shape
     if before == 1:

@@ -14,7 +14,7 @@ Aggregate = Literal["max", "min", "mean", "geometric mean"]
 
 
 def hosvd_of(
-    tensor: Float[Tensor, "..."],
+    tensor: Float[Tensor, " ..."],
     *,
     modes: Sequence[int] | None = None,
     cutoff: float | None = None,

@@ -68,9 +68,9 @@ class KrylovBasis:
     def __init__(
         self,
         operator: SymmetricOperator,
-        starts: Float[Tensor, "b d"],
+        starts: Float[Tensor, " b d"],
         *,
-        locked: Float[Tensor, "l d"] | None = None,
+        locked: Float[Tensor, " l d"] | None = None,
         generator: torch.Generator,
     ) -> None:
         self.operator = operator
@@ -110,7 +110,7 @@ class KrylovBasis:
         beta = self.beta[-1][index] if self.room > 0 else 0.0
         return np.abs(beta * vectors[-1])
 
-    def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, "c d"]:
+    def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
         """Eigenvectors of T_m carried to the whole space, one a row."""
         q = self._vectors[index, : self.size]
         return torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
@@ -135,7 +135,7 @@ class KrylovBasis:
         self.beta.append(beta)
         self._next = w / norms.clamp_min(torch.finfo(w.dtype).tiny)[:, None]
 
-    def _append(self, q: Float[Tensor, "b d"]) -> None:
+    def _append(self, q: Float[Tensor, " b d"]) -> None:
         b, capacity, d = self._vectors.shape
         if self.size == capacity:
             grown = self._vectors.new_zeros(b, min(2 * capacity, d), d)
@@ -144,7 +144,7 @@ class KrylovBasis:
         self._vectors[:, self.size] = q
         self.size += 1
 
-    def _orthogonal(self, w: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+    def _orthogonal(self, w: Float[Tensor, " b d"]) -> Float[Tensor, " b d"]:
         """Two passes of Gram-Schmidt: "twice is enough" to be orthogonal to rounding."""
         q = self._vectors[:, : self.size]
         for _ in range(2):
@@ -153,19 +153,19 @@ class KrylovBasis:
             w = torch.baddbmm(w[:, :, None], q.transpose(1, 2), along, alpha=-1)[:, :, 0]
         return w
 
-    def _unlocked(self, w: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+    def _unlocked(self, w: Float[Tensor, " b d"]) -> Float[Tensor, " b d"]:
         if not len(self.locked):
             return w
         return w - (w @ self.locked.T) @ self.locked
 
-    def _restarted(self, w: Float[Tensor, "b d"], broken: Tensor) -> Float[Tensor, "b d"]:
+    def _restarted(self, w: Float[Tensor, " b d"], broken: Tensor) -> Float[Tensor, " b d"]:
         fresh = random_starts(self.operator, len(w), generator=self.generator)
         return torch.where(broken.to(w.device)[:, None], self._orthogonal(fresh), w)
 
 
 def random_starts(
     operator: SymmetricOperator, num: int, *, generator: torch.Generator
-) -> Float[Tensor, "num d"]:
+) -> Float[Tensor, " num d"]:
     """Gaussian start vectors; drawn on the generator's device, so that a seed means the same on each."""
     d = operator.shape[0]
     drawn = torch.randn(num, d, generator=generator, device=generator.device, dtype=torch.float64)

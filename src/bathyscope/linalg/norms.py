@@ -12,7 +12,7 @@ from bathyscope.linalg.scaling import rescaled
 _RUN = 2**12
 
 
-def frobenius_norm(tensor: Float[Tensor, "..."]) -> float:
+def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
     """√Σx², summed in short runs and rescaled where the squares would overflow or vanish.
 
     Args:

@@ -39,7 +39,7 @@ class PaddedOperator:
         """Numbers of outputs and of inputs."""
         return self.conv.shape(self.image)
 
-    def apply(self, x: Float[Tensor, "b c *n"]) -> Float[Tensor, "b d *m"]:
+    def apply(self, x: Float[Tensor, " b c *n"]) -> Float[Tensor, " b d *m"]:
         """A x, for a batch of images."""
         conv = self.conv
         groups, d, c = conv.weight.shape[:3]
@@ -49,14 +49,14 @@ class PaddedOperator:
         options = {"stride": conv.stride, "dilation": conv.dilation, "groups": groups}
         return _CONVOLVE[len(conv.kernel)](padded(x, conv), weight, **options)
 
-    def adjoint(self, y: Float[Tensor, "b d *m"]) -> Float[Tensor, "b c *n"]:
+    def adjoint(self, y: Float[Tensor, " b d *m"]) -> Float[Tensor, " b c *n"]:
         """Aᵀ y: the gradient of ⟨A x, y⟩ in x, which holds for any padding."""
         x = y.new_zeros(len(y), self.conv.channels[1], *self.image, requires_grad=True)
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(self.apply(x), x, y)
         return gradient
 
-    def dense(self) -> Float[Tensor, "rows columns"]:
+    def dense(self) -> Float[Tensor, " rows columns"]:
         """The matrix itself."""
         columns = self.shape[1]
         basis = torch.eye(columns, dtype=torch.float64, device=self.conv.weight.device)
@@ -82,7 +82,7 @@ class PaddedOperator:
         return LinearOperator((side, side), matvec=product, dtype="float64")
 
 
-def padded(x: Float[Tensor, "b c *n"], conv: Convolution) -> Float[Tensor, "b c *m"]:
+def padded(x: Float[Tensor, " b c *n"], conv: Convolution) -> Float[Tensor, " b c *m"]:
     """The images with their padding; torch takes the widths last axis first."""
     widths = [width for pair in reversed(conv.padding) for width in pair]
     if not any(widths):

@@ -18,8 +18,8 @@ _LOST = {torch.float32: 1e5, torch.float64: 1e12}
 
 
 def polar_factor(
-    matrix: Inexact[Tensor, "*b d c"], *, method: PolarMethod = "eigh"
-) -> Inexact[Tensor, "*b d c"]:
+    matrix: Inexact[Tensor, " *b d c"], *, method: PolarMethod = "eigh"
+) -> Inexact[Tensor, " *b d c"]:
     """The nearest matrix with all singular values one, for each matrix of a batch.
 
     Args:
@@ -46,8 +46,8 @@ def polar_factor(
 
 
 def newton_schulz(
-    matrix: Inexact[Tensor, "*b d c"], *, steps: int = 30, tolerance: float | None = None
-) -> Inexact[Tensor, "*b d c"]:
+    matrix: Inexact[Tensor, " *b d c"], *, steps: int = 30, tolerance: float | None = None
+) -> Inexact[Tensor, " *b d c"]:
     """Polar factor by A ← (3/2)A − (1/2)A(AᴴA), which converges for singular values in (0, √3).
 
     The matrix is divided first by √(‖A‖₁‖A‖_∞), or ‖A‖_F where that is less: both are at least
@@ -80,8 +80,8 @@ def newton_schulz(
 
 
 def inverse_square_root(
-    gram: Inexact[Tensor, "*b c c"], *, steps: int = 10
-) -> Inexact[Tensor, "*b c c"]:
+    gram: Inexact[Tensor, " *b c c"], *, steps: int = 10
+) -> Inexact[Tensor, " *b c c"]:
     """G^{-1/2} by the coupled iteration of norm_preservation, equation 9.
 
     T = 3I − ZY, Y ← YT/2, Z ← TZ/2 from Y = G, Z = I; then Z → G^{-1/2}. It needs the eigenvalues
@@ -100,12 +100,12 @@ def inverse_square_root(
     return z / norm.sqrt()
 
 
-def _by_svd(matrix: Inexact[Tensor, "*b d c"]) -> Inexact[Tensor, "*b d c"]:
+def _by_svd(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
     left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
     return (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
 
 
-def inverse_root(gram: Inexact[Tensor, "*b c c"]) -> Inexact[Tensor, "*b c c"] | None:
+def inverse_root(gram: Inexact[Tensor, " *b c c"]) -> Inexact[Tensor, " *b c c"] | None:
     """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be told apart.
 
     Examples:
@@ -117,7 +117,7 @@ def inverse_root(gram: Inexact[Tensor, "*b c c"]) -> Inexact[Tensor, "*b c c"] |
     return None if _lost(squares).any() else root
 
 
-def _by_eigh(matrix: Inexact[Tensor, "*b d c"]) -> Inexact[Tensor, "*b d c"]:
+def _by_eigh(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
     squares, vectors = torch.linalg.eigh(matrix.mH @ matrix)
     factor = matrix @ _root(squares, vectors)
     factor = torch.add(1.5 * factor, factor @ (factor.mH @ factor), alpha=-0.5)

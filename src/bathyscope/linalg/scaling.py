@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def rescaled(tensor: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], float]:
+def rescaled(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], float]:
     """The tensor in float32 at least, divided by a power of two where its squares leave the range.
 
     Gradients of 1e-25 and activations of 1e25 are what a deep network in trouble has, and in

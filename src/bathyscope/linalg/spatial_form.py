@@ -22,17 +22,17 @@ class _Fold(NamedTuple):
     """Which entry of the R_Δ each entry of the Gram matrix goes to, and the R_Δ of the identity."""
 
     places: Int[Tensor, " pairs"]
-    identity: Float[Tensor, "1 r"]
+    identity: Float[Tensor, " 1 r"]
     shifts: int
 
 
 class SpatialForm(NamedTuple):
     """A kernel with all its taps in one matrix, and PᴴP − target²·I as the blocks R_Δ."""
 
-    weight: Float[Tensor, "g d c t"]
+    weight: Float[Tensor, " g d c t"]
     target: float
-    flat: Float[Tensor, "g d ct"]
-    excess: Float[Tensor, "g ..."]
+    flat: Float[Tensor, " g d ct"]
+    excess: Float[Tensor, " g ..."]
     fold: _Fold | None
 
     def gauge(self, *, finely: bool = True) -> Gauge | None:
@@ -53,7 +53,7 @@ class SpatialForm(NamedTuple):
             return refined(gauge, self.target, x=self.flat.detach(), excess=self.excess.detach())
         return None
 
-    def step(self, length: float) -> Float[Tensor, "g d c t"]:
+    def step(self, length: float) -> Float[Tensor, " g d c t"]:
         """K − length·[K(PᴴP/target² − I)], the bracket cut to the kernel's taps."""
         excess = self.excess
         if self.fold is not None:
@@ -64,7 +64,7 @@ class SpatialForm(NamedTuple):
 
 
 def spatial_form(
-    weight: Float[Tensor, "g d c t"], target: float, offsets: Offsets
+    weight: Float[Tensor, " g d c t"], target: float, offsets: Offsets
 ) -> SpatialForm | None:
     """A kernel of no more columns than rows in this form, or None for one that is too large."""
     groups, d, c, taps = weight.shape

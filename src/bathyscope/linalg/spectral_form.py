@@ -21,8 +21,8 @@ class _Transforms(NamedTuple):
     """To P and −iP at half the frequencies, real parts before imaginary ones, and back."""
 
     share: tuple[float, ...]
-    analysis: Float[Tensor, "rows t"]
-    synthesis: Float[Tensor, "parts t"]
+    analysis: Float[Tensor, " rows t"]
+    synthesis: Float[Tensor, " parts t"]
 
 
 class SpectralForm(NamedTuple):
@@ -32,13 +32,13 @@ class SpectralForm(NamedTuple):
     A batch runs over frequencies and groups.
     """
 
-    weight: Float[Tensor, "g d c t"]
+    weight: Float[Tensor, " g d c t"]
     target: float
     transforms: _Transforms
-    x: Float[Tensor, "b parts c"]
-    y: Float[Tensor, "b parts c"]
-    excess: Float[Tensor, "b c c"]
-    imaginary: Float[Tensor, "b c c"]
+    x: Float[Tensor, " b parts c"]
+    y: Float[Tensor, " b parts c"]
+    excess: Float[Tensor, " b c c"]
+    imaginary: Float[Tensor, " b c c"]
 
     def gauge(self) -> Gauge:
         """Spread by Parseval, with the Frobenius norm of the excess as bound where that will do."""
@@ -56,12 +56,12 @@ class SpectralForm(NamedTuple):
             return gauge
         return refined(gauge, self.target, x=self.x.detach(), excess=excess, imaginary=imaginary)
 
-    def step(self, length: float) -> Float[Tensor, "g d c t"]:
+    def step(self, length: float) -> Float[Tensor, " g d c t"]:
         """K − length·[P(PᴴP/target² − I)], the bracket taken back to the kernel's taps."""
         pull = -length / self.target**2
         return self._synthesised(self.excess, self.imaginary, stay=1.0, pull=pull)
 
-    def polar(self) -> Float[Tensor, "g d c t"] | None:
+    def polar(self) -> Float[Tensor, " g d c t"] | None:
         """[P(PᴴP)^{-1/2}] taken back to the kernel's taps; None where the Gram matrix is too poor."""
         gram = torch.complex(self.excess, self.imaginary)
         gram.diagonal(dim1=1, dim2=2).add_(self.target**2)
@@ -72,7 +72,7 @@ class SpectralForm(NamedTuple):
 
     def _synthesised(
         self, real: Tensor, imaginary: Tensor, *, stay: float, pull: float
-    ) -> Float[Tensor, "g d c t"]:
+    ) -> Float[Tensor, " g d c t"]:
         """stay·K + pull·[P(real + i·imaginary)], the bracket taken back to the kernel's taps."""
         product = torch.bmm(self.x, real).sub_(torch.bmm(self.y, imaginary))
         groups, d, c, taps = self.weight.shape
@@ -85,7 +85,7 @@ class SpectralForm(NamedTuple):
 
 
 def spectral_form(
-    weight: Float[Tensor, "g d c t"],
+    weight: Float[Tensor, " g d c t"],
     target: float,
     offsets: Offsets,
     grid: tuple[int, ...],

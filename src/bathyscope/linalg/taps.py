@@ -50,10 +50,10 @@ class Layout:
 class Taps:
     """The matrices W_t of a kernel, and where they lie."""
 
-    weight: Float[Tensor, "g d c t"]
+    weight: Float[Tensor, " g d c t"]
     layout: Layout
 
-    def with_weight(self, weight: Float[Tensor, "g d c t"]) -> "Taps":
+    def with_weight(self, weight: Float[Tensor, " g d c t"]) -> "Taps":
         """Other matrices at the same places; entries that are no tap of the kernel are cut."""
         if self.layout.slots is not None:
             weight = _scatter(_gather(weight, self.layout), self.layout)
@@ -64,15 +64,15 @@ class Taps:
         """Whether the matrices have fewer rows than columns."""
         return self.weight.shape[1] < self.weight.shape[2]
 
-    def tall(self) -> Float[Tensor, "g d c t"]:
+    def tall(self) -> Float[Tensor, " g d c t"]:
         """The matrices, transposed where they are wide: Gram matrices are then on the smaller side."""
         return self.weight.transpose(1, 2) if self.is_wide else self.weight
 
-    def from_tall(self, weight: Float[Tensor, "g d c t"]) -> "Taps":
+    def from_tall(self, weight: Float[Tensor, " g d c t"]) -> "Taps":
         """The way back from `tall`, for other matrices."""
         return self.with_weight(weight.transpose(1, 2) if self.is_wide else weight)
 
-    def with_kernel(self, kernel: Float[Tensor, "..."]) -> "Taps":
+    def with_kernel(self, kernel: Float[Tensor, " ..."]) -> "Taps":
         """The taps of another kernel, shaped as in `Convolution.weight` or as in its layer."""
         if self.layout.slots is None:
             return Taps(kernel.reshape(self.weight.shape), self.layout)
@@ -80,7 +80,7 @@ class Taps:
         weight = kernel.reshape(groups, d, rc // self.layout.components, -1)
         return Taps(_scatter(weight, self.layout), self.layout)
 
-    def to_kernel(self, shape: torch.Size | None = None) -> Float[Tensor, "..."]:
+    def to_kernel(self, shape: torch.Size | None = None) -> Float[Tensor, " ..."]:
         """The kernel, shaped as in `Convolution.weight` if no other shape is given."""
         weight = self.weight if self.layout.slots is None else _gather(self.weight, self.layout)
         return weight.reshape(shape or (*weight.shape[:3], *self.layout.kernel))
@@ -119,7 +119,7 @@ def polyphase(conv: Convolution) -> Taps:
     return Taps(weight if unmoved else _scatter(weight, layout), layout)
 
 
-def _scatter(weight: Float[Tensor, "g d c k"], layout: Layout) -> Float[Tensor, "g d rc t"]:
+def _scatter(weight: Float[Tensor, " g d c k"], layout: Layout) -> Float[Tensor, " g d rc t"]:
     assert layout.slots is not None
     g, d, c, _ = weight.shape
     spread = weight.new_zeros(g, d, layout.components, len(layout.offsets), c)
@@ -128,7 +128,7 @@ def _scatter(weight: Float[Tensor, "g d c k"], layout: Layout) -> Float[Tensor, 
     return spread.transpose(3, 4).flatten(2, 3)
 
 
-def _gather(weight: Float[Tensor, "g d rc t"], layout: Layout) -> Float[Tensor, "g d c k"]:
+def _gather(weight: Float[Tensor, " g d rc t"], layout: Layout) -> Float[Tensor, " g d c k"]:
     assert layout.slots is not None
     component, offset = zip(*layout.slots, strict=True)
     split = weight.unflatten(2, (layout.components, -1)).transpose(3, 4)
@@ -161,8 +161,8 @@ class HalfPlane:
 
     multiplicity: Float[Tensor, " f"]
     share: tuple[float, ...]
-    analysis: Float[Tensor, "parts t"]
-    synthesis: Float[Tensor, "t parts"]
+    analysis: Float[Tensor, " parts t"]
+    synthesis: Float[Tensor, " t parts"]
 
     def __len__(self) -> int:
         return len(self.multiplicity)
@@ -213,15 +213,15 @@ def _flat_index(points: Tensor, sizes: Tensor) -> Tensor:
 
 
 def transform(
-    weight: Float[Tensor, "g d c t"], analysis: Float[Tensor, "parts t"]
-) -> Float[Tensor, "2 f g d c"]:
+    weight: Float[Tensor, " g d c t"], analysis: Float[Tensor, " parts t"]
+) -> Float[Tensor, " 2 f g d c"]:
     """Real and imaginary parts of P(ω) at every frequency, as one matrix product."""
     g, d, c, t = weight.shape
     return (analysis @ weight.reshape(-1, t).T).view(2, -1, g, d, c)
 
 
 def frequency_matrices(
-    weight: Float[Tensor, "g d c t"], analysis: Float[Tensor, "parts t"]
-) -> Complex[Tensor, "f g d c"]:
+    weight: Float[Tensor, " g d c t"], analysis: Float[Tensor, " parts t"]
+) -> Complex[Tensor, " f g d c"]:
     """P(ω) at every frequency (theorem 3 of norm_preservation)."""
     return torch.complex(*transform(weight, analysis))

@@ -80,7 +80,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
             handle.remove()
 
 
-def channel_variances(x: Float[Tensor, "n c *image"]) -> Float[Tensor, " c"]:
+def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
     """Variance of each channel over samples and positions, divided by their number.
 
     E x² − (E x)² from sums along images and then samples: torch's own variance over several axes

@@ -155,7 +155,7 @@ def columns_of(found: Conditioning, mode: str) -> dict[str, float | int | None]:
     }
 
 
-def mean_cosine(rows: Float[Tensor, "samples features"]) -> float:
+def mean_cosine(rows: Float[Tensor, " samples features"]) -> float:
     """Mean over pairs i ≠ j of ⟨x_i, x_j⟩ / (‖x_i‖ ‖x_j‖), without the zero rows.
 
     With u_i = x_i/‖x_i‖ this is (‖Σ u_i‖² − N) / (N(N − 1)): one product, no Gram matrix.

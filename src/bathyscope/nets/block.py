@@ -74,7 +74,7 @@ class ResidualBlock(nn.Module):
         if shortcut is not None or not changes_dimension:
             self.branch_dropped = False
 
-    def forward(self, x: Float[Tensor, "n *in"]) -> Float[Tensor, "n *out"]:
+    def forward(self, x: Float[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
         """Map the block's input to its output."""
         h = x if self.entry is None else self.entry(x)
         if self.__dict__.get("branch_dropped", False):

@@ -56,16 +56,16 @@ class Concatenate(nn.Module):
 
     def forward(
         self,
-        h: Float[Tensor, "n c h w"],
-        branch: Float[Tensor, "n k h w"],
-        shortcut: Float[Tensor, "n c h w"],
-    ) -> Float[Tensor, "n ck h w"]:
+        h: Float[Tensor, " n c h w"],
+        branch: Float[Tensor, " n k h w"],
+        shortcut: Float[Tensor, " n c h w"],
+    ) -> Float[Tensor, " n ck h w"]:
         """Both, side by side."""
         return torch.cat((shortcut, branch), dim=1)
 
     def without_branch(
-        self, h: Float[Tensor, "n c h w"], shortcut: Float[Tensor, "n c h w"]
-    ) -> Float[Tensor, "n ck h w"]:
+        self, h: Float[Tensor, " n c h w"], shortcut: Float[Tensor, " n c h w"]
+    ) -> Float[Tensor, " n ck h w"]:
         """The old channels, and zeros for the new ones."""
         return F.pad(shortcut, (0, 0, 0, 0, 0, self.branch_channels))
 

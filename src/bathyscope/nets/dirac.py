@@ -46,17 +46,17 @@ class DiracConv2d(nn.Conv2d):
         delta = nn.init.dirac_(torch.empty_like(self.weight.detach()))
         self.register_buffer("delta", delta, persistent=False)
 
-    def effective_weight(self) -> Float[Tensor, "d c k k"]:
+    def effective_weight(self) -> Float[Tensor, " d c k k"]:
         """Ŵ, the kernel that is applied."""
         weight = self.weight
         if self.b is not None:
             weight = _per_filter(self.b) * F.normalize(weight.flatten(1)).view_as(weight)
         return torch.addcmul(weight, _per_filter(self.a), self.delta)
 
-    def forward(self, input: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d p q"]:
+    def forward(self, input: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """Convolve with Ŵ."""
         return self._conv_forward(input, self.effective_weight(), self.bias)
 
 
-def _per_filter(values: Float[Tensor, " d"]) -> Float[Tensor, "d 1 1 1"]:
+def _per_filter(values: Float[Tensor, " d"]) -> Float[Tensor, " d 1 1 1"]:
     return values.view(-1, 1, 1, 1)

@@ -18,7 +18,7 @@ class Gate(nn.Module):
         self.weights = projection(place)
         self.offset = nn.Parameter(torch.full((place.out_channels, 1, 1), bias))
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d p q"]:
+    def forward(self, x: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """The gate's opening for an input of the block."""
         return torch.sigmoid(self.weights(x) + self.offset)
 
@@ -47,10 +47,10 @@ class Gates(nn.Module):
 
     def forward(
         self,
-        h: Float[Tensor, "n c h w"],
-        branch: Float[Tensor, "n d p q"],
-        shortcut: Float[Tensor, "n d p q"],
-    ) -> Float[Tensor, "n d p q"]:
+        h: Float[Tensor, " n c h w"],
+        branch: Float[Tensor, " n d p q"],
+        shortcut: Float[Tensor, " n d p q"],
+    ) -> Float[Tensor, " n d p q"]:
         """Both paths, each through its gate."""
         opening = self.transform(h)
         if self.carry is None:
@@ -58,8 +58,8 @@ class Gates(nn.Module):
         return opening * branch + self.carry(h) * shortcut
 
     def without_branch(
-        self, h: Float[Tensor, "n c h w"], shortcut: Float[Tensor, "n d p q"]
-    ) -> Float[Tensor, "n d p q"]:
+        self, h: Float[Tensor, " n c h w"], shortcut: Float[Tensor, " n d p q"]
+    ) -> Float[Tensor, " n d p q"]:
         """The shortcut through its gate."""
         carry = 1 - self.transform(h) if self.carry is None else self.carry(h)
         return carry * shortcut

@@ -93,7 +93,7 @@ class Aggregated(nn.Module):
         super().__init__()
         self.paths = nn.ModuleList(paths)
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    def forward(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n d"]:
         """Σ_k path_k(x)."""
         first, *others = self.paths
         total = first(x)

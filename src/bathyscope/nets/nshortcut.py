@@ -111,11 +111,11 @@ class FixedLinear(nn.Module):
 
     matrix: Tensor
 
-    def __init__(self, matrix: Float[Tensor, "d_out d_in"]) -> None:
+    def __init__(self, matrix: Float[Tensor, " d_out d_in"]) -> None:
         super().__init__()
         self.register_buffer("matrix", matrix.detach().clone())
 
-    def forward(self, x: Float[Tensor, "n d_in"]) -> Float[Tensor, "n d_out"]:
+    def forward(self, x: Float[Tensor, " n d_in"]) -> Float[Tensor, " n d_out"]:
         """S x for each row x."""
         return F.linear(x, self.matrix)
 

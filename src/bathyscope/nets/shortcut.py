@@ -62,7 +62,7 @@ class Subsample(nn.Module):
         self.stride = place.stride
         self.extra_channels = place.out_channels - place.in_channels
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d p q"]:
+    def forward(self, x: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """The subsampled input; with fewer outputs than inputs the last channels are left out."""
         if self.stride != 1:
             x = x[:, :, :: self.stride, :: self.stride]

@@ -25,7 +25,7 @@ class NormPreserving(nn.Module):
         self.target = target
         self.steps = steps
 
-    def forward(self, weight: Float[Tensor, "d c *kernel"]) -> Float[Tensor, "d c *kernel"]:
+    def forward(self, weight: Float[Tensor, " d c *kernel"]) -> Float[Tensor, " d c *kernel"]:
         """The weight that the layer uses, from the one that the optimizer trains."""
         with torch.autocast(weight.device.type, enabled=False):
             kernel = weight.to(working_dtype(weight.dtype))
@@ -37,7 +37,7 @@ class NormPreserving(nn.Module):
                 taps, _ = newton_schulz_step(taps, self.target)
         return taps.to_kernel(weight.shape).to(weight.dtype)
 
-    def right_inverse(self, weight: Float[Tensor, "d c *kernel"]) -> Float[Tensor, "d c *kernel"]:
+    def right_inverse(self, weight: Float[Tensor, " d c *kernel"]) -> Float[Tensor, " d c *kernel"]:
         """Where training starts: the weight projected, so that few steps are enough after it."""
         kernel = weight.detach().to(working_dtype(weight.dtype))
         if not kernel.isfinite().all() or not kernel.any():

@@ -152,7 +152,7 @@ def _gain(model: nn.Module, x: Tensor, gradient: Tensor) -> float:
     return 1 / numbers_of(found, "ratio_from_loss")[0]
 
 
-def anisotropic(generator: torch.Generator, *shape: int) -> Float[Tensor, "n d h w"]:
+def anisotropic(generator: torch.Generator, *shape: int) -> Float[Tensor, " n d h w"]:
     """Gradients whose size falls from channel to channel by a factor of 100."""
     scales = torch.logspace(0, -2, shape[1], dtype=torch.float64)
     return normal(generator, *shape) * scales[:, None, None]

@@ -23,7 +23,7 @@ _SIZE = 6
 _BLOCKS = (32, 64)
 
 
-def gamma_of(R: Float[Tensor, "n n"]) -> float:
+def gamma_of(R: Float[Tensor, " n n"]) -> float:
     """γ = max(|log σ_max(R)|, |log σ_min(R)|)."""
     return float(torch.linalg.svdvals(R).log().abs().max())
 
@@ -33,7 +33,7 @@ def constant_of(gamma: float) -> float:
     return 2 * (math.sqrt(math.pi) + math.sqrt(3 * gamma)) ** 2
 
 
-def residual_factors(R: Float[Tensor, "n n"], num_blocks: int) -> list[Float[Tensor, "n n"]]:
+def residual_factors(R: Float[Tensor, " n n"], num_blocks: int) -> list[Float[Tensor, " n n"]]:
     """W_1, …, W_L with (I + W_L) ⋯ (I + W_1) = R, as near to zero as rotation and stretch allow.
 
     R = Q S, Q orthogonal and S positive; blocks are equal fractional powers of S, then of Q,
@@ -62,12 +62,12 @@ def residual_factors(R: Float[Tensor, "n n"], num_blocks: int) -> list[Float[Ten
     return [factor - eye for factor in factors]
 
 
-def _root(matrix: Float[Tensor, "n n"], power: int) -> Float[Tensor, "n n"]:
+def _root(matrix: Float[Tensor, " n n"], power: int) -> Float[Tensor, " n n"]:
     logarithm = np.real(logm(matrix.numpy()))
     return torch.from_numpy(expm(logarithm / power))
 
 
-def linear_network(weights: list[Float[Tensor, "n n"]]) -> Network:
+def linear_network(weights: list[Float[Tensor, " n n"]]) -> Network:
     """The linear residual network with these weights."""
     network = nets.build(f"nshortcut-{len(weights)}-1", width=len(weights[0])).double()
     with torch.no_grad():
@@ -77,7 +77,7 @@ def linear_network(weights: list[Float[Tensor, "n n"]]) -> Network:
     return network
 
 
-def _map(generator: torch.Generator, sign: int) -> Float[Tensor, "n n"]:
+def _map(generator: torch.Generator, sign: int) -> Float[Tensor, " n n"]:
     R = normal(generator, _SIZE, _SIZE)
     if float(torch.linalg.det(R)) * sign < 0:
         R[0] = -R[0]

@@ -27,7 +27,7 @@ _EXACT = 1e-8
 
 def frequency_matrices(
     generator: torch.Generator, *, c: int, d: int, k: int = 3, n: int = 4
-) -> Complex[Tensor, "f d c"]:
+) -> Complex[Tensor, " f d c"]:
     """P(u, v) of a Gaussian kernel at all n² frequencies."""
     kernel = normal(generator, d, c, k, k)
     return torch.fft.fft2(kernel, s=(n, n)).flatten(2).permute(2, 0, 1)
@@ -60,18 +60,18 @@ def measure_equation_8(seed: int) -> Measured:
     )
 
 
-def _plain(matrix: Complex[Tensor, "d c"]) -> Complex[Tensor, "d c"]:
+def _plain(matrix: Complex[Tensor, " d c"]) -> Complex[Tensor, " d c"]:
     root = fractional_matrix_power((matrix.mT @ matrix).numpy(), -0.5)
     return matrix @ torch.from_numpy(np.asarray(root, dtype=complex))
 
 
-def _skew(generator: torch.Generator, size: int) -> Complex[Tensor, "n n"]:
+def _skew(generator: torch.Generator, size: int) -> Complex[Tensor, " n n"]:
     """A random skew-Hermitian matrix, whose exponential is unitary."""
     matrix = torch.complex(normal(generator, size, size), normal(generator, size, size))
     return matrix - matrix.mH
 
 
-def _spread(matrices: Complex[Tensor, "f d c"], target: float) -> float:
+def _spread(matrices: Complex[Tensor, " f d c"], target: float) -> float:
     return float((torch.linalg.svdvals(matrices) / target - 1).abs().max())
 
 
@@ -102,8 +102,8 @@ EQUATION_8 = Check(
 
 
 def coupled_iteration(
-    gram: Complex[Tensor, "f c c"], *, steps: int
-) -> list[Complex[Tensor, "f c c"]]:
+    gram: Complex[Tensor, " f c c"], *, steps: int
+) -> list[Complex[Tensor, " f c c"]]:
     """Z_1, Z_2, … of equation 9 to the letter: from Y = G as it is, Z = I."""
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype)
     y, z, found = gram, identity.expand_as(gram), []
@@ -138,7 +138,7 @@ def measure_equation_9(seed: int) -> Measured:
     )
 
 
-def _error(root: Complex[Tensor, "f c c"], gram: Complex[Tensor, "f c c"]) -> float:
+def _error(root: Complex[Tensor, " f c c"], gram: Complex[Tensor, " f c c"]) -> float:
     """‖Z G Z − I‖ at its worst; infinite where the iteration left the numbers."""
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype)
     found = float(

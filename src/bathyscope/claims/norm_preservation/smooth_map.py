@@ -35,7 +35,7 @@ class SmoothMap:
         """F(x)."""
         return self.A @ (x + 0.5 * (self.B @ x).tanh())
 
-    def slope(self, x: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
+    def slope(self, x: Float[Tensor, " n"]) -> Float[Tensor, " n n"]:
         """F′(x)."""
         bent = (1 - (self.B @ x).tanh().square())[:, None] * self.B
         return self.A @ (torch.eye(_SIZE, dtype=torch.float64) + 0.5 * bent)
@@ -43,7 +43,7 @@ class SmoothMap:
 
 def block_slopes(
     F: SmoothMap, x: Float[Tensor, " n"], num_blocks: int
-) -> list[Float[Tensor, "n n"]]:
+) -> list[Float[Tensor, " n n"]]:
     """Jacobians, first to last, of L residual blocks that make up F, where x passes them.
 
     Half of the blocks make F′(0) as a linear network; the others go through the dilations

@@ -15,7 +15,7 @@ from bathyscope.core.records import Assumption
 from bathyscope.curvature import Activation, hessian
 from bathyscope.nets import Network
 
-Pair = tuple[Float[Tensor, "m d"], Float[Tensor, "m d"]]
+Pair = tuple[Float[Tensor, " m d"], Float[Tensor, " m d"]]
 ACTIVATIONS: dict[str, Activation] = {
     "identity": Activation(function=lambda x: x, slope=1.0, curvature=0.0),
     "relu": Activation(function=torch.relu),
@@ -46,7 +46,7 @@ def at_zero(
     return network
 
 
-def hessian_of(network: Network, data: Pair) -> Float[Tensor, "D D"]:
+def hessian_of(network: Network, data: Pair) -> Float[Tensor, " D D"]:
     """The dense Hessian of the theme's loss, by automatic differentiation."""
     return hessian(network, data, loss=half_squares).dense()
 

@@ -18,12 +18,12 @@ _FINE = 4001  # points of a path before it is cut into steps
 class Unit(NamedTuple):
     """W¹, b and W² of one unit x + W² ReLU(W¹ x + b)."""
 
-    first: Float[Tensor, "d d"]
+    first: Float[Tensor, " d d"]
     bias: Float[Tensor, " d"]
-    second: Float[Tensor, "d d"]
+    second: Float[Tensor, " d d"]
 
 
-def minimum_distance(points: Float[Tensor, "m d"]) -> float:
+def minimum_distance(points: Float[Tensor, " m d"]) -> float:
     """The smallest distance of a pair (definition 3)."""
     return float(F.pdist(points).min())
 
@@ -47,9 +47,9 @@ def path_on_sphere(
     start: Float[Tensor, " d"],
     end: Float[Tensor, " d"],
     *,
-    obstacles: Float[Tensor, "k d"],
+    obstacles: Float[Tensor, " k d"],
     radius: float,
-) -> Float[Tensor, "p d"]:
+) -> Float[Tensor, " p d"]:
     """The shorter arc from start to end, led around every obstacle at the given distance."""
     cosine = float((start @ end).clamp(-1, 1))
     aside = end - cosine * start
@@ -62,8 +62,8 @@ def path_on_sphere(
 
 
 def steps_of(
-    path: Float[Tensor, "p d"], count: int, *, obstacles: Float[Tensor, "k d"], radius: float
-) -> Float[Tensor, "q d"]:
+    path: Float[Tensor, " p d"], count: int, *, obstacles: Float[Tensor, " k d"], radius: float
+) -> Float[Tensor, " q d"]:
     """The path as `count` steps of equal length on the sphere; first and last point are its own."""
     travelled = F.pad(path.diff(dim=0).norm(dim=1).cumsum(0), (1, 0))
     wanted = torch.linspace(0, float(travelled[-1]), count + 1, dtype=path.dtype)
@@ -77,7 +77,7 @@ def steps_of(
 
 
 def carrying_network(
-    x: Float[Tensor, "m d"], y: Float[Tensor, "m d"], *, num_units: int, rho: float
+    x: Float[Tensor, " m d"], y: Float[Tensor, " m d"], *, num_units: int, rho: float
 ) -> Network:
     """A network of the form of equation 3 that maps every x to its y (theorem 1).
 
@@ -111,8 +111,8 @@ def _fill(block: nn.Module, unit: Unit) -> None:
 
 
 def _led_around(
-    points: Float[Tensor, "p d"], obstacles: Float[Tensor, "k d"], radius: float
-) -> Float[Tensor, "p d"]:
+    points: Float[Tensor, " p d"], obstacles: Float[Tensor, " k d"], radius: float
+) -> Float[Tensor, " p d"]:
     """Points nearer to an obstacle than the radius are moved straight away from it to that distance."""
     angle = 2 * math.asin(min(1.0, radius / 2))
     for obstacle in obstacles:

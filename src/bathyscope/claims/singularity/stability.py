@@ -24,7 +24,7 @@ from bathyscope.core.records import Assumption
 from bathyscope.linalg import conditioning_of
 
 
-def solution(H: Float[Tensor, "n N"], Y: Float[Tensor, "c N"]) -> Float[Tensor, "c n"]:
+def solution(H: Float[Tensor, " n N"], Y: Float[Tensor, " c N"]) -> Float[Tensor, " c n"]:
     """θ with the least ‖Y − θH‖, without any cut-off."""
     U, sizes, Vh = torch.linalg.svd(H, full_matrices=False)
     return Y @ Vh.T / sizes @ U.T

@@ -40,7 +40,8 @@ def findings() -> str:
     """The page on findings and thresholds."""
     codes = "".join(
         f"## {code}\n\n**{entry.title}.** {entry.why}\n\n"
-        f"*Source:* {entry.source}.\n\n*What helps:* {entry.remedy or 'none known.'}\n\n"
+        f"*Cause:* {entry.cause}.\n\n*Source:* {entry.source}.\n\n"
+        f"*What helps:* {entry.remedy or 'none known.'}\n\n"
         for code, entry in CODES.items()
     )
     rows = "\n".join(

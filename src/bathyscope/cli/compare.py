@@ -30,8 +30,7 @@ def compare(
 
     Example: bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out comparison
     """
-    from bathyscope import diagnosis as diagnosing
-    from bathyscope import report
+    from bathyscope import diagnosis, report
     from bathyscope.cli.waiting import waiting
     from bathyscope.diagnosis.comparing import Contender
     from bathyscope.runs import check_place, make_folder
@@ -47,7 +46,7 @@ def compare(
                 Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
             )
         batches = _batches(data, batch_size=batch_size, steps=steps, seed=seed)
-        courses = diagnosing.compare(contenders, batches, loss=case.loss, tell=tell)
+        courses = diagnosis.compare(contenders, batches, loss=case.loss, tell=tell)
         tell("writing")
         reports = [course.report() for course in courses]
         make_folder(out)

@@ -50,7 +50,7 @@ def diagnose(
         Path | None, typer.Option(help="A TOML file whose table [thresholds] overrides some.")
     ] = None,
     silence: Annotated[
-        list[str] | None, typer.Option(help="A code of a finding to leave out.")
+        list[str] | None, typer.Option(help="A code or cause of findings to leave out.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="An earlier report (.json): did it get better?")
@@ -73,8 +73,7 @@ def diagnose(
     severities = ["note", "warning", "problem"]
     if fail_on is not None and fail_on not in severities:
         raise UnknownName("severity", fail_on, severities)
-    from bathyscope import diagnosis as diagnosing
-    from bathyscope import report
+    from bathyscope import diagnosis, report
     from bathyscope.cli.waiting import waiting
 
     to_stdout = as_json is not None and str(as_json) == "-"
@@ -97,7 +96,7 @@ def diagnose(
             seed=seed,
             options=assignments(set_ or []),
         )
-        found = diagnosing.diagnose(
+        found = diagnosis.diagnose(
             case.model,
             case.batch,
             loss=case.loss,
@@ -116,7 +115,7 @@ def diagnose(
     else:
         found.show()
         if found.stages:
-            _print_events(diagnosing.events_of(found))
+            _print_events(diagnosis.events_of(found))
         if earlier is not None:
             typer.echo(f"\nAgainst {against}: {found.diff(earlier)}")
     if as_json is not None and not to_stdout:
@@ -141,20 +140,22 @@ def explain(
     """
     from dataclasses import asdict
 
-    from bathyscope.diagnosis.codes import CODES, explained
+    from bathyscope.diagnosis.codes import CODES, code_of
 
     if as_json:
-        chosen = CODES if code is None else {code: explained(code)}
+        chosen = CODES if code is None else {code: code_of(code)}
         typer.echo(json.dumps({name: asdict(entry) for name, entry in chosen.items()}))
         return
     if code is None:
         width = max(map(len, CODES))
         for name, entry in CODES.items():
-            typer.echo(f"{name:<{width}}  {entry.title}")
+            typer.echo(f"{name:<{width}}  {entry.cause:<14}  {entry.title}")
         return
-    entry = explained(code)
+    entry = code_of(code)
     typer.echo(f"{code}: {entry.title}\n\n{entry.why}\n")
-    typer.echo(f"Source: {entry.source}\nWhat helps: {entry.remedy or 'none known'}")
+    typer.echo(
+        f"Cause: {entry.cause}\nSource: {entry.source}\nWhat helps: {entry.remedy or 'none known'}"
+    )
 
 
 def _print_events(events: object) -> None:

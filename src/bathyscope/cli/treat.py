@@ -52,7 +52,7 @@ def treat(
 
     Example: bathyscope treat plain-56 --lr 0.1 --out before-after.html
     """
-    from bathyscope import diagnosis as diagnosing
+    from bathyscope import diagnosis
     from bathyscope.cli.waiting import waiting
     from bathyscope.report import check_destination, write
 
@@ -73,10 +73,10 @@ def treat(
             options=assignments(set_ or []),
         )
         tell("diagnosing")
-        before = diagnosing.diagnose(
+        before = diagnosis.diagnose(
             case.model, case.batch, loss=case.loss, optimizer=case.optimizer, title=model
         )
-        treatment = diagnosing.treat(
+        treatment = diagnosis.treat(
             case.model, before, optimizer=case.optimizer, steps=steps, tell=tell
         )
     if as_json:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Number = float | int | bool | str | None
 
@@ -69,9 +69,34 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+Cause = Literal[
+    "input",
+    "labels",
+    "output",
+    "loss",
+    "activation",
+    "initialisation",
+    "architecture",
+    "learning-rate",
+    "optimizer",
+    "batch",
+    "budget",
+    "mode",
+    "precision",
+    "data-flow",
+]
+"""The part of a training in which a fault lies: what a user would change."""
+
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something a user should know about some blocks: what, where, the numbers, why, what helps."""
+    """Something a user should know about a training: what, where, the numbers, why, what helps.
+
+    `cause` is the part of the training in which it lies; `step` is the number of steps of the
+    look-ahead after which it was first seen, 0 for the model as it was given.
+    """
 
     code: str
     severity: Severity
@@ -82,6 +107,8 @@ class Finding:
     source: str
     remedy: str | None = None
     score: float = 0.0
+    cause: Cause = "architecture"
+    step: int = 0
 
 
 class Verdict(StrEnum):

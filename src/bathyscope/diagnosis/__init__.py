@@ -1,10 +1,10 @@
 """From measurements to findings to remedies, and the re-measurement that shows what helped."""
 
-from bathyscope.diagnosis.codes import CODES, explained
+from bathyscope.diagnosis.codes import CODES, code_of
 from bathyscope.diagnosis.comparing import Contender, Course, compare
-from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
+from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import Event, events_of
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
 from bathyscope.diagnosis.treatment import Treatment, Trial, treat
@@ -23,10 +23,10 @@ __all__ = [
     "Treatment",
     "Trial",
     "Watch",
+    "code_of",
     "compare",
     "diagnose",
     "events_of",
-    "explained",
     "treat",
     "watch",
 ]

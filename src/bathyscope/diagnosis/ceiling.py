@@ -27,7 +27,7 @@ _SLACK = 2.0
 """Gradients on their way back and the matrices of the measurements, beside what the graph holds."""
 
 
-def fitting(
+def trim_batch(
     model: nn.Module, batch: Batch, *, memory: float | None, probes: str
 ) -> tuple[Batch, str]:
     """The batch, or its first samples where measuring all of it would take more than the ceiling.

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, checked_batches, has_parameters
 from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserved
-from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
+from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import train_step, twins
 from bathyscope.report import Report
 

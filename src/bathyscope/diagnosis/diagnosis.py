@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.errors import UsageError
-from bathyscope.core.records import Finding, Measurement, Number, Severity
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.report import Judgement, Report, read_report, show, write
 
@@ -53,6 +53,16 @@ class Diagnosis:
     def severity(self) -> Severity | None:
         """The gravest severity found; None for a clean bill."""
         return max((f.severity for f in self.findings), key=lambda s: s.rank, default=None)
+
+    def findings_of(self, cause: str) -> tuple[Finding, ...]:
+        """The findings whose fault lies in one part of the training, gravest first.
+
+        Raises:
+            UnknownName: there is no such cause.
+        """
+        if cause not in CAUSES:
+            raise UnknownName("cause", cause, CAUSES)
+        return tuple(f for f in self.findings if f.cause == cause)
 
     @property
     def verdict(self) -> str:

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+import torch
+
 from bathyscope.core.batch import Batch, tensors_in
-from bathyscope.core.records import Block, Finding, Measurement, Number, Severity
+from bathyscope.core.records import Block, Cause, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.codes import CODES
 
 
@@ -40,6 +42,17 @@ class Evidence:
         return tuple(self.blocks[i].label for i in indices)
 
 
+def evidence_of(
+    blocks: Sequence[Block], measured: Mapping[str, Measurement], batch: Batch
+) -> Evidence:
+    """The measurements as the rules read them."""
+    floating = (t.dtype for t in tensors_in(batch[0]) if t.is_floating_point())
+    dtype = next(floating, torch.float32)
+    return Evidence(
+        tuple(blocks), measured, torch.finfo(dtype).eps, samples_equal=all_samples_equal(batch)
+    )
+
+
 def all_samples_equal(batch: Batch) -> bool:
     """Whether the inputs are one sample, repeated along the first axis of every tensor.
 
@@ -58,6 +71,7 @@ def finding(
     blocks: Sequence[str],
     *,
     score: float,
+    cause: Cause | None = None,
     **numbers: Number,
 ) -> Finding:
     """A finding of a known code, with its numbers; the rest stands in `CODES`."""
@@ -72,13 +86,32 @@ def finding(
         source=entry.source,
         remedy=entry.remedy,
         score=score,
+        cause=cause or entry.cause,
     )
 
 
-def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Gravest first; of equal gravity causes before effects, then by how far the threshold is passed."""
+def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Gravest first; of equal gravity causes before effects, then by how far the threshold is passed.
+
+    A cause is as grave as the gravest of its effects that were found: an unscaled input that makes
+    the gradient vanish is the problem, and stands before it.
+    """
+    gravest: dict[str, Severity] = {}
+    for found in findings:
+        gravest[found.code] = max(
+            found.severity, gravest.get(found.code, found.severity), key=_rank
+        )
     order = {code: i for i, code in enumerate(CODES)}
-    return tuple(sorted(findings, key=lambda f: (-f.severity.rank, order[f.code], -f.score)))
+    raised = [
+        replace(found, severity=max(found.severity, *effects, key=_rank)) if effects else found
+        for found in findings
+        for effects in [[gravest[code] for code in CODES[found.code].effects if code in gravest]]
+    ]
+    return tuple(sorted(raised, key=lambda f: (-f.severity.rank, order[f.code], -f.score)))
+
+
+def _rank(severity: Severity) -> int:
+    return severity.rank
 
 
 def finite(values: Sequence[float | None]) -> list[float]:

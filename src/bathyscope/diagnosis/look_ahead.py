@@ -49,7 +49,7 @@ def looked_ahead(
     Returns:
         The diagnosis with `stages`, and with the findings of the stages that the start did not show.
     """
-    from bathyscope.diagnosis.diagnosing import evidence_of
+    from bathyscope.diagnosis.evidence import evidence_of
     from bathyscope.diagnosis.rules import findings_of
     from bathyscope.diagnosis.thresholds import Thresholds
 

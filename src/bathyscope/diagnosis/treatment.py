@@ -18,9 +18,9 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserved
 from bathyscope.core.records import Severity
 from bathyscope.diagnosis.candidates import CANDIDATES, Candidate, Case
-from bathyscope.diagnosis.diagnosing import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
+from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import losses_of, twins
 from bathyscope.remedies import Change
 from bathyscope.report import Report

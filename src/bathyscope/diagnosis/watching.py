@@ -19,7 +19,7 @@ from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UsageError
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.records import Block
-from bathyscope.diagnosis.diagnosing import wanted_blocks
+from bathyscope.diagnosis.block_choice import wanted_blocks
 from bathyscope.linalg import conditioning_of
 from bathyscope.runs import MetricsWriter, make_folder
 

@@ -99,6 +99,7 @@ def _finding(finding: Finding, blocks: Sequence[Block]) -> str:
             f'<h3><span class="severity {finding.severity}">{finding.severity}</span> '
             f"{escape(finding.title)} <code>{escape(finding.code)}</code></h3>",
             locator(blocks, finding),
+            f'<div class="cause">cause: {escape(finding.cause)}{_seen(finding)}</div>',
             f'<div class="where">{_where(finding.blocks)}</div>',
             number_list(evidence, style="evidence"),
             f'<p class="why">{escape(finding.why)}{source}</p>',
@@ -106,6 +107,10 @@ def _finding(finding: Finding, blocks: Sequence[Block]) -> str:
             "</article>",
         )
     )
+
+
+def _seen(finding: Finding) -> str:
+    return f", first seen after {counted(finding.step, 'step')}" if finding.step else ""
 
 
 def _where(names: tuple[str, ...]) -> str:

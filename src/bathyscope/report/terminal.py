@@ -81,7 +81,9 @@ def _show_finding(finding: Finding, console: Console, glyphs: Glyphs) -> None:
     evidence = "  ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.evidence.items()
     )
+    seen = f", first seen after {counted(finding.step, 'step')}" if finding.step else ""
     rows = [
+        ("cause", f"{finding.cause}{seen}"),
         ("blocks", shortened(finding.blocks) or "the network as a whole"),
         ("evidence", evidence),
         ("why", f"{finding.why} ({finding.source})" if finding.source else finding.why),

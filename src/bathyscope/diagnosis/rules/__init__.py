@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from bathyscope.core.records import Finding
-from bathyscope.diagnosis.evidence import Evidence, ranked
+from bathyscope.diagnosis.evidence import Evidence, in_order
 from bathyscope.diagnosis.rules.curvature import flat_to_second_order, unstable_rate
 from bathyscope.diagnosis.rules.family import narrow_residual_space, worse_than_linear
 from bathyscope.diagnosis.rules.gradients import (
@@ -62,11 +62,16 @@ _OF_GRADIENTS: frozenset[Rule] = frozenset(
 def findings_of(
     evidence: Evidence, thresholds: Thresholds, *, silenced: frozenset[str] = frozenset()
 ) -> tuple[Finding, ...]:
-    """Everything the rules find, gravest first, without the codes a user has silenced."""
+    """Everything the rules find, gravest first, without the codes and causes a user has silenced."""
     left_out = _left_out(evidence)
     rules = [rule for rule in RULES if rule not in left_out]
-    return ranked(
-        [f for rule in rules for f in rule(evidence, thresholds) if f.code not in silenced]
+    return in_order(
+        [
+            f
+            for rule in rules
+            for f in rule(evidence, thresholds)
+            if f.code not in silenced and f.cause not in silenced
+        ]
     )
 
 

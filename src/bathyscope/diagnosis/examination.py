@@ -15,13 +15,14 @@ from bathyscope.core.batch import Batch, LossFn, checked_batch, has_parameters, 
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrapped
 from bathyscope.core.errors import UnknownName
-from bathyscope.core.records import Measurement, Number
-from bathyscope.diagnosis.ceiling import fitting
+from bathyscope.core.records import CAUSES, Measurement, Number
+from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
+from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.certified import certificate
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.curvature_probe import curvature_probe
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
-from bathyscope.diagnosis.evidence import Evidence, all_samples_equal
+from bathyscope.diagnosis.evidence import evidence_of
 from bathyscope.diagnosis.look_ahead import looked_ahead
 from bathyscope.diagnosis.rules import findings_of
 from bathyscope.diagnosis.thresholds import Thresholds
@@ -60,7 +61,7 @@ def diagnose(
             training steps.
         blocks: a name or glob, or several, that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
-        silence: the code or codes of findings to leave out.
+        silence: codes or causes of findings to leave out.
         steps: of the look-ahead; at least one.
         most_blocks: measure at most so many blocks, spread evenly; all of them by default.
         memory: GiB that measuring may take, beside the model and the batch; four fifths of what is
@@ -86,14 +87,14 @@ def diagnose(
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
     silenced = frozenset(checked_names("silence", silence))
     for code in silenced:
-        if code not in CODES:
-            raise UnknownName("finding to silence", code, CODES)
+        if code not in CODES and code not in CAUSES:
+            raise UnknownName("finding or cause to silence", code, [*CODES, *CAUSES])
     steps = checked_count("steps", steps, least=1)
     limits = Thresholds.of(thresholds)
     has_parameters(model)
     batch = checked_batch(model, batch)
-    batch, fewer = fitting(model, batch, memory=memory, probes=probes)
-    found = sampled(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
+    batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
+    found = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
     if (known := certificate(model, batch, loss=loss, blocks=found)) is not None:
         measured[known.name] = known
@@ -121,51 +122,6 @@ def diagnose(
     if probes == "full":
         return looked_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
     return diagnosis
-
-
-def evidence_of(blocks: Blocks, measured: Mapping[str, Measurement], batch: Batch) -> Evidence:
-    """The measurements as the rules read them."""
-    floating = (t.dtype for t in tensors_in(batch[0]) if t.is_floating_point())
-    dtype = next(floating, torch.float32)
-    return Evidence(
-        tuple(blocks), measured, torch.finfo(dtype).eps, samples_equal=all_samples_equal(batch)
-    )
-
-
-def wanted_blocks(blocks: Any) -> Blocks | tuple[str, ...] | None:
-    """The blocks that a user names, or those found before.
-
-    Raises:
-        UsageError: they are neither, or none.
-    """
-    if blocks is None or isinstance(blocks, Blocks):
-        return blocks
-    return checked_names("blocks", blocks, least=1)
-
-
-def sampled(blocks: Blocks, most: int | None) -> Blocks:
-    """At most so many blocks, the first and the last among them, spread evenly.
-
-    Raises:
-        UsageError: fewer than two are asked for.
-    """
-    if most is None or len(blocks) <= checked_count("most_blocks", most, least=2):
-        return blocks
-    last = len(blocks) - 1
-    chosen = sorted({round(i * last / (most - 1)) for i in range(most)})
-    note = (
-        f"{len(chosen)} of {len(blocks)} blocks were measured; a fault between them is seen later."
-    )
-    kept = tuple(blocks[i] for i in chosen)
-    return Blocks(
-        tuple(_renumbered(kept)), blocks.how, " ".join(part for part in (blocks.note, note) if part)
-    )
-
-
-def _renumbered(blocks: tuple[Any, ...]) -> Iterable[Any]:
-    from dataclasses import replace
-
-    return (replace(block, index=i) for i, block in enumerate(blocks))
 
 
 def _provenance(

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import Severity, UnknownName, UsageError
-from bathyscope.diagnosis import CODES, THRESHOLDS, Thresholds, diagnose, explained
-from bathyscope.diagnosis.evidence import finding, ranked
+from bathyscope.diagnosis import CODES, THRESHOLDS, Thresholds, code_of, diagnose
+from bathyscope.diagnosis.evidence import finding, in_order
 from bathyscope.report import read_report
 from tests.core import lookalikes as like
 from tests.core.test_preserve import assert_same, state_of
@@ -147,7 +147,7 @@ def test_every_code_explains_itself_and_every_threshold_has_a_source():
         assert entry.source, code
     assert all(t.source and t.meaning for t in THRESHOLDS.values())
     with pytest.raises(UnknownName, match="dead-units"):
-        explained("dead-unit")
+        code_of("dead-unit")
 
 
 def test_ranking_puts_gravest_first_and_causes_before_effects():
@@ -157,7 +157,7 @@ def test_ranking_puts_gravest_first_and_causes_before_effects():
         finding("not-finite", Severity.WARNING, ["a"], score=50.0),
         finding("exploding-weights", Severity.PROBLEM, ["b"], score=2.0),
     ]
-    assert [(f.code, f.blocks[0]) for f in ranked(codes)] == [
+    assert [(f.code, f.blocks[0]) for f in in_order(codes)] == [
         ("exploding-weights", "b"),
         ("exploding-weights", "a"),
         ("large-update", "a"),
@@ -212,3 +212,28 @@ def test_bad_models_get_one_sentence():
         diagnose(norm, (x[:1], y[:1]))
     with pytest.raises(UsageError, match="scalar"):
         diagnose(ResidualMLP(3), (x, y), loss=lambda o, t: o)
+
+
+def test_findings_carry_their_cause_and_are_filtered_and_silenced_by_it(tmp_path):
+    found = diagnose(broken(), batch())
+    assert [f.code for f in found.findings_of("activation")] == ["dead-units"]
+    assert found.findings_of("labels") == ()
+    assert diagnose(broken(), batch(), silence="activation").findings_of("activation") == ()
+    with pytest.raises(UnknownName, match="lables"):
+        found.findings_of("lables")
+    read = read_report(found.save(tmp_path / "report.json"))
+    assert [f.cause for f in read.findings] == [f.cause for f in found.findings]
+
+
+def test_a_cause_is_as_grave_as_its_effect_and_stands_before_it(monkeypatch):
+    from dataclasses import replace
+
+    cause = replace(CODES["flat-start"], effects=("vanishing-gradient",))
+    monkeypatch.setitem(CODES, "flat-start", cause)
+    effect = finding("vanishing-gradient", Severity.PROBLEM, ["b"], score=9.0)
+    mild = finding("flat-start", Severity.NOTE, ["a"], score=1.0)
+    other = finding("dead-units", Severity.WARNING, ["c"], score=1.0)
+    assert [(f.code, f.severity.value) for f in in_order([effect, other, mild])] == [
+        ("flat-start", "problem"), ("vanishing-gradient", "problem"), ("dead-units", "warning"),
+    ]  # fmt: skip
+    assert in_order([mild])[0].severity is Severity.NOTE

@@ -1,0 +1,35 @@
+"""Which blocks are measured: those a user names, or a part of those found."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bathyscope.core.arguments import checked_count, checked_names
+from bathyscope.core.blocks import Blocks
+
+
+def wanted_blocks(blocks: str | Iterable[str] | Blocks | None) -> Blocks | tuple[str, ...] | None:
+    """The blocks that a user names, or those found before.
+
+    Raises:
+        UsageError: they are neither, or none.
+    """
+    if blocks is None or isinstance(blocks, Blocks):
+        return blocks
+    return checked_names("blocks", blocks, least=1)
+
+
+def sample_blocks(blocks: Blocks, most: int | None) -> Blocks:
+    """At most so many blocks, the first and the last among them, spread evenly.
+
+    Raises:
+        UsageError: fewer than two are asked for.
+    """
+    if most is None or len(blocks) <= checked_count("most_blocks", most, least=2):
+        return blocks
+    last = len(blocks) - 1
+    chosen = sorted({round(i * last / (most - 1)) for i in range(most)})
+    note = (
+        f"{len(chosen)} of {len(blocks)} blocks were measured; a fault between them is seen later."
+    )
+    kept = tuple(replace(blocks[i], index=at) for at, i in enumerate(chosen))
+    return Blocks(kept, blocks.how, " ".join(part for part in (blocks.note, note) if part))

@@ -7,10 +7,10 @@
 
 from pathlib import Path
 
-from bathyscope.claims import CLAIMS, THEMES, Claim
+from bathyscope.claims import Claim, all_claims, themes
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
-from bathyscope.studies import STUDIES, Study
+from bathyscope.studies import Study, all_studies
 
 DOCS = Path(__file__).parent
 
@@ -56,7 +56,9 @@ LEDGER = """# The ledger
 Every numbered statement of the four papers, in our own words, and how it is tested. `bathyscope check ID`
 tests one and prints verdict and numbers, `bathyscope check all` all of them. A verdict is *holds*,
 *holds under* (with the extra assumption named), *violated* (with what is true instead, where that is known
-and was checked) or *inapplicable* (an assumption failed, shown with its number).
+and was checked), *not supported here* (an experiment of ours does not show it, which is no refutation) or
+*inapplicable* (an assumption failed, shown with its number). A claim that holds and says nothing is flagged
+*vacuous*.
 
 {count} statements, of which {coded} are coded.
 {themes}"""
@@ -64,23 +66,22 @@ and was checked) or *inapplicable* (an assumption failed, shown with its number)
 
 def ledger() -> str:
     """The page of all claims: statements, assumptions and tests, from the registry alone."""
-    themes = ""
-    for theme in THEMES:
-        rows = [claim for claim in CLAIMS.values() if claim.theme == theme]
-        themes += f"\n## {theme}\n" + "".join(_claim(claim) for claim in rows)
-    coded = sum(claim.status == "coded" for claim in CLAIMS.values())
-    return LEDGER.format(count=len(CLAIMS), coded=coded, themes=themes)
+    text = ""
+    for theme in themes():
+        rows = [claim for claim in all_claims().values() if claim.theme == theme]
+        text += f"\n## {theme}\n" + "".join(_claim(claim) for claim in rows)
+    coded = sum(claim.status == "coded" for claim in all_claims().values())
+    return LEDGER.format(count=len(all_claims()), coded=coded, themes=text)
 
 
 def _claim(claim: Claim) -> str:
-    text = claim.statement
-    lines = [f"\n### {claim.name}\n\n{text.statement}\n"]
-    if text.assumptions:
-        lines.append(f"\n*Assumes:* {'; '.join(text.assumptions)}.\n")
+    lines = [f"\n### {claim.name}\n\n{claim.statement}\n"]
+    if claim.assumptions:
+        lines.append(f"\n*Assumes:* {'; '.join(claim.assumptions)}.\n")
     mark = "" if claim.status == "coded" else f"**{claim.status.capitalize()}.** "
-    lines.append(f"\n*Tested:* {mark}{text.tested}\n")
-    if claim.check is not None and {"model", "data"} & set(claim.check.takes):
-        own = " and ".join(word for word in ("model", "data") if word in claim.check.takes)
+    lines.append(f"\n*Tested:* {mark}{claim.tested}\n")
+    if {"model", "data"} & set(claim.takes):
+        own = " and ".join(word for word in ("model", "data") if word in claim.takes)
         lines.append(f"\n*Takes your own:* {own}.\n")
     return "".join(lines)
 
@@ -119,9 +120,9 @@ singularity.
 def studies() -> str:
     """The page of all studies: what each shows, and its presets."""
     themes = ""
-    for theme in dict.fromkeys(name.split(".")[0] for name in STUDIES):
+    for theme in dict.fromkeys(name.split(".")[0] for name in all_studies()):
         themes += f"\n## {theme}\n"
-        themes += "".join(_study(s) for n, s in STUDIES.items() if n.startswith(f"{theme}."))
+        themes += "".join(_study(s) for n, s in all_studies().items() if n.startswith(f"{theme}."))
     return STUDY_PAGE.format(themes=themes)
 
 

@@ -1,6 +1,7 @@
 """The folders are the architecture: a package imports only from rows below its own."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import bathyscope
 ROOT = Path(bathyscope.__file__).parent
 ROWS = [
     {"cli"},
+    {"papers"},
     {"studies"},
     {"diagnosis", "estimators"},
     {"claims", "report"},
@@ -60,6 +62,19 @@ def test_package_imports_only_from_rows_below(package):
         for other in violations(package, imported_packages(path))
     }
     assert not wrong
+
+
+def test_no_module_imports_papers_by_name():
+    """The papers are found by their entry points alone."""
+    outside = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] != "papers"]
+    assert not [path for path in outside if "papers" in imported_packages(path)]
+
+
+def test_no_paper_imports_another():
+    for path in (ROOT / "papers").rglob("*.py"):
+        theme = path.relative_to(ROOT / "papers").parts[0]
+        imported = re.findall(r"bathyscope\.papers\.(\w+)", path.read_text())
+        assert set(imported) <= {theme}, path
 
 
 def test_the_rule_can_be_broken(tmp_path):

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from bathyscope.cli import app
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.studies import STUDIES
-from tests.studies.tiny import shrink
+from bathyscope.studies import all_studies
+from tests.papers.tiny import shrink
 
 runner = CliRunner()
 NAME = "shortcut_length.figure_4"
@@ -16,14 +16,14 @@ NAME = "shortcut_length.figure_4"
 def test_lists_every_study():
     shown = runner.invoke(app, ["reproduce", "list"], env={"COLUMNS": "250"})
     assert shown.exit_code == 0
-    for name, study in STUDIES.items():
+    for name, study in all_studies().items():
         assert name in shown.output
         assert study.title in shown.output
 
 
 def test_lists_as_json():
     rows = json.loads(runner.invoke(app, ["reproduce", "list", "--json"]).output)
-    assert [row["study"] for row in rows] == list(STUDIES)
+    assert [row["study"] for row in rows] == list(all_studies())
     assert rows[0]["presets"]["paper"]["epochs"] == 200
 
 
@@ -42,7 +42,9 @@ def test_runs_one_and_writes_the_page(tmp_path, monkeypatch):
 def test_a_theme_passes_over_studies_without_data(tmp_path, monkeypatch):
     monkeypatch.setenv("BATHYSCOPE_DATA", str(tmp_path / "empty"))
     words = ["reproduce", "all", "--preset", "full", "--out", str(tmp_path)]
-    with mock.patch.dict(STUDIES, {NAME: STUDIES[NAME]}, clear=True):  # puts the order back too
+    with mock.patch.dict(
+        all_studies(), {NAME: all_studies()[NAME]}, clear=True
+    ):  # puts the order back too
         shown = runner.invoke(app, words)
     assert shown.exit_code == 0
     assert "bathyscope data fetch mnist" in shown.output

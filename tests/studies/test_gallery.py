@@ -3,7 +3,7 @@
 import re
 
 from bathyscope import studies
-from tests.studies.tiny import shrink
+from tests.papers.tiny import shrink
 
 
 def test_the_page_shows_every_result_and_asks_for_nothing(tmp_path, monkeypatch):

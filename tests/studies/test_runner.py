@@ -13,9 +13,9 @@ import pytest
 
 from bathyscope import studies
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.papers.shortcut_length.studies.figure_4 import StartCondition
 from bathyscope.runs import read_run, run_folders
-from bathyscope.studies.shortcut_length.figure_4 import StartCondition
-from tests.studies.tiny import PRESETS, shrink
+from tests.papers.tiny import PRESETS, shrink
 
 
 def starts(out):
@@ -76,7 +76,7 @@ import sys
 sys.path.insert(0, {root!r})
 import torch
 torch.set_num_threads(1)
-from tests.studies.tiny import PRESETS
+from tests.papers.tiny import PRESETS
 from bathyscope import studies
 from dataclasses import replace
 name = {name!r}

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 
 from bathyscope import data, measure, nets
 from bathyscope.curvature import hessian
+from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.linear_spectrum import linear_spectrum
-from bathyscope.studies.shortcut_length.networks import KINDS
 from bathyscope.studies.trial import Trial, half_squared_error
 from bathyscope.studies.watcher import WATCHES, histogram
 from bathyscope.training import recorded

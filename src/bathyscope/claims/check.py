@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bathyscope.claims.claim import Check, Claim, Law, Measured
+from bathyscope.claims.claim import Claim, Law, Measured
 from bathyscope.claims.registry import claim_of
 from bathyscope.claims.relation import Relation
 from bathyscope.core.errors import UsageError
@@ -27,7 +27,8 @@ def check(
     The verdict is `inapplicable` where an assumption fails, `holds` where the numbers obey the
     statement as printed, `holds under` where they do so with one more assumption, which is named,
     and else `violated`, with the statement that is true instead where one is known and was found
-    to hold on the same numbers.
+    to hold on the same numbers. Of a statement on training in general small experiments can say
+    no more than `not supported here`. One that holds and says nothing is flagged vacuous.
 
     Args:
         claim: its name, such as "nests.theorem_1".
@@ -42,7 +43,7 @@ def check(
 
     Raises:
         UnknownName: there is no such claim.
-        UsageError: the claim is not coded yet, or does not take what was given.
+        UsageError: the claim asserts nothing measurable, or does not take what was given.
 
     Examples:
         >>> found = check("norm_preservation.lemma_1")
@@ -50,40 +51,49 @@ def check(
         'holds'
     """
     entry = claim_of(claim)
-    test = _coded(entry)
+    if entry.measure is None:
+        raise UsageError(f"{entry.name}: {entry.status}. {entry.tested}")
     given = {"model": model, "data": data}
     wanted = {key: value for key, value in given.items() if value is not None} | dict(
         settings or {}
     )
     for key in wanted:
-        if key not in test.takes:
-            takes = ", ".join(test.takes) or "nothing but a seed"
+        if key not in entry.takes:
+            takes = ", ".join(entry.takes) or "nothing but a seed"
             raise UsageError(f"{claim} does not take {key!r}; it takes {takes}.")
     # Weights that torch's own layers draw must follow the seed, and leave the caller's stream alone.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        measured = test.measure(seed, **wanted)
-    return _judged(entry, test, measured, law=law, seed=seed)
+        measured = entry.measure(seed, **wanted)
+    return judge(entry, measured, law=law, seed=seed)
 
 
-def _coded(claim: Claim) -> Check:
-    if claim.check is None:
-        reason = claim.statement.tested
-        raise UsageError(f"{claim.name}: {claim.status}{'. ' + reason if reason else ''}")
-    return claim.check
+def judge(claim: Claim, measured: Measured, *, law: Law | None = None, seed: int = 0) -> ClaimCheck:
+    """The verdict on a claim from what was measured for it.
 
+    Args:
+        claim: whose laws the numbers are held against.
+        measured: assumptions and numbers.
+        law: in place of the paper's; the others are then left out.
+        seed: told in the record.
 
-def _judged(
-    claim: Claim, test: Check, measured: Measured, *, law: Law | None, seed: int
-) -> ClaimCheck:
-    printed = _laws(law or test.law, measured, skip=False)
+    Raises:
+        UsageError: the law that was given compares nothing.
+    """
+    printed = _relations(law or claim.law, measured)
     if law is not None and not printed:
         raise UsageError(f"The law given for {claim.name} compares nothing; return a relation.")
     assert printed or not measured.numbers, f"{claim.name}: a law compares something"
-    extended = _laws(test.law_under, measured, skip=law is not None)
-    corrected = _laws(test.law_corrected, measured, skip=law is not None)
-    verdict = _verdict(measured, printed, extended)
-    relations = {"printed": printed, "under": extended, "corrected": corrected}
+    others = (claim.law_under, claim.law_corrected, claim.vacuous) if law is None else (None,) * 3
+    extended, corrected, vacuous = (_relations(other, measured) for other in others)
+    verdict = _verdict(claim, measured, printed, extended)
+    relations = {
+        "printed": printed,
+        "under": extended,
+        "corrected": corrected,
+        "vacuous": vacuous,
+    }
+    against = verdict in (Verdict.VIOLATED, Verdict.NOT_SUPPORTED)
     return ClaimCheck(
         claim=claim.name,
         verdict=verdict,
@@ -96,27 +106,30 @@ def _judged(
                 if group
             },
         },
-        statement=claim.statement.statement,
-        extra_assumption=test.under if verdict is Verdict.HOLDS_UNDER else None,
-        corrected=test.corrected
-        if verdict is Verdict.VIOLATED and corrected and all(r.holds for r in corrected)
-        else None,
+        statement=claim.statement,
+        extra_assumption=claim.under if verdict is Verdict.HOLDS_UNDER else None,
+        corrected=claim.corrected if against and _all_hold(corrected) else None,
+        vacuous=verdict is Verdict.HOLDS and _all_hold(vacuous),
         settings={"seed": seed, **measured.settings},
     )
 
 
-def _laws(law: Law | None, measured: Measured, *, skip: bool) -> tuple[Relation, ...]:
+def _relations(law: Law | None, measured: Measured) -> tuple[Relation, ...]:
     """What the law compares; nothing where a failed assumption left nothing to measure."""
-    return () if law is None or skip or not measured.numbers else tuple(law(measured.numbers))
+    return () if law is None or not measured.numbers else tuple(law(measured.numbers))
+
+
+def _all_hold(relations: Sequence[Relation]) -> bool:
+    return bool(relations) and all(relation.holds for relation in relations)
 
 
 def _verdict(
-    measured: Measured, printed: Sequence[Relation], extended: Sequence[Relation]
+    claim: Claim, measured: Measured, printed: Sequence[Relation], extended: Sequence[Relation]
 ) -> Verdict:
     if not all(assumption.holds for assumption in measured.assumptions):
         return Verdict.INAPPLICABLE
-    if all(relation.holds for relation in printed):
+    if _all_hold(printed):
         return Verdict.HOLDS
-    if extended and all(relation.holds for relation in extended):
+    if _all_hold(extended):
         return Verdict.HOLDS_UNDER
-    return Verdict.VIOLATED
+    return Verdict.NOT_SUPPORTED if claim.empirical else Verdict.VIOLATED

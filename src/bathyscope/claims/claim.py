@@ -1,4 +1,4 @@
-"""What a claim is: a statement of a paper, and how it is tested where it is."""
+"""What a claim is: a statement of a paper in our words, and how it is tested where it is."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,23 +7,9 @@ from typing import Any, Literal
 from bathyscope.claims.relation import Relation
 from bathyscope.core.records import Assumption
 
-Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation"]
-Status = Literal["coded", "not coded yet", "nothing to test"]
+Status = Literal["coded", "nothing to test"]
 Numbers = Mapping[str, Any]
 Law = Callable[[Numbers], Sequence[Relation]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A numbered statement of a paper in our own words.
-
-    `tested` says how; for a statement that asserts nothing measurable (`testable` False) it says why.
-    """
-
-    statement: str
-    assumptions: tuple[str, ...] = ()
-    tested: str = ""
-    testable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,39 +22,53 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The test of a claim: a measurement, and laws that its numbers must obey.
+class Claim:
+    """A statement of a paper with its measurement, and the laws that the numbers must obey.
 
     Attributes:
-        measure: from a seed, and whatever of `takes` is given, to numbers.
+        name: `theme.kind_number`.
+        statement: what the paper says, in our words.
+        assumptions: what it assumes.
+        tested: how it is tested; where nothing can be, why.
+        measure: from a seed, and whatever of `takes` is given, to numbers; None where the statement
+            asserts nothing measurable.
         law: the statement as the paper prints it.
         under: an assumption that the paper leaves out, and under which `law_under` is tested.
         corrected: what is true instead, said only where `law_corrected` holds.
+        empirical: the statement speaks of training in general and is tested by small experiments:
+            numbers that speak against it say "not supported here", and refute nothing.
+        vacuous: where these relations hold the statement is true and says nothing.
         takes: keyword arguments of `measure`: "model" and "data" of the user, and sizes.
     """
 
-    measure: Callable[..., Measured]
-    law: Law
+    name: str
+    statement: str
+    tested: str
+    assumptions: tuple[str, ...] = ()
+    measure: Callable[..., Measured] | None = None
+    law: Law | None = None
     under: str | None = None
     law_under: Law | None = None
     corrected: str | None = None
     law_corrected: Law | None = None
+    empirical: bool = False
+    vacuous: Law | None = None
     takes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        assert (self.measure is None) == (self.law is None), f"{self.name}: numbers need a law"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A statement under its name, `theme.kind_number`, with its test where there is one."""
+    @property
+    def theme(self) -> str:
+        """The theme word of the paper."""
+        return self.name.partition(".")[0]
 
-    name: str
-    theme: Theme
-    number: str
-    statement: Statement
-    check: Check | None = None
+    @property
+    def number(self) -> str:
+        """What the paper calls it: "theorem 1"."""
+        return self.name.partition(".")[2].replace("_", " ")
 
     @property
     def status(self) -> Status:
-        """Whether there is a test, should be one, or can be none."""
-        if self.check is not None:
-            return "coded"
-        return "not coded yet" if self.statement.testable else "nothing to test"
+        """Whether there is a test, or can be none."""
+        return "nothing to test" if self.measure is None else "coded"

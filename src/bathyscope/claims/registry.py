@@ -1,35 +1,21 @@
-"""Every numbered statement of the four papers, by name."""
+"""Every numbered statement of the papers that are installed, by name."""
 
-from collections.abc import Mapping
+import functools
 
-from bathyscope.claims import nests, norm_preservation, shortcut_length, singularity
-from bathyscope.claims.claim import Check, Claim, Statement, Theme
+from bathyscope.claims.claim import Claim
 from bathyscope.core.errors import UnknownName
+from bathyscope.core.papers import papers, part
 
 
-def _theme(
-    theme: Theme, statements: Mapping[str, Statement], checks: Mapping[str, Check]
-) -> dict[str, Claim]:
-    assert set(checks) <= set(statements), "a check without a statement"
-    return {
-        f"{theme}.{key}": Claim(
-            name=f"{theme}.{key}",
-            theme=theme,
-            number=key.replace("_", " "),
-            statement=statement,
-            check=checks.get(key),
-        )
-        for key, statement in statements.items()
-    }
+@functools.cache
+def all_claims() -> dict[str, Claim]:
+    """The claims of all papers by name, paper by paper and in each paper's order."""
+    return {claim.name: claim for theme in papers() for claim in part(theme, "claims")}
 
 
-CLAIMS: dict[str, Claim] = {
-    **_theme("singularity", singularity.STATEMENTS, singularity.CHECKS),
-    **_theme("shortcut_length", shortcut_length.STATEMENTS, shortcut_length.CHECKS),
-    **_theme("nests", nests.STATEMENTS, nests.CHECKS),
-    **_theme("norm_preservation", norm_preservation.STATEMENTS, norm_preservation.CHECKS),
-}
-THEMES: tuple[Theme, ...] = ("singularity", "shortcut_length", "nests", "norm_preservation")
+def themes() -> list[str]:
+    """The theme words of the papers that have claims."""
+    return list(dict.fromkeys(claim.theme for claim in all_claims().values()))
 
 
 def claim_of(name: str) -> Claim:
@@ -42,7 +28,8 @@ def claim_of(name: str) -> Claim:
         >>> claim_of("nests.theorem_1").number
         'theorem 1'
     """
-    if name not in CLAIMS:
+    known = all_claims()
+    if name not in known:
         hint = "`bathyscope check list` names them all."
-        raise UnknownName("claim", name, [*CLAIMS, *THEMES], hint=hint)
-    return CLAIMS[name]
+        raise UnknownName("claim", name, [*known, *themes()], hint=hint)
+    return known[name]

@@ -11,7 +11,13 @@ from bathyscope.core.records import ClaimCheck, Verdict
 if TYPE_CHECKING:
     from bathyscope.claims import Claim
 
-_GRAVITY = [Verdict.HOLDS, Verdict.HOLDS_UNDER, Verdict.INAPPLICABLE, Verdict.VIOLATED]
+_GRAVITY = [
+    Verdict.HOLDS,
+    Verdict.HOLDS_UNDER,
+    Verdict.INAPPLICABLE,
+    Verdict.NOT_SUPPORTED,
+    Verdict.VIOLATED,
+]
 
 
 def check(
@@ -33,14 +39,15 @@ def check(
     fail_on: Annotated[
         str | None,
         typer.Option(
-            help="Exit with code 3 from this verdict on: holds-under, inapplicable or violated."
+            help="Exit with code 3 from this verdict on: holds-under, inapplicable, "
+            "not-supported-here or violated."
         ),
     ] = None,
 ) -> None:
-    """Test the claims of the four papers, one by one, and say which hold.
+    """Test the claims of the papers, one by one, and say which hold.
 
-    A claim that is not coded yet is listed as such. Claims that speak of any network or any data
-    take yours with --model and --data.
+    A statement that asserts nothing measurable is listed as such. Claims that speak of any network
+    or any data take yours with --model and --data.
 
     Example: bathyscope check list
 
@@ -49,14 +56,16 @@ def check(
     Example: bathyscope check all --json --fail-on violated
     """
     limit = _limit(fail_on)
-    from bathyscope.claims import CLAIMS, THEMES, claim_of
+    from bathyscope.claims import all_claims, claim_of, themes
+
+    claims = all_claims()
 
     if what == "list":
-        rows = [_entry(claim) for claim in CLAIMS.values()]
+        rows = [_entry(claim) for claim in claims.values()]
         typer.echo(json.dumps(rows, ensure_ascii=False)) if as_json else _print_list(rows)
         return
-    one = what != "all" and what not in THEMES
-    chosen = [claim_of(what)] if one else [c for c in CLAIMS.values() if what in ("all", c.theme)]
+    one = what != "all" and what not in themes()
+    chosen = [claim_of(what)] if one else [c for c in claims.values() if what in ("all", c.theme)]
     if not one and (model or data):
         raise UsageError("--model and --data go with one claim; name it.")
     given = _given(chosen[0], model, data, samples, seed) if one else {}
@@ -91,7 +100,7 @@ def _given(
     torch.manual_seed(seed)
     batch, shape, classes = batch_of(data or "digits", samples, seed)
     found: dict[str, Any] = {}
-    if data is not None or (claim.check is not None and "data" in claim.check.takes):
+    if data is not None or ("data" in claim.takes):
         found["data"] = batch
     if model is not None:
         found["model"] = model_of(model, options={}, sample_shape=shape, num_classes=classes)
@@ -108,7 +117,7 @@ def _checked(
     rows = []
     with waiting("checking") as say:
         for claim in claims:
-            if claim.check is None and not insist:
+            if claim.measure is None and not insist:
                 rows.append({**_entry(claim), "verdict": None})
                 continue
             say(claim.name)
@@ -125,10 +134,10 @@ def _entry(claim: "Claim") -> dict[str, Any]:
         "theme": claim.theme,
         "number": claim.number,
         "status": claim.status,
-        "statement": claim.statement.statement,
-        "assumed": list(claim.statement.assumptions),
-        "tested": claim.statement.tested,
-        "takes": list(claim.check.takes) if claim.check else [],
+        "statement": claim.statement,
+        "assumed": list(claim.assumptions),
+        "tested": claim.tested,
+        "takes": list(claim.takes),
     }
 
 
@@ -139,6 +148,7 @@ def _record(record: ClaimCheck) -> dict[str, Any]:
         "verdict": record.verdict.value,
         "extra_assumption": record.extra_assumption,
         "corrected": record.corrected,
+        "vacuous": record.vacuous,
         "assumptions": [
             {"statement": a.statement, "holds": a.holds, "value": encoded(a.value)}
             for a in record.assumptions
@@ -157,7 +167,7 @@ def _print_list(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_check(record: ClaimCheck, *, short: bool) -> None:
-    typer.echo(f"{record.claim}: {record.verdict.value}")
+    typer.echo(f"{record.claim}: {record.verdict.value}{', vacuously' if record.vacuous else ''}")
     if record.extra_assumption:
         typer.echo(f"    under: {record.extra_assumption}")
     if record.corrected:
@@ -186,6 +196,7 @@ _GROUPS = {
     "printed": "as printed",
     "under": "with the extra assumption",
     "corrected": "as corrected",
+    "vacuous": "it says nothing where",
 }
 
 

@@ -62,7 +62,7 @@ def reproduce(
 
 
 def _list(as_json: bool) -> None:
-    from bathyscope.studies import STUDIES
+    from bathyscope.studies import all_studies
 
     if as_json:
         rows = [
@@ -72,7 +72,7 @@ def _list(as_json: bool) -> None:
                 "shows": study.shows,
                 "presets": {name: p.resolved() for name, p in study.presets.items()},
             }
-            for study in STUDIES.values()
+            for study in all_studies().values()
         ]
         typer.echo(json.dumps(rows))
         return
@@ -80,7 +80,7 @@ def _list(as_json: bool) -> None:
     from rich.table import Table
 
     shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
-    for study in STUDIES.values():
+    for study in all_studies().values():
         shown.add_row(study.name, study.title, ", ".join(p.data for p in study.presets.values()))
     Console().print(shown)
 

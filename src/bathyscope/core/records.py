@@ -117,6 +117,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     HOLDS_UNDER = "holds under"
     VIOLATED = "violated"
+    NOT_SUPPORTED = "not supported here"
     INAPPLICABLE = "inapplicable"
 
 
@@ -131,7 +132,10 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCheck:
-    """A claim of a paper, tested: verdict, the assumptions as they were found, and the numbers."""
+    """A claim of a paper, tested: verdict, the assumptions as they were found, and the numbers.
+
+    `vacuous` marks a claim that holds and says nothing about these numbers.
+    """
 
     claim: str
     verdict: Verdict
@@ -140,6 +144,7 @@ class ClaimCheck:
     statement: str
     extra_assumption: str | None = None
     corrected: str | None = None
+    vacuous: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from bathyscope.report.html_text import escape, joined, section
 from bathyscope.report.page import page
 from bathyscope.runs import write_atomic
 from bathyscope.studies.record import FIGURE, PRESETS, RESULT
-from bathyscope.studies.registry import STUDIES
+from bathyscope.studies.registry import all_studies
 
 PAGE = "index.html"
 _MARKS = {True: ("met", "✓"), False: ("not met", "✗"), None: ("reported", "·")}
@@ -33,7 +33,7 @@ def write_gallery(out: Path | str) -> Path:
     folder = Path(out)
     found = [
         (name, preset, json.loads((folder / name / preset / RESULT).read_bytes()))
-        for name in STUDIES
+        for name in all_studies()
         for preset in PRESETS
         if (folder / name / preset / RESULT).is_file()
     ]
@@ -71,7 +71,7 @@ def _head(results: list[dict[str, Any]]) -> str:
 
 def _study(folder: Path, result: dict[str, Any]) -> str:
     picture = base64.b64encode((folder / FIGURE).read_bytes()).decode()
-    study = STUDIES[result["study"]]
+    study = all_studies()[result["study"]]
     return joined(
         (
             f'<article class="study" id="{escape(result["study"])}-{result["preset"]}">',

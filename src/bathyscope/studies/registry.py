@@ -1,10 +1,12 @@
-"""Every study, by name."""
+"""Every study of the papers that are installed, by name."""
 
-from bathyscope.studies import nests, norm_preservation, shortcut_length, singularity
+import functools
+
+from bathyscope.core.papers import papers, part
 from bathyscope.studies.record import Study
 
-STUDIES: dict[str, Study] = {
-    study.name: study
-    for theme in (singularity, shortcut_length, nests, norm_preservation)
-    for study in theme.STUDIES
-}
+
+@functools.cache
+def all_studies() -> dict[str, Study]:
+    """The studies of all papers by name, paper by paper."""
+    return {study.name: study for theme in papers() for study in part(theme, "studies")}

@@ -9,7 +9,7 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
 from bathyscope.studies.record import Preset, Provenance, Study, StudyResult
-from bathyscope.studies.registry import STUDIES
+from bathyscope.studies.registry import all_studies
 from bathyscope.studies.store import Store, Task
 from bathyscope.sweep import Tally
 
@@ -24,7 +24,7 @@ def names() -> list[str]:
         >>> "shortcut_length.figure_4" in names()
         True
     """
-    return list(STUDIES)
+    return list(all_studies())
 
 
 def study_of(name: str) -> Study:
@@ -33,10 +33,11 @@ def study_of(name: str) -> Study:
     Raises:
         UnknownName: there is none; the nearest are named.
     """
-    if name not in STUDIES:
+    known = all_studies()
+    if name not in known:
         hint = "`bathyscope reproduce list` shows all."
-        raise UnknownName("study", name, STUDIES, hint=hint)
-    return STUDIES[name]
+        raise UnknownName("study", name, known, hint=hint)
+    return known[name]
 
 
 def run(

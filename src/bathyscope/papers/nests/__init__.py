@@ -1,0 +1,1 @@
+"""Residual networks as nonlinear estimators that are provably no worse than the best linear one."""

@@ -1,0 +1,252 @@
+"""Equation 7, remark 2 and corollaries 1 and 2: what more blocks bring, against fewer and none."""
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+
+from bathyscope.certificates import best_predictor, convex_loss, nested_basis
+from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.records import Assumption
+from bathyscope.nets import ResNEst, resnest
+from bathyscope.papers.nests.claims.assumptions import A2, A3, A4
+from bathyscope.papers.nests.claims.problems import (
+    FEATURES,
+    INPUTS,
+    OUTPUTS,
+    ROOMY,
+    Pair,
+    assumptions_of,
+    certified,
+    estimator,
+    given_or_drawn,
+    learn_features_,
+    local_minimum,
+    problem,
+)
+
+_SLACK = 1e-6  # of the constant predictor's risk
+
+
+def measure_equation_7(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
+    """Largest rise of the risk from block to block, cut off and solved anew; and a predictable feature."""
+    if model is not None or data is not None:
+        networks = [given_or_drawn(model, data, seed=seed, width=ROOMY)]
+    else:
+        networks = [(estimator(width=12), problem(seed + draw)) for draw in range(5)]
+    truncated, solved = [], []
+    assumptions: list[Assumption] = []
+    for network, pair in networks:
+        found = certified(network, pair, blocks=True)
+        truncated.append(_largest_rise(found.truncated_risks) / found.constant_risk)
+        solved.append(_largest_rise(found.block_risks) / found.constant_risk)
+        assumptions += assumptions_of(found, 2)
+    predictable = _predictable(problem(seed))
+    return Measured(
+        numbers={
+            "largest_rise_cut_off": max(truncated),
+            "largest_rise_solved_anew": max(solved),
+            **predictable,
+        },
+        assumptions=tuple(assumptions),
+    )
+
+
+def _largest_rise(risks: tuple[float, ...]) -> float:
+    return max(after - before for before, after in pairwise(risks))
+
+
+def _predictable(pair: Pair) -> dict[str, float]:
+    """Gains of a network's two features: the first a linear map of the input, the second not."""
+    linear = nn.Linear(12, 3, bias=False)
+    bent = nn.Sequential(nn.Linear(12, 3), nn.Tanh())
+    network = resnest(
+        INPUTS, OUTPUTS, width=12, feature_sizes=[3, 3], functions=[linear, bent], intercept=False
+    ).double()
+    found = certified(network, pair, blocks=True)
+    gains = [(b - a) / found.constant_risk for b, a in pairwise(found.block_risks)]
+    return {
+        "gain_of_predictable": gains[0],
+        "gain_of_other": gains[1],
+        "unpredicted_of_predictable": found.predictability[1].unpredicted,
+    }
+
+
+def equation_7(numbers: Numbers) -> list[Relation]:
+    """Read literally: H of the whole, cut off after block i."""
+    return [
+        at_most("largest rise, cut off", numbers["largest_rise_cut_off"], 0.0, slack=1e-9),
+        _necessity(numbers),
+    ]
+
+
+def equation_7_solved(numbers: Numbers) -> list[Relation]:
+    """With H solved anew after each block."""
+    return [
+        at_most("largest rise, solved anew", numbers["largest_rise_solved_anew"], 0.0, slack=1e-9),
+        _necessity(numbers),
+    ]
+
+
+def _necessity(numbers: Numbers) -> Relation:
+    return at_most("gain of a predictable feature", numbers["gain_of_predictable"], 0.0, slack=1e-9)
+
+
+EQUATION_7 = Claim(
+    name="nests.equation_7",
+    statement="The risk with H_0, …, H_i and zeros after never rises with i, and falls "
+    "strictly only if v_i is not linearly predictable from the features before it.",
+    assumptions=(A2,),
+    tested="Block by block risks of random networks, with the weights of the whole cut off "
+    "(the statement read literally) and with weights solved anew; a feature that is made "
+    "predictable must not lower the risk.",
+    measure=measure_equation_7,
+    law=equation_7,
+    under="H_0, …, H_i are solved anew for each i; cut off from the whole solution the risk can rise",
+    law_under=equation_7_solved,
+    takes=("model", "data"),
+)
+
+
+def _shortened(network: ResNEst, blocks: int) -> ResNEst:
+    """The network cut after a block, sharing its weights."""
+    return ResNEst(network.expansion, list(network.blocks)[:blocks], network.output)
+
+
+def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
+    """Risks at local minima of the prediction weights after 1, …, L blocks."""
+    network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
+    risks = []
+    found = certified(network, pair)
+    assert found.linear_feature_risk is not None
+    for blocks in range(1, len(network.blocks) + 1):
+        minimum = local_minimum(_shortened(network, blocks), pair, seed=seed)
+        risks.append(certified(minimum, pair).risk / found.constant_risk)
+    return Measured(
+        numbers={
+            "risks": risks,
+            "linear": found.linear_feature_risk / found.constant_risk,
+        },
+        assumptions=assumptions_of(found, 2, 3, 4),
+    )
+
+
+def corollary_1(numbers: Numbers) -> list[Relation]:
+    """No rise with another block."""
+    return [
+        at_most(f"risk with {i + 2} blocks against {i + 1}", after, before, slack=_SLACK)
+        for i, (before, after) in enumerate(pairwise(numbers["risks"]))
+    ]
+
+
+COROLLARY_1 = Claim(
+    name="nests.corollary_1",
+    statement="A local minimum with more blocks is no higher than one with fewer, if the "
+    "features of the latter are among those of the former.",
+    assumptions=(A2, A3, A4),
+    tested="Local minima of the prediction weights of a network cut after each of its blocks.",
+    measure=measure_corollary_1,
+    law=corollary_1,
+    takes=("model", "data"),
+)
+
+
+def measure_corollary_2(
+    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+) -> Measured:
+    """Risks at local minima in all weights, against the best linear predictor."""
+    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    learn_features_(network, pair)
+    rows = []
+    found = certified(network, pair)
+    for start in range(2):
+        found = certified(local_minimum(network, pair, seed=2 * seed + start), pair)
+        rows.append(found.risk / found.constant_risk)
+    assert found.bound is not None
+    assert found.linear_feature_risk is not None
+    return Measured(
+        numbers={
+            "risks": rows,
+            "linear": found.linear_feature_risk / found.constant_risk,
+            "bound": found.bound / found.constant_risk,
+        },
+        assumptions=assumptions_of(found, 2, 3, 4),
+        settings={"width": width},
+    )
+
+
+def corollary_2(numbers: Numbers) -> list[Relation]:
+    """No worse than linear; strictly better, since here the features lower the augmented risk."""
+    linear, bound = numbers["linear"], numbers["bound"]
+    helps = linear - bound > 1e-3
+    return [
+        at_most(
+            f"start {i}: risk against the best linear",
+            risk,
+            linear - (5e-4 if helps else 0),
+            slack=_SLACK,
+        )
+        for i, risk in enumerate(numbers["risks"])
+    ]
+
+
+COROLLARY_2 = Claim(
+    name="nests.corollary_2",
+    statement="A local minimum is no worse than the best linear predictor of the input, and "
+    "strictly better if the features after the first lower the augmented risk.",
+    assumptions=(A2, A3, A4),
+    tested="Risks at local minima from several starts against the best linear predictor, and "
+    "the augmented risk with and without features.",
+    measure=measure_corollary_2,
+    law=corollary_2,
+    takes=("model", "data", "width"),
+)
+
+
+def measure_remark_2(
+    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+) -> Measured:
+    """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
+    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    network = local_minimum(network, pair, seed=seed)
+    found = certified(network, pair)
+    assert found.linear_feature_risk is not None
+    with torch.no_grad():
+        representations = network.representations(pair[0])
+    loss = convex_loss(None, pair[1], num_outputs=network.output.out_features)
+    risks = []
+    for representation in representations[1:]:
+        basis = nested_basis([representation], intercept=network.has_intercept)
+        best = best_predictor(basis, loss, num_outputs=network.output.out_features)
+        risks.append(best.risk / found.constant_risk)
+    return Measured(
+        numbers={"risks": risks, "linear": found.linear_feature_risk / found.constant_risk},
+        assumptions=assumptions_of(found, 2, 3, 4),
+        settings={"width": width, "feature sizes": FEATURES},
+    )
+
+
+def remark_2(numbers: Numbers) -> list[Relation]:
+    """Never rising over the blocks, and never above the input's."""
+    return [
+        *corollary_1(numbers),
+        *(
+            at_least(f"best linear against x_{i + 1}", numbers["linear"], risk, slack=_SLACK)
+            for i, risk in enumerate(numbers["risks"])
+        ),
+    ]
+
+
+REMARK_2 = Claim(
+    name="nests.remark_2",
+    statement="At a local minimum, representations improve monotonically over the blocks, and "
+    "each predicts no worse than the input does.",
+    assumptions=(A2, A3, A4),
+    tested="The best risk from each representation x_1, …, x_L of a network trained to a "
+    "local minimum.",
+    measure=measure_remark_2,
+    law=remark_2,
+    takes=("model", "data", "width"),
+)

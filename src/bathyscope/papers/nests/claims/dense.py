@@ -1,0 +1,178 @@
+"""Propositions 3 and 4: DenseNEsts against linear predictors, and as wide ResNEsts."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import nn
+
+from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Assumption
+from bathyscope.nets import DenseNEst, dense_to_residual, densenest
+from bathyscope.papers.nests.claims.assumptions import A2
+from bathyscope.papers.nests.claims.problems import (
+    FEATURES,
+    INPUTS,
+    Loss,
+    assumptions_of,
+    certified,
+    given_pair,
+    learn_features_,
+    mean_loss,
+    minimum_of,
+    problem,
+)
+
+
+def _network(outputs: int) -> DenseNEst:
+    return densenest(
+        INPUTS, outputs, feature_sizes=FEATURES[:3], intercept=False, activation=nn.Tanh
+    ).double()
+
+
+def _given(model: nn.Module | None, data: Any) -> tuple[DenseNEst, tuple[Any, Any]] | None:
+    if model is None and data is None:
+        return None
+    if not isinstance(model, DenseNEst) or data is None:
+        raise UsageError(
+            "This claim speaks of DenseNEsts (bathyscope.nets.densenest): give one as the model, "
+            "and a pair (inputs, targets) as data."
+        )
+    return deepcopy(model).double(), given_pair(model, data)
+
+
+def measure_proposition_3(
+    seed: int, *, model: nn.Module | None = None, data: Any = None, train: bool = True
+) -> Measured:
+    """Risks of DenseNEsts brought to a local minimum, and of the best linear predictor.
+
+    All weights are trained, then the prediction weights alone, which are part of any local
+    minimum. With `train` False the network stays as drawn, which breaks the assumption.
+    """
+    given = _given(model, data)
+    cases: list[tuple[str, DenseNEst, tuple[Any, Any]]] = []
+    if given is not None:
+        cases.append(("given", *given))
+    else:
+        losses: tuple[Loss, ...] = ("squared", "cross_entropy")
+        for loss in losses:
+            outputs = 3 if loss == "cross_entropy" else 2
+            cases.append(
+                (loss, _network(outputs), problem(seed, loss=loss, outputs=outputs, samples=200))
+            )
+    rows: list[dict[str, Any]] = []
+    assumptions: list[Assumption] = []
+    for name, network, pair in cases:
+        if train:
+            learn_features_(network, pair, steps=10)
+            _solve_output_(network, pair)
+        found = certified(network, pair)
+        assert found.epsilon is not None
+        assert found.bound is not None
+        assert found.linear_feature_risk is not None
+        rows.append(
+            {
+                "case": name,
+                "risk": (found.risk + found.penalty) / found.constant_risk,
+                "linear": found.linear_feature_risk / found.constant_risk,
+            }
+        )
+        assumptions += [
+            *assumptions_of(found, 2),
+            Assumption(
+                statement=f"{name}: the prediction weights are at their minimum (ε)",
+                holds=found.epsilon <= 1e-6 * found.constant_risk,
+                value=found.epsilon,
+            ),
+        ]
+    return Measured(numbers={"cases": rows}, assumptions=tuple(assumptions))
+
+
+def _solve_output_(network: DenseNEst, pair: tuple[Any, Any]) -> None:
+    """Bring W_{L+1}, and its bias where there is one, to the minimum of their convex problem."""
+    x, y = pair
+    loss = mean_loss(y)
+    with torch.no_grad():
+        features = torch.cat(network.features(x), dim=1)  # the constant comes after the input
+    outputs = network.output.out_features
+    start = torch.zeros(outputs * features.shape[1], dtype=torch.float64)
+    found = minimum_of(lambda flat: loss(features @ flat.view(-1, outputs), y), start)
+    weights = found.view(-1, outputs).T
+    with torch.no_grad():
+        if network.output.bias is not None:
+            place = network.feature_sizes[0]
+            network.output.bias.copy_(weights[:, place])
+            weights = torch.cat([weights[:, :place], weights[:, place + 1 :]], dim=1)
+        network.output.weight.copy_(weights)
+
+
+def proposition_3(numbers: Numbers) -> list[Relation]:
+    """No worse than linear."""
+    return [
+        at_most(
+            f"{row['case']}: risk against the best linear", row["risk"], row["linear"], slack=1e-6
+        )
+        for row in numbers["cases"]
+    ]
+
+
+PROPOSITION_3 = Claim(
+    name="nests.proposition_3",
+    statement="A local minimum of a DenseNEst is no worse than the best linear predictor.",
+    assumptions=(A2,),
+    tested="Risks of DenseNEsts trained to a local minimum in all their weights, for two losses.",
+    measure=measure_proposition_3,
+    law=proposition_3,
+    takes=("model", "data", "train"),
+)
+
+
+def measure_proposition_4(
+    seed: int, *, model: nn.Module | None = None, data: Any = None
+) -> Measured:
+    """Outputs of a DenseNEst and of its ResNEst; assumption 4 and the least ε of the latter."""
+    given = _given(model, data)
+    network, pair = given if given is not None else (_network(2), problem(seed))
+    wide = dense_to_residual(network)
+    with torch.no_grad():
+        difference = float((wide(pair[0]) - network(pair[0])).abs().max())
+        wide.blocks[0].mix.weight.mul_(2)  # type: ignore[operator]
+        spoilt = float((wide(pair[0]) - network(pair[0])).abs().max())
+    found = certified(dense_to_residual(network), pair)
+    assert found.attainable_epsilon is not None
+    assert found.width is not None
+    return Measured(
+        numbers={
+            "difference": difference,
+            "difference_with_a_block_doubled": spoilt,
+            "attainable": found.attainable_epsilon / found.constant_risk,
+            "rank": found.width.rank,
+            "needed": found.width.needed,
+            "width": found.width.width,
+        }
+    )
+
+
+def proposition_4(numbers: Numbers) -> list[Relation]:
+    """Equal outputs, room for all features, and ε = 0 within reach."""
+    return [
+        at_most("difference of the outputs", numbers["difference"], 1e-10),
+        at_least("rank of [W_0 … W_{L−1}]", numbers["rank"], numbers["needed"]),
+        at_least("width", numbers["width"], numbers["needed"]),
+        at_most("least ε over the constant predictor's risk", numbers["attainable"], 1e-9),
+    ]
+
+
+PROPOSITION_4 = Claim(
+    name="nests.proposition_4",
+    statement="Every DenseNEst is a wide ResNEst with bottleneck blocks, with the same output "
+    "everywhere and ε = 0 at its local minima.",
+    tested="Outputs of converted networks on random inputs, assumption 4, and the best risk "
+    "its "
+    "prediction weights can attain against the bound.",
+    measure=measure_proposition_4,
+    law=proposition_4,
+    takes=("model", "data"),
+)

@@ -1,0 +1,80 @@
+"""The runs that tables 2 and 3 and figure 5 look at: errors after a full training."""
+
+from typing import Any
+
+import pandas as pd
+
+from bathyscope import nets
+from bathyscope.papers.norm_preservation.studies.architectures import (
+    VARIANTS,
+    ArchitectureTrial,
+)
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.store import Store
+
+
+class Preset(StudyPreset):
+    """Settings of a full training with a stepwise learning rate."""
+
+    depths: tuple[int, ...]
+    epochs: int
+    lr: float = 0.1
+    batch_size: int = 128
+    num_train: int | None = None
+    num_test: int | None = None
+    augmented: bool = True
+    also: str | None = None
+
+
+def trials(
+    preset: Preset, variants: tuple[str, ...], *, erased: tuple[bool, ...] = (False,)
+) -> list[ArchitectureTrial]:
+    """One run a data set, variant, depth and seed."""
+    return [
+        _trial(preset, name, depth, is_erased, data=data, seed=seed)
+        for data in (preset.data, preset.also)
+        if data is not None
+        for depth in preset.depths
+        for name in variants
+        for is_erased in erased
+        for seed in range(preset.seeds)
+    ]
+
+
+def _trial(
+    preset: Preset, name: str, depth: int, is_erased: bool, **more: Any
+) -> ArchitectureTrial:
+    variant = VARIANTS[name]
+    return ArchitectureTrial(
+        model=f"{variant.family}-{depth + variant.added}{'-erased' if is_erased else ''}",
+        variant=name,
+        depth=depth,
+        projection=variant.projection,
+        num_train=preset.num_train,
+        num_test=preset.num_test,
+        epochs=preset.epochs,
+        batch_size=preset.batch_size,
+        lr=preset.lr,
+        schedule="step",
+        flip=preset.augmented,
+        shift=4 if preset.augmented else 0,
+        log_every=50,
+        **more,
+    )
+
+
+def errors(store: Store, tasks: list[ArchitectureTrial]) -> pd.DataFrame:
+    """One row a run: test and training error in percent, and the number of parameters."""
+    frame = store.endings(tasks, keys=("model", "variant", "depth", "data", "seed"))
+    counts = {task.model: _num_parameters(task) for task in tasks}
+    return frame.assign(
+        test_error=100 * (1 - frame["test_accuracy"]),
+        train_error=100 * (1 - frame["train_accuracy"]),
+        parameters=frame["model"].map(counts),
+        erased=frame["model"].str.endswith("-erased"),
+    )
+
+
+def _num_parameters(task: ArchitectureTrial) -> int:
+    skeleton = nets.skeleton(task.model, num_classes=100 if task.data == "cifar-100" else 10)
+    return sum(p.numel() for p in skeleton.parameters())

@@ -1,0 +1,177 @@
+"""Figure 3: gradient-norm ratios of all blocks while three architectures train."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.norm_preservation.studies import architectures
+from bathyscope.papers.norm_preservation.studies.architectures import (
+    MAIN,
+    PRESETS,
+    VARIANTS,
+    Preset,
+)
+from bathyscope.studies.drawing import colour, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+HELD = (0.8, 1.25)
+"""Within which a treated transition must stay, by its median over the second half of training."""
+
+_DRAWN = (0.05, 20.0)  # a wider axis would show nothing but how far plain networks stray
+
+tasks = partial(architectures.tasks, variants=tuple(VARIANTS))
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run, measured step, and block or transition layer."""
+    return store.frame(tasks(preset), kind="ratios", keys=("variant", "depth", "seed"))
+
+
+def late_medians(table: pd.DataFrame, *, variant: str, part: str, stem: bool) -> pd.Series:
+    """The median over the second half of training, for every transition of every run."""
+    half = table.groupby(["variant", "depth", "seed"])["step"].transform("max") / 2
+    chosen = table[
+        (table["variant"] == variant)
+        & (table["part"] == part)
+        & table["transition"]
+        & (table["stem"] == stem)
+        & (table["step"] >= half)
+    ]
+    return chosen.groupby(["depth", "seed", "block"])["ratio"].median()
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The remedy holds every transition but the stem; skips help more with depth."""
+    low, high = HELD
+    held = late_medians(table, variant="procresnet", part="convolution", stem=False)
+    found = [
+        Check(
+            "with the remedy, the bare treated convolution of every transition but the stem stays "
+            f"within [{low}, {high}], median over the second half of training; least and greatest",
+            bool(held.between(low, high).all()),
+            _range(held),
+        )
+    ]
+    for statement, variant, part, stem in (
+        ("the same without the remedy", "procresnet_free", "convolution", False),
+        ("the stem with the remedy", "procresnet", "convolution", True),
+        ("the stem without it", "procresnet_free", "convolution", True),
+        ("whole transition blocks with the remedy", "procresnet", "block", False),
+        (
+            "bare convolution on the skip of ResNet, treated",
+            "resnet_projected",
+            "convolution",
+            False,
+        ),
+        (
+            "whole BN-ReLU-convolution on that skip, treated",
+            "resnet_projected",
+            "normalised convolution",
+            False,
+        ),
+        ("bare convolution on the skip of ResNet, untreated", "resnet", "convolution", False),
+        (
+            "whole BN-ReLU-convolution on that skip, untreated",
+            "resnet",
+            "normalised convolution",
+            False,
+        ),
+    ):
+        medians = late_medians(table, variant=variant, part=part, stem=stem)
+        found.append(Check(statement, None, _range(medians)))
+    found += _checks_of_blocks(table)
+    return tuple(found)
+
+
+def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
+    """Blocks with identity skips come nearer to 1 with depth, plain blocks do not."""
+    inner = table[(table["part"] == "block") & ~table["transition"] & (table["step"] > 0)]
+    distance = np.log(inner["ratio"].astype(float)).abs()
+    means = distance.groupby([inner["variant"], inner["depth"]]).mean().unstack("depth")
+    found = []
+    for name in MAIN[1:]:
+        falls = bool(means.loc[name].iloc[-1] < means.loc[name].iloc[0])
+        text = ", ".join(f"{value:.3g} at {depth}" for depth, value in means.loc[name].items())
+        found.append(
+            Check(
+                f"{VARIANTS[name].label}: the deeper, the nearer to 1 are blocks that keep the "
+                "dimension; mean |log ratio|",
+                falls,
+                text,
+            )
+        )
+    deepest = means.iloc[:, -1]
+    times = float(deepest["plain"] / deepest["resnet"])
+    found.append(
+        Check(
+            "Plain blocks are farther from 1 than ResNet's at the greatest depth; times",
+            times > 1,
+            times,
+        )
+    )
+    return found
+
+
+def _range(values: pd.Series) -> str:
+    if values.empty:
+        return "none"
+    return f"{values.min():.3g} to {values.max():.3g}"
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Ratios over steps: transition blocks dark, others light; a row a depth."""
+    figure, axes = panels(
+        len(MAIN), len(preset.depths), width=3.4, height=2.2, share_y=True, share_x=True
+    )
+    shown = table[(table["part"] == "block") & (table["seed"] == 0)]
+    shown = shown.assign(ratio=shown["ratio"].astype(float).clip(*_DRAWN))
+    for place, ax in enumerate(axes):
+        depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
+        first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
+        named(
+            ax,
+            title=f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}",
+            x="step" if last else "",
+            y="ratio" if first else "",
+            log="y",
+        )
+        ax.axhline(1.0, color="0.4", lw=0.8)
+        part = shown[(shown["variant"] == name) & (shown["depth"] == depth)]
+        for transition, tint, width, order in (
+            (False, "#b9c6d2", 0.7, 1),
+            (True, colour(1), 1.4, 2),
+        ):
+            for _, run in part[part["transition"] == transition].groupby("block"):
+                ax.plot(run["step"], run["ratio"], color=tint, lw=width, zorder=order)
+    axes[0].plot([], [], color=colour(1), lw=1.4, label="changes dimension")
+    axes[0].plot([], [], color="#b9c6d2", lw=1.4, label="keeps it")
+    axes[0].legend(frameon=False, fontsize=7, loc="lower right")
+    return figure
+
+
+STUDY = Study(
+    name="norm_preservation.figure_3",
+    title="Gradient-norm ratios of all blocks while Plain, ResNet and ProcResNet train",
+    shows=(
+        "Blocks with identity skips keep the norm of the gradient, the better the deeper the "
+        "network; plain blocks do not. In ResNet only the blocks that change the dimension stray; "
+        "ProcResNet holds these too, all but the first, which meets the image."
+    ),
+    presets=PRESETS,
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "Whole blocks are drawn. Ratios are cut at 0.05 and 20 in the figure, not in the table.",
+        "Measured with the preset full (Fashion-MNIST, one seed, 15 CPU minutes), medians over the "
+        "second half of training, least to greatest: treated bare convolutions of all transitions "
+        "but the stem 0.94 to 0.98, without the remedy 0.61 to 0.67; the stem 0.75 to 0.89, "
+        "without it 0.59 to 0.69; whole BN-ReLU-convolutions on the skips of ResNet 0.34 to 2.75 "
+        "treated, 0.34 to 2.53 untreated: the projection holds the convolution, not the "
+        "normalisation before it.",
+    ),
+)

@@ -1,0 +1,115 @@
+"""Figure 4: loss and error of three architectures while they train."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.norm_preservation.studies.architectures import (
+    MAIN,
+    PRESETS,
+    VARIANTS,
+    Preset,
+    tasks,
+)
+from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run and epoch: losses, errors and generalisation gap in percent."""
+    frame = store.frame(tasks(preset), kind="epoch", keys=("variant", "depth", "seed"))
+    return frame.assign(
+        train_error=100 * (1 - frame["train_accuracy"]),
+        test_error=100 * (1 - frame["test_accuracy"]),
+        gap=100 * frame["accuracy_gap"],
+    )
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Skips let deep networks train; plain ones fall behind."""
+    last = table.groupby(["variant", "depth", "seed"]).last()
+    loss = last.groupby(["variant", "depth"])["train_loss"].mean().unstack("depth")
+    deepest = loss.iloc[:, -1]
+    found = []
+    for name in MAIN[1:]:
+        times = float(deepest["plain"] / deepest[name])
+        found.append(
+            Check(
+                f"at the greatest depth {VARIANTS[name].label} ends with a smaller training loss "
+                "than Plain; times smaller",
+                times > 1,
+                times,
+            )
+        )
+    found += [
+        Check(
+            f"{VARIANTS[name].label}: training loss at the end, by depth",
+            None,
+            ", ".join(f"{value:.3g} at {depth}" for depth, value in loss.loc[name].items()),
+        )
+        for name in MAIN
+    ]
+    wobble = {name: _fluctuation(table, name) for name in MAIN[1:]}
+    found.append(
+        Check(
+            "ProcResNet's test error fluctuates less from epoch to epoch than ResNet's; ratio of "
+            "the mean absolute changes over the second half",
+            wobble["procresnet"] < wobble["resnet"],
+            wobble["procresnet"] / wobble["resnet"],
+        )
+    )
+    return tuple(found)
+
+
+def _fluctuation(table: pd.DataFrame, variant: str) -> float:
+    part = table[table["variant"] == variant]
+    changes = part.groupby(["depth", "seed"])["test_error"].diff().abs()
+    return float(changes[part["epoch"] >= part["epoch"].max() / 2].mean())
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Loss on the left axis, error on the right; dotted for training, solid for test."""
+    figure, axes = panels(
+        len(MAIN), len(preset.depths), width=3.5, height=2.3, share_x=True, share_y=True
+    )
+    shown = table.groupby(["variant", "depth", "epoch"], as_index=False).mean(numeric_only=True)
+    for place, ax in enumerate(axes):
+        depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
+        first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
+        title = f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}"
+        named(ax, title=title, x="epoch" if last else "", y="loss" if first else "", log="y")
+        part = shown[(shown["variant"] == name) & (shown["depth"] == depth)]
+        other = ax.twinx()
+        other.spines[["top"]].set_visible(False)
+        other.set_ylim(0, 100)
+        other.tick_params(labelsize=8, colors=colour(0))
+        if place % len(MAIN) == len(MAIN) - 1:
+            other.set_ylabel("error (%)", color=colour(0), size=9)
+        else:
+            other.set_yticklabels([])
+        for half, style in (("train", ":"), ("test", "-")):
+            ax.plot(part["epoch"] + 1, part[f"{half}_loss"], color="0.15", ls=style, lw=1.3)
+            other.plot(part["epoch"] + 1, part[f"{half}_error"], color=colour(0), ls=style, lw=1.3)
+        ax.set_ylim(1e-2, 1e3)
+    axes[0].plot([], [], color="0.15", ls=":", label="training")
+    axes[0].plot([], [], color="0.15", ls="-", label="test")
+    legend(axes[0], place="upper right")
+    return figure
+
+
+STUDY = Study(
+    name="norm_preservation.figure_4",
+    title="Loss and error of Plain, ResNet and ProcResNet while they train",
+    shows=(
+        "With skips, training loss and error fall as layers are added; plain networks become "
+        "unstable. The test error of ProcResNet fluctuates less than that of ResNet."
+    ),
+    presets=PRESETS,
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "The runs are those of figure 3. Losses are cut at 1000 in the figure, not in the table.",
+    ),
+)

@@ -1,0 +1,72 @@
+"""Figure 5: test error of ResNet and ProcResNet over the number of parameters."""
+
+from functools import partial
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.norm_preservation.studies.accuracy import Preset, errors, trials
+from bathyscope.papers.norm_preservation.studies.architectures import VARIANTS
+from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+tasks = partial(trials, variants=("resnet", "procresnet"))
+_LABELS = {name: VARIANTS[name].label for name in ("resnet", "procresnet")}
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run."""
+    return errors(store, tasks(preset))
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """At like numbers of parameters ProcResNet errs less."""
+    wide = table.groupby(["depth", "variant"])["test_error"].mean().unstack("variant")
+    better = int((wide["procresnet"] < wide["resnet"]).sum())
+    return (
+        Check(
+            "ProcResNet errs less than the ResNet of like size; depths at which it does",
+            better == len(wide),
+            f"{better} of {len(wide)}",
+        ),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Error over parameters."""
+    figure, (ax,) = panels(width=5.6, height=3.6)
+    named(
+        ax,
+        title=f"Parameter efficiency on {preset.data}",
+        x="parameters",
+        y="test error (%)",
+        log="x",
+    )
+    mean_lines(ax, table, x="parameters", y="test_error", by="variant", labels=_LABELS)
+    legend(ax)
+    return figure
+
+
+STUDY = Study(
+    name="norm_preservation.figure_5",
+    title="Test error of ResNet and ProcResNet over the number of parameters",
+    shows=(
+        "ProcResNet reaches a given error with fewer parameters: at 2.8 million it errs no more "
+        "than a ResNet of 10.3 million."
+    ),
+    presets={
+        "quick": Preset(
+            depths=(11, 20, 38), epochs=6, lr=0.05, batch_size=64, augmented=False, num_train=800
+        ),
+        "full": Preset(
+            data="cifar-10", depths=(11, 20, 38), epochs=5, num_train=5000, num_test=2000, seeds=2
+        ),
+        "paper": Preset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=200),
+    },
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=("The runs of a depth that table 2 takes too are shared with it.",),
+)

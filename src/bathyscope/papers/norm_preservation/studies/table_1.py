@@ -1,0 +1,71 @@
+"""Table 1: mean and greatest generalisation gap over the epochs of training."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.norm_preservation.studies import figure_4
+from bathyscope.papers.norm_preservation.studies.architectures import (
+    MAIN,
+    PRESETS,
+    VARIANTS,
+    Preset,
+    tasks,
+)
+from bathyscope.studies.drawing import text_table
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a variant, depth and seed: mean and greatest gap in percent, and how it ended."""
+    epochs = figure_4.table(store, preset)
+    gaps = epochs.groupby(["variant", "depth", "seed"])["gap"].agg(["mean", "max"]).reset_index()
+    endings = store.endings(tasks(preset), keys=("variant", "depth", "seed"))
+    return gaps.merge(endings[["variant", "depth", "seed", "status"]])
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """ProcResNet's gap is smaller and steadier."""
+    means = table.groupby(["variant", "depth"])[["mean", "max"]].mean()
+    found = []
+    for column, words in (("mean", "mean gap"), ("max", "greatest gap")):
+        wide = means[column].unstack("variant")
+        smaller = int((wide["procresnet"] < wide["resnet"]).sum())
+        found.append(
+            Check(
+                f"ProcResNet has a smaller {words} than ResNet at every depth; depths at which it has",
+                smaller == len(wide),
+                f"{smaller} of {len(wide)}",
+            )
+        )
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """The table as the paper prints it."""
+    means = table.groupby(["depth", "variant"])[["mean", "max"]].mean()
+    rows = []
+    for depth in preset.depths:
+        row: dict[str, object] = {"depth": depth}
+        for name in MAIN:
+            for column in ("mean", "max"):
+                row[f"{VARIANTS[name].label} {column}"] = float(means.loc[(depth, name), column])
+        rows.append(row)
+    title = f"Generalisation gap (%) over {preset.epochs} epochs on {preset.data}"
+    return text_table(pd.DataFrame(rows).round(2), title=title)
+
+
+STUDY = Study(
+    name="norm_preservation.table_1",
+    title="Mean and greatest generalisation gap while Plain, ResNet and ProcResNet train",
+    shows=(
+        "The difference between training and test error, over the epochs of training, is smallest "
+        "for ProcResNet, in the mean and at its greatest."
+    ),
+    presets=PRESETS,
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=("The runs are those of figures 3 and 4.",),
+)

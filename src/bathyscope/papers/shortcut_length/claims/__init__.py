@@ -1,0 +1,28 @@
+"""The claims of the theme `shortcut_length`, in the paper's order."""
+
+from bathyscope.papers.shortcut_length.claims import (
+    derivatives,
+    forms,
+    small_weights,
+    untested,
+    zero_hessian,
+)
+
+CLAIMS = (
+    forms.EQUATION_1,
+    forms.DEFINITION_1,
+    untested.DEFINITION_2,
+    forms.EQUATION_3,
+    untested.DEFINITION_3,
+    small_weights.THEOREM_1,
+    derivatives.DEFINITION_4,
+    zero_hessian.THEOREM_2,
+    zero_hessian.EQUATION_10,
+    zero_hessian.EQUATION_22,
+    zero_hessian.EQUATION_29,
+    small_weights.LEMMA_1,
+    small_weights.LEMMA_2,
+    untested.DEFINITION_5,
+    derivatives.LEMMA_3,
+    derivatives.LEMMA_4,
+)

@@ -1,0 +1,81 @@
+"""Figure 2: average norm of the weights of ResNets of several depths while they train."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.shortcut_length.studies.convolutional import Preset, tasks
+from bathyscope.studies.drawing import legend, mean_lines, named, panels, shades
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run and measured step."""
+    return store.frame(tasks(preset), kind="norms", keys=("depth", "seed"))
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Deeper networks end with smaller weights."""
+    norms = table[table["step"] == table["step"].max()].groupby("depth")["mean_norm"].mean()
+    text = ", ".join(f"{norm:.4g} at depth {depth}" for depth, norm in norms.items())
+    moved = table[table["step"] == 0].groupby("depth")["mean_norm"].mean()
+    change = ", ".join(
+        f"{norms[depth] - moved[depth]:+.3g} at depth {depth}" for depth in norms.index
+    )
+    return (
+        Check(
+            "the deeper, the smaller the final average Frobenius norm",
+            bool((norms.diff().dropna() < 0).all()),
+            text,
+        ),
+        Check("change of that norm over training", None, change),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Average Frobenius norm over steps, one curve a depth."""
+    figure, (ax,) = panels(width=5.8, height=3.6)
+    named(
+        ax,
+        title=f"weights of ResNets on {preset.data}",
+        x="step",
+        y="average Frobenius norm",
+    )
+    mean_lines(
+        ax,
+        table,
+        x="step",
+        y="mean_norm",
+        by="depth",
+        colours=shades(len(preset.depths)),
+        marker=None,
+    )
+    legend(ax, title="depth")
+    return figure
+
+
+STUDY = Study(
+    name="shortcut_length.figure_2",
+    title="Average norm of the weights of ResNets of several depths while they train",
+    shows="All along training, the deeper a ResNet, the smaller its weights are in the mean.",
+    presets={
+        "quick": Preset(depths=(8, 14, 26, 50), epochs=5, lr=0.05, batch_size=64, milestones=(4,)),
+        "full": Preset(
+            data="cifar-10",
+            depths=(8, 20, 38),
+            epochs=6,
+            milestones=(4, 5),
+            num_train=3000,
+            num_test=500,
+        ),
+        "paper": Preset(data="cifar-10", depths=(20, 56, 110, 218), epochs=200, augmented=True),
+    },
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "At their start He weights have a norm that does not depend on depth: reduced runs show "
+        "the beginning of the difference that 200 epochs with weight decay make.",
+    ),
+)

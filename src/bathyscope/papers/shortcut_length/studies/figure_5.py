@@ -1,0 +1,76 @@
+"""Figure 5: greatest and 10th percentile of |λ| at different losses."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.shortcut_length.studies.dynamics import (
+    COMPARED,
+    LABELS,
+    PRESETS,
+    Preset,
+    at_losses,
+    below,
+    diverging,
+    table,
+    tasks,
+)
+from bathyscope.studies.drawing import legend_below, mean_lines, named, panels, plain_ticks
+from bathyscope.studies.record import Check, Study
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The 2-shortcut network is better conditioned at every loss."""
+    found = below(table, "condition", what="condition number")
+    at_loss = at_losses(table, "condition").groupby(["kind", "loss"])["condition"].mean()
+    pair = at_loss.unstack("kind")[["orthogonal", "shortcut_2"]].dropna()
+    ratio = float(pair["orthogonal"].iloc[0] / pair["shortcut_2"].iloc[0])
+    found.append(
+        Check(
+            "at the least loss both pass, orthogonal and 2-shortcut networks have roughly the same "
+            "condition number (within a factor of 10); ratio",
+            0.1 <= ratio <= 10,
+            ratio,
+        )
+    )
+    last = table.sort_values("step").groupby(["kind", "seed"]).last().groupby("kind")["condition"]
+    found.append(
+        Check(
+            "that ratio after the last epoch, at losses that differ (medians)",
+            None,
+            float(last.median()["orthogonal"] / last.median()["shortcut_2"]),
+        )
+    )
+    return *found, diverging(table)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Both sizes of |λ| over the loss."""
+    figure, axes = panels(2)
+    for ax, column, title in (
+        (axes[0], "largest", "greatest |λ|"),
+        (axes[1], "percentile", "10th percentile of |λ|"),
+    ):
+        named(ax, title=title, x="loss", y="|λ|", log="xy")
+        shown = at_losses(table, column)
+        mean_lines(
+            ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None
+        )
+        plain_ticks(ax.xaxis)
+    legend_below(figure, axes[0])
+    return figure
+
+
+STUDY = Study(
+    name="shortcut_length.figure_5",
+    title="Greatest and 10th percentile of |λ| at different losses",
+    shows=(
+        "Along training at depth 16, at every loss, the 2-shortcut network has the smaller "
+        "condition number, most of all where the loss is large; towards the end it and the "
+        "orthogonal network come to about the same."
+    ),
+    presets=PRESETS,
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+)

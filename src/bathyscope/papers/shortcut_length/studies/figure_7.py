@@ -1,0 +1,91 @@
+"""Figure 7: best final losses of linear networks and the learning rates that give them."""
+
+from functools import partial
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.shortcut_length.studies import learning_rates
+from bathyscope.papers.shortcut_length.studies.learning_rates import (
+    LABELS,
+    Preset,
+    at_best_rates,
+    best_rates,
+)
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+# the least difference from the optimum that counts: below it every network has arrived
+_ARRIVED = 1e-3
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """The grid with the distance from the optimal loss."""
+    frame = learning_rates.table(store, preset, relu=False)
+    # at the optimum rounding may leave a loss just below it
+    return frame.assign(excess=(frame["loss"] - frame["optimum"]).clip(lower=1e-16))
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The 2-shortcut network stays close to the optimum at any depth, with high rates."""
+    excess = at_best_rates(table).groupby(["kind", "depth"])["excess"].mean().unstack("kind")
+    worst = float(excess["shortcut_2"].max())
+    deepest = excess.iloc[-1]
+    rates = best_rates(table).set_index(["kind", "depth"])["rate"].unstack("kind").iloc[-1]
+    found = [
+        Check(
+            f"2-shortcut: within {_ARRIVED:g} of the optimal loss at every depth; the worst",
+            worst <= _ARRIVED,
+            worst,
+        )
+    ]
+    for kind in ("orthogonal", "xavier"):
+        times = float(deepest[kind] / deepest["shortcut_2"])
+        found.append(
+            Check(
+                f"{LABELS[kind]}: at the greatest depth farther from the optimum than 2-shortcut; "
+                "times farther",
+                times > 1,
+                times,
+            )
+        )
+    higher = float(rates["shortcut_2"] / max(rates["orthogonal"], rates["xavier"]))
+    found.append(
+        Check(
+            "2-shortcut takes a higher learning rate than both at the greatest depth; ratio",
+            higher > 1,
+            higher,
+        )
+    )
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Distance from the optimal loss, and learning rate, over depth."""
+    return learning_rates.draw(
+        table, column="excess", y="final loss − optimal loss", depths=preset.depths
+    )
+
+
+STUDY = Study(
+    name="shortcut_length.figure_7",
+    title="Best final losses of linear networks, and the learning rates that give them",
+    shows=(
+        "After 1000 epochs at the best of ten learning rates, 2-shortcut linear networks stay "
+        "close to the optimal loss at every depth and take higher rates, while Xavier and "
+        "orthogonal networks without shortcuts fall behind."
+    ),
+    presets={
+        "quick": Preset(depths=(4, 8, 16, 32), seeds=3),
+        "full": Preset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=5),
+        "paper": Preset(data="mnist", depths=(4, 8, 16, 32, 64, 96), seeds=10),
+    },
+    tasks=partial(learning_rates.tasks, relu=False),
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "The learning rates are those of L = 1/(2m) Σ ‖y − ŷ‖²; a rate counts only if none of its "
+        "runs diverges. Where all rates give the same loss to 1 % the best one is not drawn.",
+    ),
+)

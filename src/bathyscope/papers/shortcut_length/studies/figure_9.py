@@ -1,0 +1,93 @@
+"""Figure 9: errors of ResNets with shortcuts of length 1 to 4 at equal parameters, over depth."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope import nets
+from bathyscope.papers.shortcut_length.studies.convolutional import Preset, tasks
+from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run: errors in percent after the last epoch, and the number of parameters."""
+    runs = tasks(preset)
+    frame = store.endings(runs, keys=("model", "depth", "length", "seed"))
+    counts = {run.model: _num_parameters(run.model) for run in runs}
+    return frame.assign(
+        test_error=100 * (1 - frame["test_accuracy"]),
+        train_error=100 * (1 - frame["train_accuracy"]),
+        parameters=frame["model"].map(counts),
+    )
+
+
+def _num_parameters(model: str) -> int:
+    return sum(p.numel() for p in nets.skeleton(model).parameters())
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Length 2 is best at the greatest depth, at equal parameters."""
+    equal = int(table.groupby("depth")["parameters"].nunique().max())
+    deepest = table[table["depth"] == table["depth"].max()]
+    errors = deepest.groupby("length")["test_error"].mean()
+    text = ", ".join(f"{error:.3g} % with {length}" for length, error in errors.items())
+    return (
+        Check(
+            "all lengths have the same parameters at a depth; different counts", equal == 1, equal
+        ),
+        Check(
+            "at the greatest depth shortcuts of length 2 give the smallest test error",
+            bool(errors.idxmin() == 2),
+            text,
+        ),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Test error over depth, one curve a length."""
+    figure, axes = panels(2, share_y=False)
+    for ax, half in zip(axes, ("test", "train"), strict=True):
+        named(ax, title=f"{half} error on {preset.data}", x="depth", y="error (%)")
+        labels = {n: f"shortcuts of length {n}" for n in preset.lengths}
+        mean_lines(ax, table, x="depth", y=f"{half}_error", by="length", labels=labels)
+        ax.set_xticks(preset.depths)
+    legend_below(figure, axes[0])
+    return figure
+
+
+STUDY = Study(
+    name="shortcut_length.figure_9",
+    title="Errors of ResNets with shortcuts of length 1 to 4 at equal parameters",
+    shows=(
+        "On CIFAR-10, in networks of more than 400 layers, only shortcuts of length 2 gain from "
+        "further depth; the others get worse."
+    ),
+    presets={
+        "quick": Preset(
+            lengths=(1, 2, 3, 4), depths=(38, 74), epochs=4, lr=0.05, batch_size=64, milestones=(3,)
+        ),
+        "full": Preset(
+            data="cifar-10",
+            lengths=(1, 2, 3, 4),
+            depths=(38, 74),
+            epochs=4,
+            milestones=(3,),
+            num_train=3000,
+            num_test=1000,
+            seeds=2,
+        ),
+        "paper": Preset(
+            data="cifar-10",
+            lengths=(1, 2, 3, 4),
+            depths=(38, 110, 218, 434),
+            epochs=200,
+            augmented=True,
+            seeds=10,
+        ),
+    },
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+)

@@ -1,0 +1,96 @@
+"""Tables I to IV: accuracies of PlainNet, ResNet and ResNeXt."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope import data, nets
+from bathyscope.papers.singularity.studies.trained import NETWORKS, Preset, tasks_at_all_rates
+from bathyscope.studies.drawing import text_table
+from bathyscope.studies.record import Check
+from bathyscope.studies.store import Store
+
+UNTRAINED = 0.15
+"""Training accuracy that an untrainable network of ten classes stays under."""
+TRAINED = 0.97
+"""Training accuracy that counts as trained."""
+
+SHOWS = (
+    "The plain network cannot be trained: its training accuracy stays at chance. With skips the "
+    "same depth trains and generalises, ResNeXt a little better than ResNet."
+)
+NOTES = (
+    "Training accuracy is the mean over the last epoch, in training mode. The paper's count of "
+    "PlainNet's parameters (2.5 million) does not follow from leaving out the skips.",
+)
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run: accuracies after the last epoch, chance where it diverged."""
+    runs = tasks_at_all_rates(preset)
+    frame = store.endings(runs, keys=("network", "model", "data", "lr", "seed"))
+    for column in ("train_accuracy", "test_accuracy"):
+        if column not in frame:
+            frame[column] = float("nan")
+    shape = data.entry(preset.data)
+    counts = {
+        run.model: sum(
+            p.numel()
+            for p in nets.skeleton(
+                run.model,
+                num_classes=shape.num_classes,
+                in_channels=shape.shape[0],
+                **run.model_options,
+            ).parameters()
+        )
+        for run in runs
+    }
+    return frame.assign(parameters=frame["model"].map(counts))
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Plain at chance, the others trained, at one learning rate for all."""
+    stated = preset.rates[0]
+    at_stated = table[table["lr"] == stated]
+    least, most = (
+        at_stated.groupby("network")["train_accuracy"].agg(which) for which in ("min", "max")
+    )
+    found = [
+        Check(
+            f"PlainNet at learning rate {stated:g}: training accuracy at most {UNTRAINED:.0%}; "
+            "greatest of the seeds",
+            not most["plain"] > UNTRAINED,  # a run that diverged has none
+            float(most["plain"]),
+        )
+    ]
+    for network in ("resnet", "resnext"):
+        found.append(
+            Check(
+                f"{NETWORKS[network]} at learning rate {stated:g}: training accuracy above "
+                f"{TRAINED:.0%}; least of the seeds",
+                bool(least[network] > TRAINED),
+                float(least[network]),
+            )
+        )
+    for lr in preset.rates[1:]:
+        part = table[table["lr"] == lr].groupby("network")["train_accuracy"].mean()
+        text = ", ".join(f"{NETWORKS[n]} {part[n]:.1%}" for n in NETWORKS)
+        found.append(Check(f"training accuracy at learning rate {lr:g}, as it falls", None, text))
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """The table as the paper prints it."""
+    rows = []
+    for (lr, network), group in table.groupby(["lr", "network"]):
+        row: dict[str, object] = {"network": f"{NETWORKS[str(network)]}-{preset.depth}"}
+        row["learning rate"] = f"{lr:g}"
+        for half in ("train", "test"):
+            values = 100 * group[f"{half}_accuracy"]
+            spread = f" ± {values.std():.2f}" if len(values) > 1 else ""
+            row[f"{half} accuracy (%)"] = f"{values.mean():.2f}{spread}"
+        row["epochs"] = round(float(group["epoch"].max())) + 1
+        row["parameters"] = int(group["parameters"].iloc[0])
+        row["ended"] = ", ".join(sorted(set(group["status"])))
+        rows.append(row)
+    title = f"Accuracies on {preset.data}, {preset.seeds} seed(s)"
+    return text_table(pd.DataFrame(rows), title=title, width=8.6)

@@ -1,0 +1,201 @@
+"""Figures 11 to 13: condition numbers of weights and of hidden representations, block by block."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.singularity.studies import imagenet_form
+from bathyscope.papers.singularity.studies.trained import (
+    CIFAR_PRESETS,
+    NETWORKS,
+    PAPER,
+    PRESETS,
+    Preset,
+    on,
+    tasks,
+)
+from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset, *, of: str) -> pd.DataFrame:
+    """One row a run and block after training: the condition number of every mode.
+
+    `greatest` is the aggregate over the modes of the HOSVD: infinite where the tensor is singular
+    in one of them, missing where numbers are not finite. `condition` is what is judged and drawn:
+    for representations the mode of samples, which is the matrix H of the theory (features ×
+    samples), for weights the greatest.
+    """
+    frame = store.frame(tasks(preset), kind="conditions", keys=("network", "data", "seed"))
+    last = frame.groupby(["network", "data", "seed"])["step"].transform("max")
+    frame = frame[frame["step"] == last]
+    prefix = f"{of}_condition_"
+    modes = [c for c in frame if c.startswith(prefix) and not c.endswith("operator")]
+    found = frame[["network", "data", "seed", "step", "index", "block", *modes]].copy()
+    found.columns = pd.Index([c.removeprefix(prefix) for c in found.columns])
+    names = [mode.removeprefix(prefix) for mode in modes]
+    found["greatest"] = found[names].astype(float).max(axis=1, skipna=False)
+    found["condition"] = found["samples" if of == "representations" else "greatest"].astype(float)
+    return found.reset_index(drop=True)
+
+
+def singular(condition: pd.Series) -> pd.Series:
+    """Whether each is infinite, or not a number at all."""
+    return ~np.isfinite(condition.astype(float))
+
+
+def singular_from(table: pd.DataFrame, network: str) -> float | None:
+    """The share of the depth from which on every block is singular, averaged over runs."""
+    starts = []
+    for _, run in table[table["network"] == network].groupby(["data", "seed"]):
+        flags = singular(run.sort_values("index")["condition"]).to_numpy()
+        if not flags[-1]:
+            return None
+        regular = np.flatnonzero(~flags)
+        starts.append((regular[-1] + 1 if len(regular) else 0) / len(flags))
+    return float(np.mean(starts))
+
+
+def representation_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Figure 13: infinite in the plain network from some block on, never in the others."""
+    start = singular_from(table, "plain")
+    found = [
+        Check(
+            "PlainNet: infinite condition numbers from some block on; the share of the depth "
+            "where they begin",
+            start is not None,
+            "none" if start is None else start,
+        )
+    ]
+    for network in ("resnet", "resnext"):
+        part = table[table["network"] == network]
+        count = int(singular(part["condition"]).sum())
+        found.append(
+            Check(
+                f"{NETWORKS[network]}: no infinite condition number; blocks that have one",
+                count == 0,
+                f"{count} of {len(part)}",
+            )
+        )
+    counts = {n: int(singular(g["greatest"]).sum()) for n, g in table.groupby("network")}
+    text = ", ".join(f"{label} {counts[network]}" for network, label in NETWORKS.items())
+    found.append(
+        Check("blocks that are singular in any mode; one dead channel is enough", None, text)
+    )
+    return tuple(found)
+
+
+def weight_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """Figures 11 and 12: small condition numbers with skips, great ones without."""
+    medians = table.groupby("network")["condition"].median()
+    times = float(medians["plain"] / max(medians["resnet"], medians["resnext"]))
+    shares = {
+        network: float(singular(table[table["network"] == network]["condition"]).mean())
+        for network in NETWORKS
+    }
+    return (
+        Check(
+            "PlainNet's weights have greater condition numbers than those of both others; times, "
+            "by the median block",
+            times > 1,
+            times,
+        ),
+        Check(
+            "share of blocks with singular weights",
+            None,
+            ", ".join(f"{NETWORKS[n]} {share:.0%}" for n, share in shares.items()),
+        ),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset, *, of: str) -> Figure:
+    """Condition number over depth, a panel a data set; a cross at the top where it is infinite."""
+    sets = [data for data in (preset.data, preset.also) if data is not None]
+    figure, axes = panels(len(sets), width=5.4 if len(sets) == 1 else 4.4)
+    for ax, data in zip(axes, sets, strict=True):
+        named(
+            ax,
+            title=f"{of} after training on {data}",
+            x="block, as a share of the depth",
+            y="condition number",
+            log="y",
+        )
+        shown = table[(table["data"] == data) & (table["seed"] == 0)]
+        finite = shown["condition"][~singular(shown["condition"])].astype(float)
+        top = 10 ** (np.log10(finite.max() if len(finite) else 10.0) * 1.1)
+        for i, (network, label) in enumerate(NETWORKS.items()):
+            run = shown[shown["network"] == network].sort_values("index")
+            place = (run["index"] + 1) / len(run)
+            broken = singular(run["condition"])
+            values = run["condition"].astype(float).where(~broken)
+            ax.plot(place, values, color=colour(i), lw=1.4, label=label)
+            ax.plot(
+                place[broken],
+                np.full(int(broken.sum()), top * 1.6**i),
+                "x",
+                color=colour(i),
+                ms=3.5,
+                mew=1,
+            )
+        ax.plot([], [], "x", color="0.3", ms=4, label="infinite")
+    legend(axes[0])
+    return figure
+
+
+def _study(number: str, of: str, title: str, shows: str, presets: Mapping[str, Preset]) -> Study:
+    return Study(
+        name=f"singularity.figure_{number}",
+        title=title,
+        shows=shows,
+        presets=presets,
+        tasks=tasks,
+        table=partial(table, of=of),
+        checks=weight_checks if of == "weights" else representation_checks,
+        draw=partial(draw, of=of),
+        notes=(
+            "The paper does not say which mode of the HOSVD its condition numbers are of; the table "
+            "has every mode. Judged and drawn is the mode of samples for representations, which is "
+            "the matrix of the theory, and the greatest of all modes for weights.",
+        ),
+    )
+
+
+_WEIGHTS = (
+    "Layer weights of ResNet and ResNeXt have small condition numbers, those of the plain network "
+    "far greater ones."
+)
+STUDIES = (
+    _study(
+        "11",
+        "weights",
+        "Condition numbers of the weights (MNIST, CIFAR-10)",
+        _WEIGHTS,
+        PRESETS | {"paper": on(PAPER, "mnist", "cifar-10")},
+    ),
+    _study(
+        "12",
+        "weights",
+        "Condition numbers of the weights (CIFAR-100)",
+        _WEIGHTS,
+        CIFAR_PRESETS | {"paper": on(PAPER, "cifar-100")},
+    ),
+    _study(
+        "12_imagenet",
+        "weights",
+        "Condition numbers of the weights of 101 layers (ImageNet)",
+        _WEIGHTS,
+        imagenet_form.PRESETS,
+    ),
+    _study(
+        "13",
+        "representations",
+        "Condition numbers of the hidden representations (CIFAR-10, CIFAR-100)",
+        "From some layer on the plain network's representations have infinite condition numbers; "
+        "those of ResNet and ResNeXt never do, and ResNeXt's are the smaller.",
+        CIFAR_PRESETS | {"paper": on(PAPER, "cifar-10", "cifar-100")},
+    ),
+)

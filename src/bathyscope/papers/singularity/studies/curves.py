@@ -1,0 +1,81 @@
+"""Figures 3 and 4: training loss and accuracy over epochs."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.singularity.studies.trained import (
+    CIFAR_PRESETS,
+    NETWORKS,
+    PRESETS,
+    Preset,
+    tasks,
+)
+from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run and step: loss and accuracy of the batch."""
+    return store.frame(tasks(preset), kind="step", keys=("network", "seed"))
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The plain network's loss does not come down, the others' does."""
+    late = table[table["step"] > 0.8 * table["step"].max()]
+    loss = late.groupby("network")["loss"].mean()
+    greatest = table.groupby("network")["loss"].max()
+    worst_with_skips = float(max(loss["resnet"], loss["resnext"]))
+    plain = float(loss.get("plain", float("inf")))
+    return (
+        Check(
+            "PlainNet's training loss over the last fifth is above that of both others; times "
+            "the greater of theirs",
+            plain > worst_with_skips,
+            plain / worst_with_skips,
+        ),
+        Check("greatest loss that PlainNet passes", None, float(greatest["plain"])),
+    )
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Loss, on a logarithmic scale, and accuracy, averaged over a few steps."""
+    figure, (left, right) = panels(2)
+    window = max(1, int(table["step"].max()) // 60)
+    shown = table.assign(step=(table["step"] // window) * window)
+    shown = shown.groupby(["network", "seed", "step"], as_index=False)[["loss", "accuracy"]].mean()
+    named(left, title="training loss", x="step", y="cross-entropy", log="y")
+    named(right, title="training accuracy", x="step", y="accuracy")
+    for ax, column in ((left, "loss"), (right, "accuracy")):
+        mean_lines(
+            ax,
+            shown,
+            x="step",
+            y=column,
+            by="network",
+            order=list(NETWORKS),
+            labels=NETWORKS,
+            marker=None,
+        )
+    right.set_ylim(0, 1.02)
+    legend(right, place="center right")
+    return figure
+
+
+def _study(number: int, data: str, presets: dict[str, Preset]) -> Study:
+    return Study(
+        name=f"singularity.figure_{number}",
+        title=f"Training curves of PlainNet, ResNet and ResNeXt ({data})",
+        shows=(
+            "The training loss of the plain network is enormous and does not come down; its "
+            "accuracy stays at chance. With skips both move as they should."
+        ),
+        presets=presets,
+        tasks=tasks,
+        table=table,
+        checks=checks,
+        draw=draw,
+    )
+
+
+STUDIES = (_study(3, "MNIST", PRESETS), _study(4, "CIFAR-10", CIFAR_PRESETS))

@@ -1,0 +1,175 @@
+"""Which came first: gradient explosion, weight explosion, collapse or singularity?"""
+
+import itertools
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.singularity.studies.events import EVENTS, MEANING, first_events
+from bathyscope.studies.drawing import matrix
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.store import Store
+from bathyscope.studies.trial import Trial
+
+_KEYS = ("skip", "normalised", "start", "lr")
+
+
+class Preset(StudyPreset):
+    """Settings: every combination of skip, normalisation, start and learning rate."""
+
+    depth: int = 164
+    steps: int = 16
+    batch_size: int = 64
+    skips: tuple[bool, ...] = (False, True)
+    normalisations: tuple[bool, ...] = (True, False)
+    starts: tuple[str, ...] = ("he", "orthogonal", "delta_orthogonal", "dirac")
+    rates: tuple[float, ...] = (0.1, 0.003)
+    num_train: int | None = None
+
+
+class EventTrial(Trial):
+    """A short run of one setting.
+
+    Attributes:
+        skip: a residual network, in place of a plain one.
+    """
+
+    skip: bool
+
+
+def tasks(preset: Preset) -> list[EventTrial]:
+    """One run a setting and seed, measured after 0, 1, 2, 4, 8, … steps."""
+    measured = tuple(2**k for k in range(preset.steps.bit_length()) if 2**k <= preset.steps)
+    settings = itertools.product(
+        preset.skips, preset.normalisations, preset.starts, preset.rates, range(preset.seeds)
+    )
+    return [
+        EventTrial(
+            model=f"{'resnet' if skip else 'plain'}-{preset.depth}",
+            skip=skip,
+            init=start,
+            normalisation=normalisation,
+            data=preset.data,
+            num_train=preset.num_train,
+            num_test=64,
+            seed=seed,
+            epochs=preset.steps,
+            max_steps=preset.steps,
+            batch_size=preset.batch_size,
+            lr=rate,
+            schedule="constant",
+            evaluate_every=0,
+            watch=("events",),
+            watch_at=measured,
+            probe_size=preset.batch_size,
+        )
+        for skip, normalisation, start, rate, seed in settings
+    ]
+
+
+def table(store: Store, preset: Preset) -> pd.DataFrame:
+    """One row a run and event: the first measured step and block, missing where never seen."""
+    rows = []
+    for task in tasks(preset):
+        frame = store.frame([task], kind="events")
+        ending = store.endings([task]).iloc[0].to_dict()
+        for event, (step, block) in first_events(frame, ending=ending).items():
+            rows.append(
+                {
+                    "skip": "residual" if task.skip else "plain",
+                    "normalised": "BatchNorm" if task.normalisation else "no norm",
+                    "start": str(task.init).replace("_", "-"),
+                    "lr": task.lr,
+                    "seed": task.seed,
+                    "event": event,
+                    "step": step,
+                    "block": block,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting, one column an event: runs that show it, median step and its range."""
+    wide = table.assign(setting=table[list(_KEYS)].astype(str).agg(", ".join, axis=1))
+    settings, columns = list(dict.fromkeys(wide["setting"])), list(EVENTS)
+    cells = wide.groupby(["setting", "event"])["step"].agg(_cell).unstack()
+    return cells.loc[settings, columns].rename(columns=EVENTS)
+
+
+def _cell(steps: pd.Series) -> str:
+    seen = steps.dropna()
+    if seen.empty:
+        return f"0/{len(steps)}"
+    low, middle, high = seen.min(), seen.median(), seen.max()
+    spread = f" ({low:g} to {high:g})" if low != high else ""
+    return f"{len(seen)}/{len(steps)}, step {middle:g}{spread}"
+
+
+def _share(cell: str) -> float:
+    seen, runs = cell.partition(",")[0].split("/")
+    return int(seen) / int(runs)
+
+
+def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+    """The order of singularity and explosion, and by what each event is stopped."""
+    runs = table.pivot(index=[*_KEYS, "seed"], columns="event", values="step").reset_index()
+    both = runs[runs["singularity"].notna() & runs["gradient_explosion"].notna()]
+    lag = both["singularity"] - both["gradient_explosion"]
+    found = [
+        Check(
+            "runs in which gradients explode and representations become singular: singularity is "
+            "seen later, at the same measurement, earlier",
+            None,
+            f"{(lag > 0).sum()}, {(lag == 0).sum()}, {(lag < 0).sum()}",
+        ),
+        Check(
+            "runs that become singular without exploding gradients",
+            None,
+            f"{(runs['singularity'].notna() & runs['gradient_explosion'].isna()).sum()} of "
+            f"{runs['singularity'].notna().sum()}",
+        ),
+    ]
+    for event, words in EVENTS.items():
+        shares = ", ".join(
+            f"{skip} with {normalised} {group[event].notna().mean():.0%} "
+            f"({(group[event] == 0).mean():.0%} at the start)"
+            for (skip, normalised), group in runs.groupby(["skip", "normalised"], sort=False)
+        )
+        found.append(Check(f"{words}: share of the runs that show it", None, shares))
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+    """Setting by setting: how many runs show each event, and when; the darker the more."""
+    cells = summary(table)
+    share = cells.map(_share)
+    return matrix(
+        cells,
+        share,
+        title=f"runs that show each event, and the first step (median, range), {preset.depth} "
+        f"layers on {preset.data}",
+    )
+
+
+STUDY = Study(
+    name="singularity.which_came_first",
+    title="Which came first: exploding gradients, exploding weights, collapse or singularity",
+    shows=(
+        "The paper blames singular representations for the failure of deep plain networks. This "
+        "study looks at the order of events, and at what stops collapse and what stops explosion: "
+        "the skip, batch normalisation, or the start."
+    ),
+    presets={
+        "quick": Preset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3),
+        # less deep, where the order of events is the same: 320 runs in about 20 minutes
+        "full": Preset(depth=110, batch_size=32, seeds=10),
+        "paper": Preset(data="cifar-10", seeds=10, batch_size=128),
+    },
+    tasks=tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(MEANING,),
+)

@@ -1,0 +1,165 @@
+"""For every coded claim a statement that is wrong: a sign flipped, a factor or an assumption dropped."""
+
+import math
+
+from bathyscope.claims import at_least, at_most, equal
+from bathyscope.papers.norm_preservation.claims.procrustes import (
+    algorithm_1,
+    equation_8,
+    equation_9,
+)
+from bathyscope.papers.norm_preservation.claims.smooth_map import rate
+from bathyscope.papers.singularity.claims.backward import well_behaved
+from bathyscope.papers.singularity.claims.collapse import keeps_all
+from bathyscope.papers.singularity.claims.findings import EXPLODING, finding_2
+from bathyscope.papers.singularity.claims.random_matrices import lemma_1 as same_in_both_limits
+from bathyscope.papers.singularity.claims.stability import remark_8
+
+
+def vanishes(key):
+    """The quantity that belongs to the wrong form is claimed to be zero."""
+    return lambda n: [at_most(key, n[key], 1e-9)]
+
+
+def faster(deltas):
+    """δ ~ log(2L)/L² instead of log(2L)/L."""
+
+    def law(n):
+        scaled = [r * L for r, L in zip(rate(n, deltas), n["blocks"], strict=True)]
+        return [at_most("δ·L²/log(2L)", scaled[-1] / scaled[0], 1.1)]
+
+    return law
+
+
+BROKEN = {
+    "shortcut_length.equation_1": vanishes("error_without_shortcuts"),
+    "shortcut_length.definition_1": vanishes("error_without_shortcuts"),
+    "shortcut_length.equation_3": lambda n: [at_most("κ", n["condition_with_biases"][1], 1e12)],
+    "shortcut_length.theorem_1": lambda n: [
+        at_most(
+            "‖W‖·R",
+            n["largest_norm_times_root"][-1] * math.sqrt(n["units"][-1]),
+            1.05 * n["largest_norm_times_root"][0] * math.sqrt(n["units"][0]),
+        )
+    ],
+    "shortcut_length.definition_4": lambda n: [
+        equal("order", order, k - 1, slack=0.25)
+        for k, order in zip(n["n"], n["orders"], strict=True)
+    ],
+    "shortcut_length.theorem_2": lambda n: [
+        at_least("a minimum", c["most_negative"], 0.0) for c in n["cases"] if c["n"] == 2
+    ],
+    "shortcut_length.equation_10": lambda n: [
+        at_most("bounded", n["condition_numbers"][-1], 1.5 * n["condition_numbers"][0])
+    ],
+    "shortcut_length.equation_22": lambda n: [equal("copies", n["copies_of_the_largest"][0], 2)],
+    "shortcut_length.equation_29": vanishes("cross_with_other_sign"),
+    "shortcut_length.lemma_1": lambda n: [at_least("stays", n["moved_to"], 1e-3)],
+    "shortcut_length.lemma_2": lambda n: [
+        at_most("shorter", max(n["path_lengths"]), n["length_bound"] / 100)
+    ],
+    "shortcut_length.lemma_3": vanishes("n2_may_not"),
+    "shortcut_length.lemma_4": vanishes("n1_order_ignored"),
+    "norm_preservation.theorem_1": faster("by_gradients"),
+    "norm_preservation.lemma_2": faster("by_slopes"),
+    "norm_preservation.corollary_1": lambda n: [
+        at_most("ratio", row["ratio"], 1 - row["delta"]) for row in n["blocks"]
+    ],
+    "norm_preservation.equation_3": vanishes("output_error_without_identity"),
+    "norm_preservation.equation_10": vanishes("gradient_error_without_transpose"),
+    "norm_preservation.theorem_2": lambda n: [
+        at_most("ratio", case["largest_ratio"], 1 - case["delta"]) for case in n["cases"]
+    ],
+    "norm_preservation.equation_5": vanishes("svd_error_with_squares"),
+    "norm_preservation.equation_7": lambda n: [equal("σ = 1", n["gain_at_one"], 1.0, slack=1e-6)],
+    "norm_preservation.section_3_relu": lambda n: [
+        equal("no √2", row["gain_without_factor"], 1.0, slack=0.04) for row in n["layers"]
+    ],
+    "norm_preservation.theorem_3": lambda n: [at_most("any", max(n["errors"].values()), 1e-10)],
+    "norm_preservation.equation_8": equation_8,
+    "norm_preservation.equation_9": equation_9,
+    "norm_preservation.algorithm_1": algorithm_1,
+    "norm_preservation.lemma_1": lambda n: [
+        at_least("σ_min", row["least"], 1 + row["norm"]) for row in n["matrices"]
+    ],
+    "norm_preservation.lemma_3": lambda n: [
+        at_most("any det", case["largest_weight"], case["delta"]) for case in n["cases"]
+    ],
+    "singularity.equation_2": vanishes("error_of_the_other_form"),
+    "singularity.equation_5": vanishes("error_of_the_other_form"),
+    "singularity.equation_8": vanishes("error_of_the_other_form"),
+    "singularity.definition_1": lambda n: [
+        equal("any matrix", row["rank"], n["size"]) for row in n["matrices"]
+    ],
+    "singularity.lemma_1": same_in_both_limits,
+    "singularity.proposition_1": lambda n: [at_least("singular", n["singular"], 1)],
+    "singularity.corollary_1": lambda n: [
+        at_least("deficient", max(row["deficient"] for row in n["layers"]), 1)
+    ],
+    "singularity.theorem_1": lambda n: [at_most("less is enough", n["smallest_after_smaller"], 0)],
+    "singularity.lemma_2": lambda n: [at_most("σ^m", max(n["symmetric_halved"]), 1e-9)],
+    "singularity.equation_14": vanishes("error_without_the_last"),
+    "singularity.theorem_2": lambda n: [at_most("no collapse", n["top_share"][82], 0.5)],
+    "singularity.remark_1": lambda n: [equal("full rank", n["last"]["rank"], 8)],
+    "singularity.theorem_3": vanishes("shrunk_error"),
+    "singularity.theorem_4": vanishes("shrunk_error"),
+    "singularity.remark_2": keeps_all,
+    "singularity.remark_3": keeps_all,
+    "singularity.section_4_deletion": vanishes("residual_before"),
+    "singularity.lemma_3": lambda n: [
+        equal("variance", n["variance"], 2 * n["expected_variance"], slack=0.5)
+    ],
+    "singularity.lemma_4": lambda n: [at_least("wide", n["wide"], 1)],
+    "singularity.lemma_5": lambda n: [at_most("narrow", n["lacking"]["narrow middle"], 0)],
+    "singularity.definition_3": vanishes("gradient_without_transpose"),
+    "singularity.definition_4": vanishes("step_with_other_sign"),
+    "singularity.remark_4": lambda n: [equal("first", n["gradient_first"], n["width"])],
+    "singularity.remark_5": well_behaved,
+    "singularity.remark_6": well_behaved,
+    "singularity.proposition_2": lambda n: [at_most("large", n["over_bound"]["large"], 1.0)],
+    "singularity.remark_7": lambda n: [at_most("calm", n["amplification"], 1e3)],
+    "singularity.remark_8": remark_8,
+    "singularity.theorem_5": lambda n: [
+        at_least("σ_min", row["smallest"], row["upper"]) for row in n["shapes"]
+    ],
+    "singularity.corollary_2": lambda n: [
+        at_most("flipped", n["gaussian"]["residual"], n["gaussian"]["aggregated"])
+    ],
+    "singularity.remark_9": lambda n: [
+        at_most(
+            "flipped",
+            n["amplification"]["residual"]["gaussian"],
+            n["amplification"]["aggregated"]["gaussian"],
+        )
+    ],
+    "singularity.equation_39": vanishes("error_without_skip"),
+    "singularity.section_7_delta_orthogonal": vanishes("spread_after"),
+    "singularity.section_7_highway": vanishes("difference_before"),
+    "singularity.section_7_architecture_search": lambda n: [
+        at_most("avoids skips", n["preferred"]["skips"], n["passed_over"]["skips"])
+    ],
+    "singularity.finding_1": lambda n: [
+        at_most("gradients stay", n["gradient_growth_at_start"], EXPLODING)
+    ],
+    "singularity.finding_2": finding_2,
+    "singularity.finding_3": lambda n: [
+        at_least("worse κ", n["resnext"]["condition"], n["resnet"]["condition"])
+    ],
+    "singularity.finding_4": lambda n: [at_most("no lag", n["lags"]["delta_orthogonal"], 0)],
+    "nests.equation_2": vanishes("error_without_the_last"),
+    "nests.equation_4": vanishes("error_without_the_last"),
+    "nests.equation_9": vanishes("error_without_the_last"),
+    "nests.proposition_1": lambda n: [at_least("convex", n["zero"]["smallest_curvature"], 0)],
+    "nests.proposition_2": lambda n: [at_most("ε ≤ 0", c["drawn"], -1e-6) for c in n["cases"]],
+    "nests.equation_7": lambda n: [at_most("cut off", n["largest_rise_cut_off"], 1e-9)],
+    "nests.theorem_1": lambda n: [at_most("any M", n["attainable_by_width"][17], 1e-6)],
+    "nests.remark_2": lambda n: [at_least("worse", n["risks"][-1], n["risks"][0])],
+    "nests.corollary_1": lambda n: [at_least("worse", n["risks"][-1], n["risks"][0])],
+    "nests.corollary_2": lambda n: [at_least("worse", min(n["risks"]), n["linear"])],
+    "nests.section_3_2": lambda n: [equal("any W", n["rank_of_shared"], n["needed"])],
+    "nests.theorem_2": lambda n: [at_least("no way", n["saddle"]["smallest_curvature"], 0)],
+    "nests.proposition_3": lambda n: [
+        at_least("worse", c["risk"], c["linear"]) for c in n["cases"]
+    ],
+    "nests.proposition_4": vanishes("difference_with_a_block_doubled"),
+}

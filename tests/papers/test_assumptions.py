@@ -1,0 +1,135 @@
+"""Assumptions are evaluated: where one fails the claim is inapplicable, and often the numbers show why."""
+
+import pytest
+import torch
+from torch import nn
+
+from bathyscope import data, nets
+from bathyscope.claims import check
+from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Verdict
+from bathyscope.nets import densenest, resnest
+
+# Settings that break an assumption, the assumption, and whether the statement then fails visibly
+# (where it does not, nothing is measured or the statement happens to hold).
+BREAKING = [
+    ("shortcut_length.theorem_2", {"activations": ("identity", "relu")}, "derivative", False),
+    ("shortcut_length.theorem_2", {"activations": ("sigmoid",)}, "vanishes at zero", False),
+    ("shortcut_length.lemma_1", {"spread": 1.5}, "ρ/2", True),
+    ("norm_preservation.lemma_1", {"singular": True}, "non-singular", False),
+    ("norm_preservation.theorem_1", {"orientation": -1}, "positive determinant", False),
+    ("norm_preservation.theorem_2", {"blocks": (3,)}, "3γ", False),
+    ("singularity.theorem_1", {"norm": 2.0}, "‖M‖ = 1", True),
+    ("singularity.finding_1", {"depth": 8, "lr": 0.05}, "fails to train", True),
+    ("singularity.finding_3", {"lr": 0.0}, "fit the training data", False),
+    ("nests.theorem_1", {"width": 8}, "Assumption 4", True),
+    ("nests.proposition_3", {"train": False}, "at their minimum", True),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "failing", "visible"), BREAKING)
+def test_a_failed_assumption_makes_a_claim_inapplicable(name, settings, failing, visible):
+    found = check(name, settings=settings)
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any(failing in a.statement for a in found.assumptions if not a.holds)
+    if visible:
+        relations = found.numbers["relations"]["printed"]
+        assert not all(relation["holds"] for relation in relations)
+
+
+def test_an_unknown_activation():
+    with pytest.raises(UsageError, match="tanh"):
+        check("shortcut_length.theorem_2", settings={"activations": ("tanhh",)})
+
+
+def test_labels_that_coincide():
+    torch.manual_seed(0)
+    x = nn.functional.normalize(torch.randn(4, 5, dtype=torch.float64))
+    found = check("shortcut_length.theorem_1", data=(x, torch.tensor([0, 1, 1, 2])))
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any("coincide" in a.statement and a.value == 0 for a in found.assumptions)
+
+
+def test_own_data_of_theorem_1_and_2():
+    torch.manual_seed(9)  # two samples close to one another: ρ = 0.2
+    x = nn.functional.normalize(torch.randn(3, 4, dtype=torch.float64))
+    own = (x, torch.tensor([2, 0, 1]))
+    settings = {"units": (60, 240)}
+    assert check("shortcut_length.theorem_1", data=own, settings=settings).verdict is Verdict.HOLDS
+    digits = data.load("digits", num_train=60)
+    few = digits.train_labels < 4
+    found = check(
+        "shortcut_length.theorem_2", data=(digits.train_inputs[few], digits.train_labels[few])
+    )
+    assert found.verdict is Verdict.HOLDS
+    assert found.settings["width"] == 4
+
+
+def test_corollary_1_on_own_networks():
+    torch.manual_seed(0)
+    batch = (torch.randn(16, 6), torch.randn(16, 6))
+    model = nets.build("nshortcut-4-3", width=6, pre="tanh", mid="sigmoid", seed=1)
+    found = check("norm_preservation.corollary_1", model=model, data=batch)
+    assert found.verdict is Verdict.HOLDS
+    assert len(found.numbers["blocks"]) == 4
+    images = (torch.randn(4, 3, 8, 8), torch.randint(10, (4,)))
+    found = check("norm_preservation.corollary_1", model=nets.build("preresnet-11"), data=images)
+    assert found.verdict is Verdict.INAPPLICABLE  # batch normalisation in the branch
+    with pytest.raises(UsageError, match="needs data"):
+        check("norm_preservation.corollary_1", model=model)
+
+
+def test_nests_on_own_networks():
+    torch.manual_seed(0)
+    model = nets.resnest(4, 1, width=12, feature_sizes=[3, 3])
+    x = torch.randn(50, 4)
+    pair = (x, (x[:, :1] * x[:, 1:2]).sin())
+    before = [p.clone() for p in model.parameters()]
+    for name in ("nests.proposition_2", "nests.corollary_1", "nests.remark_2"):
+        assert check(name, model=model, data=pair).verdict is Verdict.HOLDS
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    dense = nets.densenest(4, 1, feature_sizes=[3, 3])
+    for name in ("nests.proposition_3", "nests.proposition_4"):
+        assert check(name, model=dense, data=pair).verdict is Verdict.HOLDS
+    with pytest.raises(UsageError, match="ResNEst"):
+        check("nests.theorem_1", model=nn.Linear(4, 1), data=pair)
+
+
+def test_corollary_1_of_singularity_finds_a_singular_weight():
+    model = nets.build("linear-plain-4", seed=0)
+    with torch.no_grad():
+        next(model.parameters())[0] = 0
+    assert check("singularity.corollary_1", model=model).verdict is Verdict.VIOLATED
+
+
+def test_theorem_3_of_norm_preservation_on_own_convolutions():
+    model = nets.build("procresnet-13", num_classes=10)
+    found = check("norm_preservation.theorem_3", model=model)
+    assert found.verdict is Verdict.HOLDS_UNDER
+    assert found.settings["layers"][0] == "blocks.0.entry"
+    pointwise = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 2))
+    found = check("norm_preservation.theorem_3", model=pointwise)
+    assert found.verdict is Verdict.INAPPLICABLE
+
+
+def _with_a_module_as_mix():
+    network = resnest(4, 2, width=14, feature_sizes=[3, 3])
+    network.blocks[-1].mix = nn.Sequential(nn.Linear(3, 14, bias=False))
+    return network
+
+
+@pytest.mark.parametrize(
+    ("claim", "network", "targets", "message"),
+    [
+        ("nests.theorem_1", resnest(4, 2, width=14, feature_sizes=[3, 3]), torch.ones(40, 2), "equal"),
+        ("nests.theorem_1", resnest(4, 2, width=14, feature_sizes=[3, 3]),
+         torch.zeros(40, dtype=torch.long), "equal"),
+        ("nests.corollary_2", resnest(4, 2, width=14, feature_sizes=[3, 3]), torch.randn(40, 5),
+         "5 values a sample"),
+        ("nests.proposition_2", _with_a_module_as_mix(), torch.randn(40, 2), "nn.Linear layers"),
+        ("nests.proposition_3", densenest(4, 2, feature_sizes=[3, 3]), torch.ones(40, 2), "equal"),
+    ],
+)  # fmt: skip
+def test_what_no_statement_of_nests_can_be_tested_on_is_said(claim, network, targets, message):
+    with pytest.raises(UsageError, match=message):
+        check(claim, model=network, data=(torch.randn(40, 4), targets))

@@ -1,0 +1,50 @@
+"""No numbered statement of the papers is missing, and none is hidden."""
+
+from bathyscope.claims import all_claims, check, ledger, themes
+
+NUMBERED = {
+    "singularity": {
+        "definition": 4,
+        "lemma": 5,
+        "theorem": 5,
+        "proposition": 2,
+        "corollary": 2,
+        "remark": 9,
+    },
+    "shortcut_length": {"definition": 5, "lemma": 4, "theorem": 2},
+    "nests": {"remark": 2, "theorem": 2, "proposition": 4, "corollary": 2},
+    "norm_preservation": {"lemma": 3, "theorem": 3, "corollary": 1},
+}
+
+
+def test_every_numbered_statement_has_a_row():
+    wanted = {
+        f"{theme}.{kind}_{number}"
+        for theme, kinds in NUMBERED.items()
+        for kind, count in kinds.items()
+        for number in range(1, count + 1)
+    }
+    named = {"nests.equation_7", *(f"norm_preservation.equation_{k}" for k in (7, 8, 9))}
+    named |= {f"singularity.finding_{k}" for k in (1, 2, 3, 4)}
+    assert wanted | named <= set(all_claims())
+
+
+def test_every_theme_has_its_own_names():
+    assert {claim.theme for claim in all_claims().values()} == set(themes())
+    assert all(name.startswith(f"{claim.theme}.") for name, claim in all_claims().items())
+
+
+def test_every_row_says_what_and_how():
+    for claim in all_claims().values():
+        assert claim.statement.endswith(".")
+        assert claim.tested.endswith(".")
+
+
+def test_the_ledger_lists_all_and_takes_checks():
+    table = ledger()
+    assert list(table.index) == list(all_claims())
+    assert set(table["status"]) <= {"coded", "nothing to test"}
+    assert "verdict" not in table
+    table = ledger([check("norm_preservation.lemma_1")])
+    assert table.loc["norm_preservation.lemma_1", "verdict"] == "holds"
+    assert (table["verdict"] == "").sum() == len(all_claims()) - 1

@@ -1,0 +1,69 @@
+"""Every coded claim of the papers: its verdict over seeds, and a wrong statement that is refused."""
+
+import pytest
+import torch
+
+from bathyscope.claims import all_claims, check
+from bathyscope.core.records import Verdict
+from tests.papers import broken
+
+CODED = [name for name, claim in all_claims().items() if claim.measure is not None]
+UNDER = {
+    "shortcut_length.equation_3",
+    *(f"norm_preservation.{k}" for k in ("theorem_3", "equation_8", "equation_9", "algorithm_1")),
+    "norm_preservation.lemma_3",
+    *(f"singularity.lemma_{k}" for k in (1, 2, 4, 5)),
+    *(f"singularity.remark_{k}" for k in (2, 3, 5, 6, 8, 9)),
+    "singularity.proposition_2",
+    "singularity.corollary_2",
+    "singularity.finding_2",
+    "nests.equation_7",
+    "nests.section_3_2",
+}
+VIOLATED = {
+    *(f"singularity.theorem_{k}" for k in (2, 3, 4)),
+    "singularity.definition_3",
+    "singularity.definition_4",
+    "singularity.remark_4",
+    "singularity.section_7_architecture_search",
+    *(f"singularity.finding_{k}" for k in (1, 3, 4)),
+}
+
+
+def expected(name):
+    if name in UNDER:
+        return Verdict.HOLDS_UNDER
+    return Verdict.VIOLATED if name in VIOLATED else Verdict.HOLDS
+
+
+def test_every_coded_claim_has_a_broken_variant():
+    assert set(broken.BROKEN) == set(CODED)
+
+
+# Twins of quicker claims on networks with four paths, and claims that train several networks.
+LONG = {
+    *(f"singularity.remark_{k}" for k in (3, 6, 8)),
+    *(f"singularity.finding_{k}" for k in (2, 3, 4)),
+    "singularity.section_7_architecture_search",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CODED]
+)
+def test_claim(name):
+    before = torch.random.get_rng_state()
+    found = check(name)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert found.verdict is expected(name), found.numbers["relations"]
+    assert (found.extra_assumption is not None) == (found.verdict is Verdict.HOLDS_UNDER)
+    # where a claim is violated we know what is true instead, and it was checked
+    assert (found.corrected is not None) == (found.verdict is Verdict.VIOLATED)
+    assert not all(relation.holds for relation in broken.BROKEN[name](found.numbers))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", CODED)
+def test_the_verdict_does_not_depend_on_the_seed(name, seed):
+    assert check(name, seed=seed).verdict is expected(name)

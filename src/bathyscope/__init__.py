@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bathyscope import sweep as sweep
     from bathyscope import training as training
     from bathyscope.core import blocks_of as blocks_of
-    from bathyscope.core import preserved as preserved
+    from bathyscope.core import preserve_model as preserve_model
     from bathyscope.curvature import hessian as hessian
     from bathyscope.diagnosis import diagnose as diagnose
     from bathyscope.diagnosis import treat as treat
@@ -59,7 +59,7 @@ __getattr__, __dir__, __all__ = lazy(
         "blocks_of": "core",
         "diagnose": "diagnosis",
         "hessian": "curvature",
-        "preserved": "core",
+        "preserve_model": "core",
         "treat": "diagnosis",
         "watch": "diagnosis",
     },

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bathyscope.core import UnknownName, UsageError, blocks_of, dropped
+from bathyscope.core import UnknownName, UsageError, blocks_of, drop_branch
 from tests.core import lookalikes as like
 
 IMAGE = torch.randn(2, 3, 8, 8)
@@ -172,7 +172,7 @@ def test_dropping_a_block_passes_its_input_on():
     model = like.TorchvisionLike().eval()
     block = blocks_of(model, IMAGE)[1]
     full = model(IMAGE)
-    with dropped(model, block):
+    with drop_branch(model, block):
         without = model(IMAGE)
     kept = model.layer1[1]
     model.layer1[1] = nn.Identity()
@@ -181,7 +181,7 @@ def test_dropping_a_block_passes_its_input_on():
     torch.testing.assert_close(model(IMAGE), full, rtol=0, atol=0)
     with (
         pytest.raises(UsageError, match="cannot be dropped"),
-        dropped(model, blocks_of(model, IMAGE)[2]),
+        drop_branch(model, blocks_of(model, IMAGE)[2]),
     ):
         pass
 
@@ -189,13 +189,13 @@ def test_dropping_a_block_passes_its_input_on():
 def test_dropping_a_block_with_a_tuple_output_and_the_second_call_of_a_shared_one():
     model = like.HuggingFaceLike().eval()
     example = {"input_ids": torch.randint(11, (2, 5))}
-    with dropped(model, blocks_of(model, example)[1]):
+    with drop_branch(model, blocks_of(model, example)[1]):
         without = model(**example).logits
     model.layer = nn.ModuleList([model.layer[0], model.layer[2]])
     torch.testing.assert_close(without, model(**example).logits, rtol=0, atol=0)
 
     shared = like.SharedTwice().eval()
-    with dropped(shared, blocks_of(shared, IMAGE)[2]):
+    with drop_branch(shared, blocks_of(shared, IMAGE)[2]):
         without = shared(IMAGE)
     expected = shared.head(shared.other(shared.block(IMAGE)).mean((2, 3)))
     torch.testing.assert_close(without, expected, rtol=0, atol=0)

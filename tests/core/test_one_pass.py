@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import UsageError, blocks_of, probe
-from bathyscope.core.batch import checked_batch
+from bathyscope.core.batch import check_batch
 from tests.core import lookalikes as like
 from tests.core.test_preserve import assert_same, state_of
 
@@ -18,16 +18,16 @@ class Recorder:
     def _keep(self, what, block, x):
         self.values[what][block.label] = x.clone()
 
-    def entered(self, block, x):
+    def on_input(self, block, x):
         self._keep("entered", block, x)
 
-    def left(self, block, x):
+    def on_output(self, block, x):
         self._keep("left", block, x)
 
-    def gradient_in(self, block, gradient):
+    def on_input_gradient(self, block, gradient):
         self._keep("gradient_in", block, gradient)
 
-    def gradient_out(self, block, gradient):
+    def on_output_gradient(self, block, gradient):
         self._keep("gradient_out", block, gradient)
 
 
@@ -150,7 +150,7 @@ def test_bad_batches_get_one_sentence(batch, message):
 @pytest.mark.parametrize("batch", [IMAGE, (IMAGE,), (IMAGE, IMAGE, LABELS), None])
 def test_a_batch_is_a_pair(batch):
     with pytest.raises(UsageError, match="pair"):
-        checked_batch(like.TorchvisionLike(), batch)
+        check_batch(like.TorchvisionLike(), batch)
 
 
 def test_bad_losses_get_one_sentence():

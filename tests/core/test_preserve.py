@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bathyscope.core import preserved
+from bathyscope.core import preserve_model
 
 
 class Everything(nn.Module):
@@ -102,7 +102,7 @@ def disturb(model):
 
 def test_everything_comes_back_bit_for_bit(model):
     before = state_of(model)
-    with preserved(model):
+    with preserve_model(model):
         assert all(p.grad is None for p in model.parameters())
         disturb(model)
     assert_same(before, state_of(model))
@@ -110,7 +110,7 @@ def test_everything_comes_back_bit_for_bit(model):
 
 def test_everything_comes_back_after_an_exception(model):
     before = state_of(model)
-    with pytest.raises(ZeroDivisionError), preserved(model):
+    with pytest.raises(ZeroDivisionError), preserve_model(model):
         disturb(model)
         _ = 1 / 0
     assert_same(before, state_of(model))
@@ -118,7 +118,7 @@ def test_everything_comes_back_after_an_exception(model):
 
 def test_without_copies_all_but_the_values_comes_back(model):
     before = state_of(model)
-    with preserved(model, copy_parameters=False):
+    with preserve_model(model, copy_parameters=False):
         model.train()
         model(torch.randn(8, 4)).sum().backward()
     assert_same(before, state_of(model))
@@ -126,16 +126,16 @@ def test_without_copies_all_but_the_values_comes_back(model):
 
 def test_a_parameter_that_was_replaced_comes_back(model):
     before = state_of(model)
-    with preserved(model):
+    with preserve_model(model):
         model.first.weight = nn.Parameter(torch.zeros(4, 4))
     assert_same(before, state_of(model))
 
 
 def test_nested_contexts(model):
     before = state_of(model)
-    with preserved(model):
+    with preserve_model(model):
         disturb(model)
-        with preserved(model):
+        with preserve_model(model):
             disturb(model)
     assert_same(before, state_of(model))
 
@@ -143,6 +143,6 @@ def test_nested_contexts(model):
 def test_python_random_numbers_go_on_as_if_nothing_had_happened():
     random.seed(0)
     expected = random.Random(0).random()
-    with preserved(nn.Linear(1, 1)):
+    with preserve_model(nn.Linear(1, 1)):
         random.random()
     assert random.random() == expected

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from bathyscope.core.batch import main_tensor, with_main_tensor
+from bathyscope.core.batch import main_tensor, replace_main_tensor
 
 
 def _modules(model, block):
@@ -34,7 +34,7 @@ def _layers(model, block):
 
 def _on_output(model, block, change):
     def hook(module, args, output):
-        return with_main_tensor(output, change(main_tensor(output)))
+        return replace_main_tensor(output, change(main_tensor(output)))
 
     model.get_submodule(block.end).register_forward_hook(hook)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bathyscope.core import Droppable, UsageError, blocks_of, dropped
+from bathyscope.core import Droppable, UsageError, blocks_of, drop_branch
 from bathyscope.nets.nest import prediction_of
 from bathyscope.nets.nest_convert import prediction_weights
 from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
@@ -66,7 +66,7 @@ def test_blocks_are_declared_and_can_be_dropped(network):
     assert [b.name for b in blocks] == network.block_names()
     assert blocks[0].droppable
     before = network(x)
-    with dropped(network, blocks[0]):
+    with drop_branch(network, blocks[0]):
         assert not torch.equal(network(x), before)
     torch.testing.assert_close(network(x), before)
     assert isinstance(network.blocks[0], Droppable)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
-from bathyscope.core.batch import LossFn, checked_loss
+from bathyscope.core.batch import LossFn, loss_value
 from bathyscope.core.errors import UnknownName, UsageError
 
 LossName = Literal["squared", "cross_entropy", "logistic"]
@@ -165,7 +165,7 @@ class Differentiable:
         """The value with its graph, and the outputs that it can be differentiated by."""
         with torch.enable_grad():
             z = outputs.detach().requires_grad_()
-            return checked_loss(self.function, z, self.targets), z
+            return loss_value(self.function, z, self.targets), z
 
     def gradients(self, outputs: Rows) -> Rows:
         """∂ℓ/∂ŷ."""

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from bathyscope.core.batch import checked_batch, checked_forward
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.batch import check_batch, run_forward
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
 
@@ -59,7 +59,7 @@ def observe(model: Any, data: Any) -> Observation:
         raise UsageError(
             f"A certificate is of a torch module, but a {type(model).__name__} was given."
         )
-    network = deepcopy(unwrapped(model)).to("cpu", torch.float64).eval()
+    network = deepcopy(unwrap(model)).to("cpu", torch.float64).eval()
     for name, parameter in network.named_parameters():
         if is_lazy(parameter):
             raise UsageError(
@@ -109,7 +109,7 @@ class _Row:
 
 @torch.no_grad()
 def _row(network: nn.Module, x: Tensor) -> _Row:
-    outputs = checked_forward(network, x)
+    outputs = run_forward(network, x)
     if not isinstance(outputs, Tensor):
         raise UsageError(
             f"A certificate needs a network whose output is one tensor, not a "
@@ -158,7 +158,7 @@ def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     for pair in pairs:
         if isinstance(pair, (tuple, list)) and len(pair) == 2:
             pair = tuple(_tensor(part) for part in pair)
-        inputs, targets = checked_batch(network, pair)
+        inputs, targets = check_batch(network, pair)
         if not isinstance(targets, Tensor) or not isinstance(inputs, Tensor) or not targets.ndim:
             raise UsageError("A certificate needs a tensor of inputs and a tensor of targets.")
         if len(inputs) != len(targets):

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from bathyscope.core.batch import LossFn as LossFn
     from bathyscope.core.blocks import Blocks as Blocks
     from bathyscope.core.blocks import blocks_of as blocks_of
-    from bathyscope.core.calls import unwrapped as unwrapped
-    from bathyscope.core.drop import dropped as dropped
+    from bathyscope.core.calls import unwrap as unwrap
+    from bathyscope.core.drop import drop_branch as drop_branch
     from bathyscope.core.errors import BathyscopeError as BathyscopeError
     from bathyscope.core.errors import UnknownName as UnknownName
     from bathyscope.core.errors import UsageError as UsageError
     from bathyscope.core.one_pass import Probe as Probe
     from bathyscope.core.one_pass import Tap as Tap
     from bathyscope.core.one_pass import probe as probe
-    from bathyscope.core.preserve import preserved as preserved
+    from bathyscope.core.preserve import preserve_model as preserve_model
     from bathyscope.core.protocol import ChangesDimension as ChangesDimension
     from bathyscope.core.protocol import DeclaresBlocks as DeclaresBlocks
     from bathyscope.core.protocol import Droppable as Droppable
@@ -37,12 +37,12 @@ __getattr__, __dir__, __all__ = lazy(
         "LossFn": "batch",
         "Blocks": "blocks",
         "blocks_of": "blocks",
-        "unwrapped": "calls",
-        "dropped": "drop",
+        "unwrap": "calls",
+        "drop_branch": "drop",
         "BathyscopeError": "errors",
         "UnknownName": "errors",
         "UsageError": "errors",
-        "preserved": "preserve",
+        "preserve_model": "preserve",
         "Tap": "one_pass",
         "Probe": "one_pass",
         "probe": "one_pass",

@@ -8,14 +8,14 @@ from typing import Any
 from bathyscope.core.errors import UsageError
 
 
-def checked_count(name: str, value: Any, *, least: int = 0) -> int:
+def check_count(name: str, value: Any, *, least: int = 0) -> int:
     """A whole number of at least so many.
 
     Raises:
         UsageError: it is none, or too small.
 
     Examples:
-        >>> checked_count("k", 3, least=1)
+        >>> check_count("k", 3, least=1)
         3
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
@@ -23,7 +23,7 @@ def checked_count(name: str, value: Any, *, least: int = 0) -> int:
     return int(value)
 
 
-def checked_number(
+def check_number(
     name: str, value: Any, *, low: float, high: float = math.inf, open_low: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high].
@@ -32,7 +32,7 @@ def checked_number(
         UsageError: it is none, or lies outside.
 
     Examples:
-        >>> checked_number("percentile", 0.1, low=0.0, high=1.0)
+        >>> check_number("percentile", 0.1, low=0.0, high=1.0)
         0.1
     """
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
@@ -43,14 +43,14 @@ def checked_number(
     return number
 
 
-def checked_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
+def check_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
     """One name or several, as a tuple.
 
     Raises:
         UsageError: something else is among them, or they are too few.
 
     Examples:
-        >>> checked_names("silence", "dead-units")
+        >>> check_names("silence", "dead-units")
         ('dead-units',)
     """
     given = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)

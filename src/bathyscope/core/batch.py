@@ -44,42 +44,42 @@ def main_tensor(value: Any) -> Tensor | None:
     return next((t for t in tensors_in(value) if t.is_floating_point()), None)
 
 
-def with_main_tensor(value: Any, tensor: Tensor) -> Any:
+def replace_main_tensor(value: Any, tensor: Tensor) -> Any:
     """The value with its main tensor replaced, in the form in which the module gave it.
 
     Examples:
-        >>> with_main_tensor((None, torch.zeros(1), torch.ones(1)), torch.full((1,), 7.0))
+        >>> replace_main_tensor((None, torch.zeros(1), torch.ones(1)), torch.full((1,), 7.0))
         (None, tensor([7.]), tensor([1.]))
     """
     if isinstance(value, Tensor):
         return tensor
     if isinstance(value, Mapping):
         key = next(k for k, item in value.items() if main_tensor(item) is not None)
-        return type(value)({**value, key: with_main_tensor(value[key], tensor)})  # type: ignore[call-arg]
+        return type(value)({**value, key: replace_main_tensor(value[key], tensor)})  # type: ignore[call-arg]
     if isinstance(value, (tuple, list)):
         index = next(i for i, item in enumerate(value) if main_tensor(item) is not None)
         items = list(value)
-        items[index] = with_main_tensor(items[index], tensor)
+        items[index] = replace_main_tensor(items[index], tensor)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     names = value.__dataclass_fields__
     name = next(n for n in names if main_tensor(getattr(value, n)) is not None)
-    return replace(value, **{name: with_main_tensor(getattr(value, name), tensor)})
+    return replace(value, **{name: replace_main_tensor(getattr(value, name), tensor)})
 
 
-def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """The same nested inputs with every tensor changed."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: mapped(item, change) for key, item in value.items()}
+        return {key: map_tensors(item, change) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return tuple(mapped(item, change) for item in value)
+        return tuple(map_tensors(item, change) for item in value)
     return value
 
 
-def copied(value: Any) -> Any:
+def copy_tensors(value: Any) -> Any:
     """The same nested inputs with every tensor cloned: a model may overwrite its input in place."""
-    return mapped(value, torch.clone)
+    return map_tensors(value, torch.clone)
 
 
 def first_samples(value: Any, count: int) -> Any:
@@ -91,7 +91,7 @@ def first_samples(value: Any, count: int) -> Any:
                 [0., 0.]]), tensor([0., 0.]), tensor([0., 0., 0.]))
     """
     samples = next((len(t) for t in tensors_in(value) if t.ndim), 0)
-    return mapped(value, lambda t: t[:count] if t.ndim and len(t) == samples else t)
+    return map_tensors(value, lambda t: t[:count] if t.ndim and len(t) == samples else t)
 
 
 def forward(model: nn.Module, inputs: Any) -> Any:
@@ -103,7 +103,7 @@ def forward(model: nn.Module, inputs: Any) -> Any:
     return model(inputs)
 
 
-def checked_batch(model: nn.Module, batch: Any) -> Batch:
+def check_batch(model: nn.Module, batch: Any) -> Batch:
     """The batch as (inputs, targets), after the checks that need no forward pass.
 
     Raises:
@@ -148,7 +148,7 @@ def _how_to_pass(batch: Any) -> str:
     return "pass (inputs, targets)"
 
 
-def checked_batches(model: nn.Module, batches: Any, *, most: int | None = None) -> list[Batch]:
+def check_batches(model: nn.Module, batches: Any, *, most: int | None = None) -> list[Batch]:
     """The first batches of a list, a loader or a generator, each checked.
 
     Raises:
@@ -159,13 +159,13 @@ def checked_batches(model: nn.Module, batches: Any, *, most: int | None = None) 
             f"The batches are a list or a loader of pairs (inputs, targets), but a "
             f"{type(batches).__name__} was given."
         )
-    found = [checked_batch(model, batch) for batch in islice(batches, most)]
+    found = [check_batch(model, batch) for batch in islice(batches, most)]
     if not found:
         raise UsageError("No batch was given: the list or loader is empty; give at least one.")
     return found
 
 
-def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
+def loss_value(loss: LossFn, output: Any, targets: Any) -> Tensor:
     """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
 
     Raises:
@@ -197,10 +197,10 @@ def checked_loss(loss: LossFn, output: Any, targets: Any) -> Tensor:
     return value.reshape(())
 
 
-def checked_forward(model: nn.Module, inputs: Any) -> Any:
+def run_forward(model: nn.Module, inputs: Any) -> Any:
     """The model's output, or one sentence on why the model cannot take this batch."""
     try:
-        with _uncompiled():
+        with _run_as_written():
             return forward(model, inputs)
     except BathyscopeError:
         raise
@@ -214,7 +214,7 @@ def checked_forward(model: nn.Module, inputs: Any) -> Any:
         ) from error
 
 
-def _uncompiled() -> AbstractContextManager[Any]:
+def _run_as_written() -> AbstractContextManager[Any]:
     """Within, compiled parts of a model run as they were written: tracing would swallow our hooks.
 
     Where the compiler has not been loaded nothing is compiled, and loading it takes seconds.
@@ -224,7 +224,7 @@ def _uncompiled() -> AbstractContextManager[Any]:
     return torch.compiler.set_stance("force_eager")
 
 
-def has_parameters(model: nn.Module) -> None:
+def check_parameters(model: nn.Module) -> None:
     """Raise where there is nothing to measure.
 
     Raises:

@@ -7,8 +7,8 @@ from typing import Any, overload
 
 from torch import nn
 
-from bathyscope.core.batch import has_parameters
-from bathyscope.core.calls import Call, calls_of, unwrapped
+from bathyscope.core.batch import check_parameters
+from bathyscope.core.calls import Call, calls_of, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource
@@ -70,8 +70,8 @@ def blocks_of(
     """
     if isinstance(blocks, Blocks):
         return blocks
-    model = unwrapped(model)
-    has_parameters(model)
+    model = unwrap(model)
+    check_parameters(model)
     calls = calls_of(model, example)
     if blocks is not None:
         return _numbered(

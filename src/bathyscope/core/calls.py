@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.batch import checked_forward, copied, main_tensor
-from bathyscope.core.preserve import preserved
+from bathyscope.core.batch import copy_tensors, main_tensor, run_forward
+from bathyscope.core.preserve import preserve_model
 
 
 @dataclass(slots=True)
@@ -33,17 +33,17 @@ class Call:
         return self.in_shape is not None and self.out_shape is not None
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
+def unwrap(model: nn.Module) -> nn.Module:
     """The model inside DataParallel, DistributedDataParallel and `torch.compile` wrappers.
 
     Examples:
         >>> inner = nn.Linear(2, 2)
-        >>> unwrapped(nn.DataParallel(inner)) is inner
+        >>> unwrap(nn.DataParallel(inner)) is inner
         True
     """
     parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     inner = getattr(model, "module" if isinstance(model, parallel) else "_orig_mod", None)
-    return unwrapped(inner) if isinstance(inner, nn.Module) else model
+    return unwrap(inner) if isinstance(inner, nn.Module) else model
 
 
 def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
@@ -80,12 +80,12 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
             call.out_shape = tuple(tensor.shape)
             made_by[tensor] = call
 
-    with preserved(model, copy_parameters=False), torch.no_grad():
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
         model.eval()
         for module in names:
             module.register_forward_pre_hook(began, with_kwargs=True)
             module.register_forward_hook(ended, with_kwargs=True)
-        checked_forward(model, copied(inputs))
+        run_forward(model, copy_tensors(inputs))
     return calls
 
 

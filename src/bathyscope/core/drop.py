@@ -6,21 +6,21 @@ from typing import Any
 
 from torch import nn
 
-from bathyscope.core.batch import main_tensor, with_main_tensor
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.batch import main_tensor, replace_main_tensor
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.protocol import Droppable
 from bathyscope.core.records import Block
 
 
 @contextmanager
-def dropped(model: nn.Module, block: Block) -> Iterator[None]:
+def drop_branch(model: nn.Module, block: Block) -> Iterator[None]:
     """Within, the block passes on its shortcut alone; without a shortcut of its own, its input.
 
     Raises:
         UsageError: the block has no branch to drop and its output differs in shape from its input.
     """
-    model = unwrapped(model)
+    model = unwrap(model)
     module = model.get_submodule(block.name)
     if isinstance(module, Droppable):
         before = module.branch_dropped
@@ -35,12 +35,12 @@ def dropped(model: nn.Module, block: Block) -> Iterator[None]:
             f"Block {block.label!r} cannot be dropped: it maps {block.in_shape} to "
             f"{block.out_shape} and names no residual branch."
         )
-    with _passing_its_input(model, block):
+    with _pass_input_on(model, block):
         yield
 
 
 @contextmanager
-def _passing_its_input(model: nn.Module, block: Block) -> Iterator[None]:
+def _pass_input_on(model: nn.Module, block: Block) -> Iterator[None]:
     first, last = model.get_submodule(block.name), model.get_submodule(block.end)
     seen = {"in": 0, "out": 0}
     inputs: list[Any] = []
@@ -55,7 +55,7 @@ def _passing_its_input(model: nn.Module, block: Block) -> Iterator[None]:
         seen["out"] += 1
         if not mine or not inputs:
             return None
-        return with_main_tensor(output, inputs.pop())
+        return replace_main_tensor(output, inputs.pop())
 
     handles = [
         first.register_forward_pre_hook(keep, with_kwargs=True),

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.records import Block
 
 
@@ -18,7 +18,7 @@ def modules_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
         >>> [list(modules_of(mlp, block)) for block in blocks_of(mlp, torch.zeros(2, 4))]
         [['0', '1', '2'], ['3']]
     """
-    root = unwrapped(model)
+    root = unwrap(model)
     if block.name == block.end:
         return dict(root.get_submodule(block.name).named_modules(prefix=block.name))
     named = dict(root.named_modules())
@@ -28,7 +28,7 @@ def modules_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
     return {name: named[name] for name in [*between, *last]}
 
 
-def layers_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
+def weighted_layers(model: nn.Module, block: Block) -> dict[str, nn.Module]:
     """The layers of a block that hold a weight matrix or a kernel, norms left out."""
     return {
         name: module

@@ -17,11 +17,11 @@ def available_bytes(device: torch.device) -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
-def readable(num_bytes: int) -> str:
+def readable_size(num_bytes: int) -> str:
     """A size with a unit.
 
     Examples:
-        >>> readable(3_500_000)
+        >>> readable_size(3_500_000)
         '3.5 MB'
     """
     size = float(num_bytes)

@@ -12,15 +12,15 @@ from torch.utils.hooks import RemovableHandle
 from bathyscope.core.batch import (
     Batch,
     LossFn,
-    checked_batch,
-    checked_forward,
-    checked_loss,
+    check_batch,
+    loss_value,
     main_tensor,
-    mapped,
+    map_tensors,
+    run_forward,
 )
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
-from bathyscope.core.preserve import preserved
+from bathyscope.core.calls import unwrap
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block
 
 
@@ -32,16 +32,16 @@ class Tap(Protocol):
     later copies what it needs. A block that is not reached by the pass is never reported.
     """
 
-    def entered(self, block: Block, x: Tensor) -> None:
+    def on_input(self, block: Block, x: Tensor) -> None:
         """The block is about to read its input."""
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         """The block has given its output."""
 
-    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The gradient of the loss with respect to the block's input."""
 
-    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The gradient of the loss with respect to the block's output."""
 
 
@@ -70,14 +70,14 @@ def probe(
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
     """
-    model = unwrapped(model)
-    inputs, targets = checked_batch(model, batch)
-    inputs, leaves = differentiable(inputs)
+    model = unwrap(model)
+    inputs, targets = check_batch(model, batch)
+    inputs, leaves = make_differentiable(inputs)
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    with preserved(model, copy_parameters=False), listening(model, blocks, taps) as ears:
+    with preserve_model(model, copy_parameters=False), listen(model, blocks, taps) as ears:
         with torch.enable_grad():
-            output = checked_forward(model, inputs)
-            value = checked_loss(loss, output, targets)
+            output = run_forward(model, inputs)
+            value = loss_value(loss, output, targets)
         ears.end_of_forward()
         gradients = torch.autograd.grad(
             value, [*named.values(), *leaves], allow_unused=True, retain_graph=False
@@ -87,7 +87,7 @@ def probe(
 
 
 @contextmanager
-def listening(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator["Ears"]:
+def listen(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator["Ears"]:
     """Attach taps to the blocks of a model for the passes run inside."""
     ears = Ears(taps)
     with ExitStack() as stack:
@@ -120,13 +120,13 @@ class Ears:
             calls["in"] += 1
             if block is not None:
                 x = main_tensor(args) if args else main_tensor(kwargs)
-                self._hand_out(block, x, "entered", "gradient_in")
+                self._hand_out(block, x, "on_input", "on_input_gradient")
 
         def after(module: nn.Module, args: Any, output: Any) -> None:
             block = ending.get(calls["out"]) if self.forward else None
             calls["out"] += 1
             if block is not None:
-                self._hand_out(block, main_tensor(output), "left", "gradient_out")
+                self._hand_out(block, main_tensor(output), "on_output", "on_output_gradient")
 
         if starting:
             self.handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
@@ -160,7 +160,7 @@ def _on_gradient(tell: Callable[[Block, Tensor], None], block: Block) -> Callabl
     return hook
 
 
-def differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
+def make_differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
     """The inputs with every floating tensor made to require a gradient, and those leaves.
 
     A clone of the leaf is passed on: the model may overwrite its input in place, which torch
@@ -175,4 +175,4 @@ def differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
         return leaves[-1].clone()
 
     with torch.enable_grad():
-        return mapped(inputs, prepared), leaves
+        return map_tensors(inputs, prepared), leaves

@@ -29,7 +29,7 @@ _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 @contextmanager
-def preserved(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.Module]:
+def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.Module]:
     """Put parameters, buffers, `.grad`, hooks, train/eval modes and RNG back on the way out.
 
     Inside, every `.grad` is None, so that a backward pass adds nothing to the user's gradients.
@@ -41,7 +41,7 @@ def preserved(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.
 
     Examples:
         >>> model = nn.BatchNorm1d(3)
-        >>> with preserved(model):
+        >>> with preserve_model(model):
         ...     _ = model(torch.randn(8, 3)).sum().backward()
         >>> int(model.num_batches_tracked), model.weight.grad
         (0, None)
@@ -78,7 +78,7 @@ class _ParameterState:
             parameter.detach().clone() if copy else None,
             parameter.grad,
             parameter.requires_grad,
-            {name: _copied(getattr(parameter, name, None)) for name in _TENSOR_HOOK_TABLES},
+            {name: _copy_of(getattr(parameter, name, None)) for name in _TENSOR_HOOK_TABLES},
         )
 
     def restore(self) -> None:
@@ -111,7 +111,7 @@ class _ModuleState:
             dict(module._parameters),
             buffers,
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
-            {name: _copied(getattr(module, name, None)) for name in _HOOK_TABLES},
+            {name: _copy_of(getattr(module, name, None)) for name in _HOOK_TABLES},
         )
 
     def restore(self) -> None:
@@ -154,7 +154,7 @@ class RngState:
         random.setstate(self.python)
 
 
-def _copied(table: Any) -> Any:
+def _copy_of(table: Any) -> Any:
     return dict(table) if isinstance(table, dict) else table
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, checked_batch, tensors_in
+from bathyscope.core.batch import Batch, check_batch, tensors_in
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.core.preserve import RngState
@@ -43,7 +43,7 @@ class Batches:
         self.num_batches = 1
         self.num_samples = 0
         if _is_batch(data):
-            self._kept = [checked_batch(model, data)]
+            self._kept = [check_batch(model, data)]
             self.num_samples = _size(self._kept[0])
         else:
             self._read(data)
@@ -96,7 +96,7 @@ class Batches:
         device = _device(self.model)
         try:
             for batch in self._loader:
-                yield checked_batch(self.model, batch if device is None else _moved(batch, device))
+                yield check_batch(self.model, batch if device is None else _moved(batch, device))
         finally:
             before.restore()
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes, readable
+from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.linalg import SymmetricOperator
 
 
@@ -32,7 +32,7 @@ def dense(
     free = available_bytes(operator.device)
     if needed > free:
         raise UsageError(
-            f"The dense matrix of {d} parameters needs {readable(needed)} and {readable(free)} are "
+            f"The dense matrix of {d} parameters needs {readable_size(needed)} and {readable_size(free)} are "
             "free; take fewer with parameters=..., or use extremes(), density() and trace(), which "
             "need no matrix."
         )
@@ -56,6 +56,6 @@ def check_room_for_matrices(runs: int, dim: int, like: Tensor) -> None:
     free = available_bytes(like.device)
     if needed > 0.9 * free:
         raise UsageError(
-            f"{runs} dense matrices of {dim} parameters need {readable(needed)} and "
-            f"{readable(free)} are free; take fewer runs at a time."
+            f"{runs} dense matrices of {dim} parameters need {readable_size(needed)} and "
+            f"{readable_size(free)} are free; take fewer runs at a time."
         )

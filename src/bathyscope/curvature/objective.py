@@ -13,14 +13,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-from bathyscope.core import preserved, unwrapped
+from bathyscope.core import preserve_model, unwrap
 from bathyscope.core.batch import (
     Batch,
     LossFn,
-    checked_forward,
-    checked_loss,
-    copied,
-    has_parameters,
+    check_parameters,
+    copy_tensors,
+    loss_value,
+    run_forward,
 )
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.curvature.batches import Batches
@@ -59,7 +59,7 @@ class Objective:
         its saved statistics overwritten when the buffers are put back.
         """
         with ExitStack() as stack:
-            stack.enter_context(preserved(self.model, copy_parameters=False))
+            stack.enter_context(preserve_model(self.model, copy_parameters=False))
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
             if any(isinstance(m, nn.RNNBase) for m in self.model.modules()):
@@ -103,7 +103,7 @@ class Objective:
 
     def output(self, batch: Batch) -> Any:
         """The model's output on a batch, with its graph."""
-        return checked_forward(self.model, copied(batch[0]))
+        return run_forward(self.model, copy_tensors(batch[0]))
 
     def value(self, batch: Batch) -> Tensor:
         """The loss on a batch, with its graph.
@@ -111,7 +111,7 @@ class Objective:
         Raises:
             UsageError: the loss carries no graph, is no scalar, or is not finite.
         """
-        value = checked_loss(self.loss, self.output(batch), batch[1])
+        value = loss_value(self.loss, self.output(batch), batch[1])
         if not bool(torch.isfinite(value)):
             raise UsageError(
                 f"The loss is {float(value.detach())} at these parameters; there is no curvature "
@@ -140,8 +140,8 @@ def objective_of(
         UsageError: no module, no parameters, parameters that are not there yet or are complex,
             nothing matches, or data that is neither batch nor loader.
     """
-    has_parameters(model)
-    model = unwrapped(model)
+    check_parameters(model)
+    model = unwrap(model)
     if batchnorm not in ("batch", "running"):
         raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
     chosen = _chosen(model, parameters)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.memory import available_bytes, readable
+from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
@@ -43,8 +43,8 @@ class ProductPlan:
     def __str__(self) -> str:
         how = "kept graph" if self.kept else "graph recomputed for every product"
         return (
-            f"{how} ({readable(self.graph_bytes)}), up to {self.at_once} vectors at once, "
-            f"peak about {readable(self.peak_bytes)} of {readable(self.available_bytes)} free"
+            f"{how} ({readable_size(self.graph_bytes)}), up to {self.at_once} vectors at once, "
+            f"peak about {readable_size(self.peak_bytes)} of {readable_size(self.available_bytes)} free"
         )
 
 

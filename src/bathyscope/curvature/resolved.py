@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.arguments import check_choice, checked_number
+from bathyscope.core.arguments import check_choice, check_number
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.linalg import SpectralDensity
 
@@ -138,7 +138,7 @@ def estimated_condition_number(
             smallest eigenvalues, which lie inside the spectrum where no Krylov method looks.
     """
     check_definition(definition, percentile, cutoff)
-    checked_number("resolution", resolution, low=1.0)
+    check_number("resolution", resolution, low=1.0)
     points = torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().numpy()
     largest = float(points.max())
     _check_not_zero(largest, density.dim)
@@ -189,13 +189,13 @@ def check_definition(definition: Definition, percentile: float, cutoff: float) -
         UsageError: an unknown definition, or a percentile or cut-off outside [0, 1].
     """
     check_choice("definition", definition, get_args(Definition))
-    checked_number("percentile", percentile, low=0.0, high=1.0)
+    check_number("percentile", percentile, low=0.0, high=1.0)
     check_cutoff(cutoff)
 
 
 def check_cutoff(cutoff: float) -> None:
     """Raise where a cut-off is no share of |λ|max."""
-    checked_number("cutoff", cutoff, low=0.0, high=1.0)
+    check_number("cutoff", cutoff, low=0.0, high=1.0)
 
 
 def _check_not_zero(largest: float, dim: int) -> None:
@@ -233,7 +233,7 @@ def estimated_negative_index(
         Unresolved: the bounds are wider than `resolution`.
     """
     check_cutoff(cutoff)
-    checked_number("resolution", resolution, low=0.0, high=1.0, open_low=True)
+    check_number("resolution", resolution, low=0.0, high=1.0, open_low=True)
     largest = float(torch.cat([density.atoms, density.nodes.reshape(-1)]).abs().max())
     found = density.fraction_below(-cutoff * largest)
     if found.width > resolution:

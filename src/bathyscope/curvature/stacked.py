@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.batchnorm import _NormBase
 
-from bathyscope.core.batch import Batch, LossFn, checked_batch
+from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.curvature.dense_matrix import check_room_for_matrices
@@ -43,7 +43,7 @@ def stacked_hessians(
         >>> stacked_hessians(model, runs, batch, loss=nn.functional.mse_loss).flatten().tolist()
         [8.0, 8.0, 8.0]
     """
-    inputs, targets = checked_batch(model, batch)
+    inputs, targets = check_batch(model, batch)
     if any(isinstance(m, _NormBase) for m in model.modules()):
         raise UsageError("Stacked Hessians are for networks without BatchNorm; use `hessian`.")
     runs = len(next(iter(parameters.values())))

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from bathyscope.core.batch import Batch, checked_loss
+from bathyscope.core.batch import Batch, loss_value
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.curvature.objective import Objective
 
@@ -121,7 +121,7 @@ class GaussNewtonTerm:
             pulled = torch.autograd.grad(
                 output, parameters, cotangent, create_graph=True, allow_unused=True
             )
-            value = checked_loss(objective.loss, leaf, batch[1])
+            value = loss_value(objective.loss, leaf, batch[1])
             (slope,) = torch.autograd.grad(value, leaf, create_graph=True)
         return cls(parameters, output, cotangent, pulled, leaf, slope)
 

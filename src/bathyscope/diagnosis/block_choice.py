@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bathyscope.core.arguments import checked_count, checked_names
+from bathyscope.core.arguments import check_count, check_names
 from bathyscope.core.blocks import Blocks
 
 
@@ -15,7 +15,7 @@ def wanted_blocks(blocks: str | Iterable[str] | Blocks | None) -> Blocks | tuple
     """
     if blocks is None or isinstance(blocks, Blocks):
         return blocks
-    return checked_names("blocks", blocks, least=1)
+    return check_names("blocks", blocks, least=1)
 
 
 def sample_blocks(blocks: Blocks, most: int | None) -> Blocks:
@@ -24,7 +24,7 @@ def sample_blocks(blocks: Blocks, most: int | None) -> Blocks:
     Raises:
         UsageError: fewer than two are asked for.
     """
-    if most is None or len(blocks) <= checked_count("most_blocks", most, least=2):
+    if most is None or len(blocks) <= check_count("most_blocks", most, least=2):
         return blocks
     last = len(blocks) - 1
     chosen = sorted({round(i * last / (most - 1)) for i in range(most)})

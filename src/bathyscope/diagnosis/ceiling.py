@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.arguments import checked_number
-from bathyscope.core.batch import Batch, checked_forward, first_samples, tensors_in
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.arguments import check_number
+from bathyscope.core.batch import Batch, first_samples, run_forward, tensors_in
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.memory import available_bytes, readable
-from bathyscope.core.one_pass import differentiable
-from bathyscope.core.preserve import preserved
+from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.one_pass import make_differentiable
+from bathyscope.core.preserve import preserve_model
 
 _GIB = 2**30
 _SHARE = 0.8
@@ -51,19 +51,19 @@ def trim_batch(
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
     if memory is not None:
-        memory = checked_number("memory", memory, low=0.0, open_low=True)
+        memory = check_number("memory", memory, low=0.0, open_low=True)
     samples = tensors[0].shape[0]
     if samples <= _TRIED:
         return batch, ""
     device = tensors[0].device
     ceiling = int(memory * _GIB) if memory is not None else int(_SHARE * available_bytes(device))
-    weights = sum(p.nbytes for p in unwrapped(model).parameters())
+    weights = sum(p.nbytes for p in unwrap(model).parameters())
     fixed = _HELD[probes] * weights
     try:
         pair = _graph_bytes(model, first_samples(inputs, _TRIED), most=max(0, ceiling - fixed))
     except _TooMuch:
         raise UsageError(
-            f"Measuring two samples of this network takes more than {readable(ceiling)}, the "
+            f"Measuring two samples of this network takes more than {readable_size(ceiling)}, the "
             "ceiling; raise the memory, or pass smaller inputs."
         ) from None
     except UsageError:  # another size of batch does not fit this model
@@ -74,7 +74,7 @@ def trim_batch(
         return batch, ""
     note = (
         f"The first {fits} of {samples} samples were measured: all would take about "
-        f"{readable(int(fixed + samples * each))}, and the ceiling is {readable(ceiling)}."
+        f"{readable_size(int(fixed + samples * each))}, and the ceiling is {readable_size(ceiling)}."
     )
     inputs, targets = first_samples((inputs, targets), fits)
     return (inputs, targets), note
@@ -86,7 +86,7 @@ class _TooMuch(BathyscopeError):
 
 def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
     """Bytes that the graph of a forward pass holds for the backward pass, the weights left out."""
-    seen = {p.untyped_storage().data_ptr() for p in unwrapped(model).parameters()}
+    seen = {p.untyped_storage().data_ptr() for p in unwrap(model).parameters()}
     total = 0
 
     def count(tensor: Tensor) -> Tensor:
@@ -100,10 +100,10 @@ def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
         return tensor  # held, so that no other storage can get its address
 
     with (
-        preserved(model, copy_parameters=False),
+        preserve_model(model, copy_parameters=False),
         torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor),
         torch.enable_grad(),
     ):
-        output = checked_forward(unwrapped(model), differentiable(inputs)[0])
+        output = run_forward(unwrap(model), make_differentiable(inputs)[0])
         del output
     return total

@@ -9,7 +9,7 @@ from bathyscope.certificates import Certificate, certify
 from bathyscope.certificates.width import Width, width_of
 from bathyscope.core.batch import Batch, LossFn, main_tensor
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Measurement
 from bathyscope.nets import NEst, ResNEst
@@ -33,7 +33,7 @@ def certificate(
         loss: of outputs and targets.
         blocks: of the diagnosis; the block of feature v_i carries what is told of v_i.
     """
-    network = unwrapped(model)
+    network = unwrap(model)
     inputs = main_tensor(batch[0])
     if not isinstance(network, NEst) or inputs is None or inputs.ndim != 2:
         return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, LossFn, checked_batches, has_parameters
+from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.errors import UsageError
-from bathyscope.core.preserve import preserved
+from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import train_step, twins
@@ -78,8 +78,8 @@ def compare(
                 f"A {type(contender).__name__} cannot be compared; "
                 "give Contender(name, model, optimizer)."
             )
-        has_parameters(contender.model)
-        batches = checked_batches(contender.model, batches)
+        check_parameters(contender.model)
+        batches = check_batches(contender.model, batches)
     return [_course(contender, list(batches), loss=loss, tell=tell) for contender in contenders]
 
 
@@ -93,7 +93,7 @@ def _course(
     """One network's way over the batches, on a copy."""
     if tell is not None:
         tell(f"{contender.name}: diagnosing")
-    with preserved(contender.model, copy_parameters=False):
+    with preserve_model(contender.model, copy_parameters=False):
         twin, optimizer = twins(contender.model, contender.optimizer)
         start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
         if contender.prepare is not None:

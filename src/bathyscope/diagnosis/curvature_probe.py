@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.records import Measurement, Number
 from bathyscope.curvature import (
@@ -80,7 +80,7 @@ def curvature_probe(
                 settings |= _rates(settings["largest"], optimizer)
                 signs = _signs(matrix)
                 products = matrix @ signs
-                places = _places(matrix, unwrapped(model), blocks)
+                places = _places(matrix, unwrap(model), blocks)
                 columns |= _by_block(matrix, places, signs * products)
                 if matrix.shape[0] <= _FORMED_UP_TO:
                     told, exact = _from_all_eigenvalues(matrix, places)

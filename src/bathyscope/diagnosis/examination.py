@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import __version__, measure
-from bathyscope.core.arguments import checked_count, checked_names
-from bathyscope.core.batch import Batch, LossFn, checked_batch, has_parameters, tensors_in
+from bathyscope.core.arguments import check_count, check_names
+from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
@@ -85,14 +85,14 @@ def diagnose(
     """
     if probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
-    silenced = frozenset(checked_names("silence", silence))
+    silenced = frozenset(check_names("silence", silence))
     for code in silenced:
         if code not in CODES and code not in CAUSES:
             raise UnknownName("finding or cause to silence", code, [*CODES, *CAUSES])
-    steps = checked_count("steps", steps, least=1)
+    steps = check_count("steps", steps, least=1)
     limits = Thresholds.of(thresholds)
-    has_parameters(model)
-    batch = checked_batch(model, batch)
+    check_parameters(model)
+    batch = check_batch(model, batch)
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
     found = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
@@ -105,7 +105,7 @@ def diagnose(
             model, batch, loss=loss, blocks=found, optimizer=optimizer
         )
     diagnosis = Diagnosis(
-        title=title or type(unwrapped(model)).__name__,
+        title=title or type(unwrap(model)).__name__,
         blocks=found,
         measurements=measured,
         findings=findings_of(evidence_of(found, measured, batch), limits, silenced=silenced),
@@ -128,7 +128,7 @@ def _provenance(
     model: nn.Module, batch: Batch, measured: Mapping[str, Measurement]
 ) -> dict[str, Number]:
     tensor = next(tensors_in(batch[0]))
-    parameters = list(unwrapped(model).parameters())
+    parameters = list(unwrap(model).parameters())
     return {
         "bathyscope": __version__,
         "torch": torch.__version__,

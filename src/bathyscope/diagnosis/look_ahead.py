@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from bathyscope import measure
-from bathyscope.core.batch import Batch, LossFn, checked_forward, checked_loss, copied
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.preserve import preserved
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Finding
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def looked_ahead(
 
     batch, loss = diagnosis.setting.batch, diagnosis.setting.loss
     options = diagnosis.setting.options
-    with preserved(model, copy_parameters=False):
+    with preserve_model(model, copy_parameters=False):
         twin, stepper = twins(model, optimizer)
         stages = [("at the start", diagnosis)]
         for step in range(1, steps + 1):
@@ -94,7 +94,7 @@ def twins(
     Raises:
         UsageError: the model or the optimizer cannot be copied.
     """
-    original = unwrapped(model)
+    original = unwrap(model)
     try:
         if optimizer is None:
             twin = copy.deepcopy(original)
@@ -115,7 +115,7 @@ def train_step(
     """One step of training on a batch; the loss before it."""
     inputs, targets = batch
     optimizer.zero_grad(set_to_none=True)
-    value = checked_loss(loss, checked_forward(model, copied(inputs)), targets)
+    value = loss_value(loss, run_forward(model, copy_tensors(inputs)), targets)
     value.backward()
     optimizer.step()
     return float(value.detach())

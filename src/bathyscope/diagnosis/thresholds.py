@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bathyscope.core.arguments import checked_number
+from bathyscope.core.arguments import check_number
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import read_toml
 
@@ -122,7 +122,7 @@ class Thresholds:
                 raise UnknownName("threshold", str(name), THRESHOLDS)
         return cls(
             {
-                name: checked_number(f"Threshold {name!r}", value, low=0.0, open_low=True)
+                name: check_number(f"Threshold {name!r}", value, low=0.0, open_low=True)
                 for name, value in values.items()
             }
         )

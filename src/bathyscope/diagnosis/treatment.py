@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from bathyscope.core.arguments import checked_count
-from bathyscope.core.batch import Batch, checked_batches, has_parameters
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.arguments import check_count
+from bathyscope.core.batch import Batch, check_batches, check_parameters
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.preserve import preserved
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Severity
 from bathyscope.diagnosis.candidates import CANDIDATES, Candidate, Case
 from bathyscope.diagnosis.diagnosis import Diagnosis
@@ -168,14 +168,14 @@ def treat(
         UsageError: the diagnosis is of another model, a batch cannot be used, or a copy cannot be
             made.
     """
-    has_parameters(model)
+    check_parameters(model)
     if not isinstance(diagnosis, Diagnosis):
         raise UsageError(
             f"The diagnosis is what `diagnose` returned, but a {type(diagnosis).__name__} was given; "
             "diagnose the model first."
         )
-    steps = checked_count("steps", steps, least=1)
-    root = unwrapped(model)
+    steps = check_count("steps", steps, least=1)
+    root = unwrap(model)
     missing = [b.name for b in diagnosis.blocks if b.name not in dict(root.named_modules())]
     if missing:
         raise UsageError(
@@ -183,7 +183,7 @@ def treat(
             "diagnose this model first."
         )
     given = [diagnosis.setting.batch] if batches is None else batches
-    course = list(islice(cycle(checked_batches(root, given, most=steps)), steps))
+    course = list(islice(cycle(check_batches(root, given, most=steps)), steps))
     trying = _Trying(root, optimizer, diagnosis, course, tell)
     codes = {f.code for f in diagnosis.findings if f.severity is not Severity.NOTE}
     untreated = trying.nothing()
@@ -253,14 +253,14 @@ class _Trying:
 
     def nothing(self) -> Trial:
         """The copy as it is."""
-        with preserved(self.model, copy_parameters=False):
+        with preserve_model(self.model, copy_parameters=False):
             return self._trained("untreated", *twins(self.model, self.optimizer))
 
     def each(self, candidates: Iterable[Candidate], untreated: Trial) -> list[Trial]:
         """A trial of every remedy that applies."""
         trials = []
         for candidate in candidates:
-            with preserved(self.model, copy_parameters=False):
+            with preserve_model(self.model, copy_parameters=False):
                 twin, stepper = twins(self.model, self.optimizer)
                 if candidate.apply(self.case(twin, stepper)) is None:
                     continue

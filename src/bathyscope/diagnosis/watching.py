@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from bathyscope.core.arguments import checked_count
-from bathyscope.core.batch import first_samples, has_parameters
+from bathyscope.core.arguments import check_count
+from bathyscope.core.batch import check_parameters, first_samples
 from bathyscope.core.blocks import Blocks, blocks_of
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.records import Block
@@ -50,7 +50,7 @@ class Watch:
         conditioning: bool,
         blocks: tuple[str, ...] | Blocks | None,
     ) -> None:
-        self.model = unwrapped(model)
+        self.model = unwrap(model)
         self.every = every
         self.log = log
         self.tensorboard = tensorboard
@@ -169,10 +169,10 @@ class Watch:
             stacklevel=3,
         )
 
-    def entered(self, block: Block, x: Tensor) -> None:
+    def on_input(self, block: Block, x: Tensor) -> None:
         """Nothing: the input is the output of the block before."""
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         """Moments of the output, and its conditioning where asked."""
         began = time.perf_counter()
         row = self._open[block.index]
@@ -185,11 +185,11 @@ class Watch:
             row["condition"], row["rank"] = found.condition_number, found.rank
         self.seconds += time.perf_counter() - began
 
-    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
         self._norm(block, "gradient_in", gradient)
 
-    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the output."""
         self._norm(block, "gradient_out", gradient)
 
@@ -236,10 +236,10 @@ def watch(
         >>> sorted(set(seen.table.step)), len(seen.table)
         ([0, 2], 4)
     """
-    has_parameters(model)
+    check_parameters(model)
     return Watch(
         model,
-        every=checked_count("every", every, least=1),
+        every=check_count("every", every, least=1),
         log=None if log is None else Path(log),
         tensorboard=tensorboard,
         conditioning=conditioning,

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bathyscope.certificates.width import width_of
-from bathyscope.core.arguments import check_choice, checked_count, checked_number
+from bathyscope.core.arguments import check_choice, check_count, check_number
 from bathyscope.core.errors import UsageError
 from bathyscope.estimators.certificate import FitCertificate
 from bathyscope.estimators.certifying import certificate_of
@@ -305,12 +305,12 @@ class NonlinearEstimator(BaseEstimator):
             UsageError: which is also a ValueError, as scikit-learn's users expect.
         """
         for name in ("num_blocks", "block_size", "max_epochs", "patience"):
-            checked_count(name, getattr(self, name), least=1)
+            check_count(name, getattr(self, name), least=1)
         for name in ("batch_size", "width"):
             if getattr(self, name, None) not in (None, "auto"):
-                checked_count(name, getattr(self, name), least=1)
+                check_count(name, getattr(self, name), least=1)
         check_choice("training", self.training, ("joint", "blockwise"))
-        checked_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
+        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
         if not isinstance(self.early_stopping, bool | np.bool_):
             raise UsageError(f"early_stopping must be True or False, got {self.early_stopping!r}.")
         if self.ridge != "auto" and not (_is_real(self.ridge) and self.ridge >= 0):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from torch import Tensor
 
-from bathyscope.core.arguments import checked_count
+from bathyscope.core.arguments import check_count
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
 
@@ -158,9 +158,9 @@ def spectral_density(
         >>> share.lower <= 0.25 <= share.upper
         True
     """
-    checked_count("probes", probes, least=2)
-    checked_count("steps", steps, least=1)
-    checked_count("outlier_steps", outlier_steps)
+    check_count("probes", probes, least=2)
+    check_count("steps", steps, least=1)
+    check_count("outlier_steps", outlier_steps)
     generator = generator or torch.Generator().manual_seed(0)
     values, residuals, locked, products = _outliers(operator, outlier_steps, generator)
     d, num_atoms = operator.shape[0], len(values)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bathyscope.core.arguments import check_choice, checked_count, checked_number
+from bathyscope.core.arguments import check_choice, check_count, check_number
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
 
@@ -97,10 +97,10 @@ def extreme_eigenvalues(
     """
     d = operator.shape[0]
     check_choice("ends", ends, get_args(Ends))
-    checked_number("tolerance", tolerance, low=0.0)
-    checked_number("floor", floor, low=0.0, high=1.0)
-    checked_count("max_products", max_products, least=1)
-    if checked_count("k", k) not in range(1, d + 1):
+    check_number("tolerance", tolerance, low=0.0)
+    check_number("floor", floor, low=0.0, high=1.0)
+    check_count("max_products", max_products, least=1)
+    if check_count("k", k) not in range(1, d + 1):
         raise UsageError(f"k is {k}, but the operator has {d} eigenvalues; choose k from 1 to {d}.")
     if max_products < min(k + 1, d):
         raise UsageError(f"{max_products} products cannot find {k} eigenvalues; allow {k + 1}.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bathyscope.core.arguments import checked_count
+from bathyscope.core.arguments import check_count
 from bathyscope.linalg.lanczos import SymmetricOperator, random_starts
 
 
@@ -52,8 +52,8 @@ def trace_estimate(
         >>> trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0]))).value
         13.0
     """
-    checked_count("probes", probes, least=2)
-    checked_count("sketch", sketch)
+    check_count("probes", probes, least=2)
+    check_count("sketch", sketch)
     d = operator.shape[0]
     if d <= probes + 2 * min(sketch, d):
         units = torch.eye(d, dtype=operator.dtype, device=operator.device)

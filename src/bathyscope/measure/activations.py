@@ -74,11 +74,11 @@ class ActivationTap(Silent):
         self.inside: tuple[Block, Tensor, int] | None = None
         self.dead: dict[int, float] = {}
 
-    def entered(self, block: Block, x: Tensor) -> None:
+    def on_input(self, block: Block, x: Tensor) -> None:
         """Remember the input, and at which version of its storage it was read."""
         self.inside = (block, x, x._version)
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         """Reduce the output, and compare it with the input where that is still there."""
         moments = moments_of(x)
         self.rows.put(block, **moments._asdict())

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from bathyscope.core.batch import Batch, checked_batch, has_parameters
+from bathyscope.core.batch import Batch, check_batch, check_parameters
 from bathyscope.core.blocks import Blocks, blocks_of
 
 
@@ -14,6 +14,6 @@ def found_blocks(model: nn.Module, batch: Batch, blocks: Iterable[str] | Blocks 
     Raises:
         UsageError: the model has no parameters, or the batch cannot be used.
     """
-    has_parameters(model)
-    inputs, _ = checked_batch(model, batch)
+    check_parameters(model)
+    inputs, _ = check_batch(model, batch)
     return blocks_of(model, inputs, blocks=blocks)

@@ -8,15 +8,15 @@ from torch import nn
 from bathyscope.core.batch import (
     Batch,
     LossFn,
-    checked_batch,
-    checked_forward,
-    checked_loss,
-    copied,
+    check_batch,
+    copy_tensors,
+    loss_value,
+    run_forward,
 )
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
-from bathyscope.core.drop import dropped
-from bathyscope.core.preserve import preserved
+from bathyscope.core.calls import unwrap
+from bathyscope.core.drop import drop_branch
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement
 from bathyscope.measure.blocks import found_blocks
 from bathyscope.measure.rows import Rows
@@ -55,14 +55,14 @@ def deletion(
         (-4.0, None)
     """
     found = found_blocks(model, batch, blocks)
-    inner = unwrapped(model)
-    inputs, targets = checked_batch(inner, batch)
+    inner = unwrap(model)
+    inputs, targets = check_batch(inner, batch)
     rows = Rows(found, ("loss", "loss_change"))
 
     def loss_now() -> float:
-        with preserved(inner, copy_parameters=False), torch.enable_grad():
+        with preserve_model(inner, copy_parameters=False), torch.enable_grad():
             return float(
-                checked_loss(loss, checked_forward(inner, copied(inputs)), targets).detach()
+                loss_value(loss, run_forward(inner, copy_tensors(inputs)), targets).detach()
             )
 
     whole = loss_now()
@@ -70,7 +70,7 @@ def deletion(
         if not block.droppable:
             rows.note("Blocks that change the shape and name no branch cannot be dropped.")
             continue
-        with dropped(inner, block):
+        with drop_branch(inner, block):
             value = loss_now()
         rows.put(block, loss=value, loss_change=value - whole)
     return rows.measurement("deletion", loss=whole)

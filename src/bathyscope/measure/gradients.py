@@ -92,11 +92,11 @@ class GradientTap(Silent):
             ),
         )
 
-    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm at the input."""
         self.norms_in[block.index] = self._norm(block, gradient)
 
-    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm and the conditioning at the output."""
         self.norms_out[block.index] = self._norm(block, gradient)
         if gradient.ndim == 0 or gradient.numel() == 0:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from bathyscope.core.batch import main_tensor
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
 from bathyscope.core.records import Block
 
@@ -91,7 +91,7 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
         return hook
 
     try:
-        for name, module in unwrapped(model).named_modules():
+        for name, module in unwrap(model).named_modules():
             if isinstance(module, _CONVOLUTION):
                 handles.append(module.register_forward_pre_hook(written(name), with_kwargs=True))
         yield sizes

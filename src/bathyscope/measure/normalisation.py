@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
 from bathyscope.core.records import Measurement
 from bathyscope.measure.rows import Rows
@@ -71,7 +71,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
         return hook
 
     try:
-        for name, module in unwrapped(model).named_modules():
+        for name, module in unwrap(model).named_modules():
             if isinstance(module, _BATCH_NORM):
                 handles.append(module.register_forward_pre_hook(written(name)))
         yield seen

@@ -116,7 +116,7 @@ class RepresentationTap(Silent):
         self.rows = Rows(blocks, ("mean_cosine",))
         self.spectra: dict[str, dict[str, Conditioning]] = {}
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         """Decompose the output in every mode."""
         if x.ndim == 0 or x.numel() == 0:
             return

@@ -8,14 +8,14 @@ from bathyscope.core.records import Block
 class Silent:
     """A tap that ignores what it is told. Listeners override what they measure."""
 
-    def entered(self, block: Block, x: Tensor) -> None:
+    def on_input(self, block: Block, x: Tensor) -> None:
         """The block is about to read its input."""
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         """The block has given its output."""
 
-    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The gradient of the loss with respect to the block's input."""
 
-    def gradient_out(self, block: Block, gradient: Tensor) -> None:
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The gradient of the loss with respect to the block's output."""

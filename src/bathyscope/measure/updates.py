@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.one_pass import probe
-from bathyscope.core.preserve import preserved
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import conditioning_of, frobenius_norm, rounding_cutoff
 from bathyscope.measure.blocks import found_blocks
@@ -193,8 +193,8 @@ def next_steps(
             f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
             "build it from model.parameters()."
         )
-    names = {id(p): name for name, p in unwrapped(model).named_parameters()}
-    with preserved(model, copy_parameters=False):
+    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    with preserve_model(model, copy_parameters=False):
         try:
             twin = copy.deepcopy(optimizer)
         except (RuntimeError, TypeError, AttributeError) as error:

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope.core import Block, UsageError
-from bathyscope.core.calls import unwrapped
-from bathyscope.core.members import layers_of, modules_of
+from bathyscope.core.calls import unwrap
+from bathyscope.core.members import modules_of, weighted_layers
 from bathyscope.remedies.change import Change
 
 
@@ -44,7 +44,7 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
         >>> change.undo(); torch.equal(net(x), plain)
         True
     """
-    root = unwrapped(model)
+    root = unwrap(model)
     chosen = {b.label: layer for b in blocks if (layer := _first_layer(root, b)) is not None}
     if not chosen:
         raise UsageError(
@@ -61,7 +61,7 @@ def _first_layer(model: nn.Module, block: Block) -> nn.Module | None:
     if any("Norm" in type(m).__name__ for m in modules_of(model, block).values()):
         return None
     mapping = (nn.Linear, nn.modules.conv._ConvNd)
-    return next((m for m in layers_of(model, block).values() if isinstance(m, mapping)), None)
+    return next((m for m in weighted_layers(model, block).values() if isinstance(m, mapping)), None)
 
 
 def _normalise_input(

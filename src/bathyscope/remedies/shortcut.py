@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core import Block, UsageError
-from bathyscope.core.batch import main_tensor, with_main_tensor
-from bathyscope.core.calls import unwrapped
+from bathyscope.core.batch import main_tensor, replace_main_tensor
+from bathyscope.core.calls import unwrap
 from bathyscope.remedies.change import Change
 
 
@@ -42,7 +42,7 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) 
         >>> change.undo(); torch.equal(net(x), plain)
         True
     """
-    model = unwrapped(model)
+    model = unwrap(model)
     chosen = list(blocks)
     for block in chosen:
         if block.in_shape != block.out_shape:
@@ -98,4 +98,4 @@ class _Add:
             return None
         x = self.carried.stack.pop()
         y = main_tensor(output)
-        return None if y is None else with_main_tensor(output, x + self.scale * y)
+        return None if y is None else replace_main_tensor(output, x + self.scale * y)

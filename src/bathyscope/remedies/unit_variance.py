@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core import Block, preserved
-from bathyscope.core.batch import copied, forward
-from bathyscope.core.calls import unwrapped
-from bathyscope.core.members import layers_of
+from bathyscope.core import Block, preserve_model
+from bathyscope.core.batch import copy_tensors, forward
+from bathyscope.core.calls import unwrap
+from bathyscope.core.members import weighted_layers
 from bathyscope.remedies.change import Change
 
 
@@ -37,9 +37,9 @@ def unit_variance_(model: nn.Module, inputs: Any, blocks: Iterable[Block]) -> Ch
         >>> round(net(x).std().item(), 3)
         1.0
     """
-    root = unwrapped(model)
+    root = unwrap(model)
     chosen = list(blocks)
-    layers = {id(m): m for block in chosen for m in layers_of(root, block).values()}
+    layers = {id(m): m for block in chosen for m in weighted_layers(root, block).values()}
     change = Change("rescaled to unit variance", tuple(b.label for b in chosen))
     scales: dict[int, float] = {}
 
@@ -52,10 +52,10 @@ def unit_variance_(model: nn.Module, inputs: Any, blocks: Iterable[Block]) -> Ch
             scales[id(module)] = 1 / deviation if usable else 1.0
         return output * scales[id(module)]
 
-    with preserved(root, copy_parameters=False), torch.no_grad():
+    with preserve_model(root, copy_parameters=False), torch.no_grad():
         for layer in layers.values():
             layer.register_forward_hook(rescale)
-        forward(root, copied(inputs))
+        forward(root, copy_tensors(inputs))
     with torch.no_grad():
         for key, factor in scales.items():
             for parameter in layers[key].parameters(recurse=False):

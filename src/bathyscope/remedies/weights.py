@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core import Block
-from bathyscope.core.members import layers_of, modules_of
+from bathyscope.core.members import modules_of, weighted_layers
 from bathyscope.inits import SCHEMES
 from bathyscope.remedies.change import Change
 
@@ -49,7 +49,7 @@ def reinitialise_(
     change = Change(f"re-initialised ({scheme})", tuple(b.label for b in chosen))
     for block in chosen:
         change.keeping(*_parameters_of(model, block))
-        for layer in layers_of(model, block).values():
+        for layer in weighted_layers(model, block).values():
             SCHEMES[scheme](layer, generator=generator)
         for module in modules_of(model, block).values():
             if _is_norm(module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bathyscope import measure
 from bathyscope.certificates import certify
 from bathyscope.core.blocks import blocks_of
-from bathyscope.core.preserve import preserved
+from bathyscope.core.preserve import preserve_model
 from bathyscope.remedies import transition_layers
 from bathyscope.studies.linear_spectrum import linear_spectrum
 from bathyscope.training import Callback, Examples, LoopView, Record
@@ -160,7 +160,7 @@ def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
     for place, block in chosen.items():
         module = model.get_submodule(block.name)
         outputs: list[Tensor] = []
-        with preserved(model, copy_parameters=False), torch.no_grad():
+        with preserve_model(model, copy_parameters=False), torch.no_grad():
             module.register_forward_hook(lambda _m, _i, out, into=outputs: into.append(out))
             model(probe[0])
         weights = torch.cat([p.detach().flatten() for p in module.parameters() if p.ndim > 1])

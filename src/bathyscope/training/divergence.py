@@ -7,9 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core import Blocks, blocks_of, preserved
+from bathyscope.core import Blocks, blocks_of, preserve_model
 from bathyscope.core.errors import UsageError
-from bathyscope.core.one_pass import listening
+from bathyscope.core.one_pass import listen
 from bathyscope.core.records import Block
 
 Quantity = Literal["weights", "output", "gradient", "loss"]
@@ -67,7 +67,7 @@ def first_not_finite(
         step: the number of the step, for the record.
     """
     inputs, targets = batch
-    with preserved(model, copy_parameters=False):
+    with preserve_model(model, copy_parameters=False):
         try:
             blocks = blocks_of(model, inputs)
         except UsageError:  # a model that can no longer run names no blocks
@@ -76,7 +76,7 @@ def first_not_finite(
             if not _finite(_parameters(model, block)):
                 return Divergence(step=step, block=block.label, quantity="weights")
         tap = _FiniteTap()
-        with listening(model, blocks, (tap,)) as ears:
+        with listen(model, blocks, (tap,)) as ears:
             value = loss(call(inputs), targets)
             ears.end_of_forward()
             if tap.bad_output:
@@ -99,19 +99,19 @@ class _FiniteTap:
     bad_output: str | None = None
     bad_gradients: set[str] = field(default_factory=set)
 
-    def entered(self, block: Block, x: Tensor) -> None:
+    def on_input(self, block: Block, x: Tensor) -> None:
         pass
 
-    def left(self, block: Block, x: Tensor) -> None:
+    def on_output(self, block: Block, x: Tensor) -> None:
         if self.bad_output is None and not _finite([x]):
             self.bad_output = block.label
 
-    def gradient_in(self, block: Block, gradient: Tensor) -> None:
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         if not _finite([gradient]):
             self.bad_gradients.add(block.label)
 
-    def gradient_out(self, block: Block, gradient: Tensor) -> None:
-        self.gradient_in(block, gradient)
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
+        self.on_input_gradient(block, gradient)
 
 
 def _parameters(model: nn.Module, block: Block) -> list[nn.Parameter]:

@@ -110,7 +110,7 @@ NONLINEAR_CLASSES = {"curved_margin", "ring_among_many"}
 def few_and_separable_sets(seed: int = 3000) -> Iterator[Named]:
     """Fourteen sets with classes, few samples or classes that a linear predictor separates or nearly.
 
-    Their ridge is chosen by rules of its own (`bathyscope.estimators.fitting.chosen_ridges`), which
+    Their ridge is chosen by rules of its own (`bathyscope.estimators.fitting.choose_ridges`), which
     were chosen on the sets of `benchmarks.estimators` and five generated ones that are not here.
     """
     yield from _parts_of_measured_sets()

@@ -11,7 +11,7 @@ from torch import nn
 
 from bathyscope.certificates import certify
 from bathyscope.core import UsageError
-from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_convert import dense_to_residual, residual_to_augmented
 from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
 
 
@@ -101,7 +101,7 @@ def test_the_convex_forms_are_always_guaranteed(kind):
 
 def test_a_resnest_and_its_augmented_form_share_the_bound():
     net = network(12, intercept=True)
-    ours, theirs = certify(net, data(0)), certify(augmented(net), data(0))
+    ours, theirs = certify(net, data(0)), certify(residual_to_augmented(net), data(0))
     assert ours.bound == pytest.approx(theirs.bound, abs=1e-13)
     assert ours.risk == pytest.approx(theirs.risk, abs=1e-13)
 

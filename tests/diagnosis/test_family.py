@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from bathyscope.certificates import certify, predictor
 from bathyscope.diagnosis import diagnose, treat
-from bathyscope.nets import aresnest, augmented, build, densenest, resnest
+from bathyscope.nets import aresnest, build, densenest, residual_to_augmented, resnest
 
 SIZES = [6, 6, 6]
 WANTED = 4 + 1 + 12 + 1  # K_0 with the intercept, K_1, K_2, and one output
@@ -91,7 +91,7 @@ def test_a_narrow_resnest_is_told_its_numbers_and_the_advice_holds():
     assert found.severity.value == "warning"
     assert found.evidence["share_of_risk_lost"] > 0.01
     assert "nets.augmented" in found.remedy
-    assert "narrow-residual-space" not in codes(augmented(model))
+    assert "narrow-residual-space" not in codes(residual_to_augmented(model))
 
 
 def test_a_shared_direction_is_found_although_there_is_room():

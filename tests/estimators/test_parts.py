@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from bathyscope.certificates.losses import convex_loss
 from bathyscope.estimators.fitting import _strongest
 from bathyscope.estimators.linear_part import LinearPart
-from bathyscope.estimators.samples import Samples, merged, split
+from bathyscope.estimators.samples import Samples, merge_samples, split
 from bathyscope.estimators.scaling import Scaling
 from bathyscope.estimators.solving import RidgePath
 
@@ -36,7 +36,7 @@ def test_merging_forgets_order_and_repetition():
     Y = rng.integers(0, 2, 40)
     w = rng.uniform(0.5, 1, 40)
     order = rng.permutation(40)
-    one, other = merged(X, Y, w), merged(X[order], Y[order], w[order])
+    one, other = merge_samples(X, Y, w), merge_samples(X[order], Y[order], w[order])
     np.testing.assert_array_equal(one.X, other.X)
     np.testing.assert_array_equal(one.Y, other.Y)
     np.testing.assert_allclose(one.weights, other.weights)

@@ -107,7 +107,7 @@ def test_the_augmented_form_has_the_same_features(form):
     x = torch.randn(4, 3, 8, 8, dtype=torch.float64)
     network(x)
     network.eval()
-    twin = nets.augmented(network)
+    twin = nets.residual_to_augmented(network)
     for ours, theirs in zip(twin.features(x), network.features(x), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
     assert {k: v.shape for k, v in nets.build("aresnest-8").state_dict().items()} == {

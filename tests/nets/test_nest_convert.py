@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bathyscope.core import UsageError
-from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_convert import dense_to_residual, residual_to_augmented
 from bathyscope.nets.nest_vectors import densenest, resnest
 
 
@@ -28,7 +28,7 @@ def test_proposition_4(seed, intercept):
 def test_augmented_form_computes_the_same(intercept):
     torch.manual_seed(1)
     network = resnest(5, 3, width=7, feature_sizes=[4, 6, 2], intercept=intercept).double()
-    twin = augmented(network)
+    twin = residual_to_augmented(network)
     x = torch.randn(40, 5, dtype=torch.float64)
     assert (twin(x) - network(x)).abs().max() < 1e-12
     for ours, theirs in zip(twin.features(x), network.features(x), strict=True):
@@ -37,7 +37,7 @@ def test_augmented_form_computes_the_same(intercept):
 
 def test_conversions_copy():
     network = resnest(5, 3, width=7, feature_sizes=[4]).double()
-    twin = augmented(network)
+    twin = residual_to_augmented(network)
     with torch.no_grad():
         twin.heads[1].weight.zero_()
         twin.expansion.weight.zero_()
@@ -46,4 +46,4 @@ def test_conversions_copy():
 
 def test_no_blocks_no_augmented_form():
     with pytest.raises(UsageError, match="without blocks"):
-        augmented(resnest(5, 3, width=7, feature_sizes=[]))
+        residual_to_augmented(resnest(5, 3, width=7, feature_sizes=[]))

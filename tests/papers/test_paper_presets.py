@@ -16,7 +16,7 @@ from bathyscope.runs import read_run
 from bathyscope.studies import all_studies, examples, trial
 from bathyscope.studies.store import perform
 from bathyscope.studies.trial import Trial
-from bathyscope.training import recorded
+from bathyscope.training import outcome_of
 
 # A step of more layers at a batch of 128 holds more than 16 GB of activations.
 DEEPEST = 300
@@ -97,7 +97,7 @@ def test_two_steps(task, tmp_path, monkeypatch):
         | ({"watch": ()} if task.batch_size else {"watch": ("norms",)})
     )
     perform(short, tmp_path / "run")
-    outcome = recorded(tmp_path / "run")
+    outcome = outcome_of(tmp_path / "run")
     assert outcome.status == "diverged" or len(outcome.curve("loss")) == 2
 
 

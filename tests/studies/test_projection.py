@@ -8,7 +8,7 @@ from bathyscope.linalg import conv_singular_values
 from bathyscope.runs import load_checkpoint
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.trial import Trial
-from bathyscope.training import Callback, Saving, recorded, train
+from bathyscope.training import Callback, Saving, outcome_of, train
 
 SETTINGS = {
     "model": "procresnet-13",
@@ -62,6 +62,6 @@ def test_a_run_with_the_remedy_resumes_exactly(tmp_path):
         go(tmp_path / "cut", Stop(2))
     assert load_checkpoint(tmp_path / "cut").step == 1, "odd: the remedy's own count matters"
     go(tmp_path / "cut")
-    assert recorded(tmp_path / "cut").result == whole.result
+    assert outcome_of(tmp_path / "cut").result == whole.result
     one, two = (load_checkpoint(tmp_path / part).weights for part in ("whole", "cut"))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -9,7 +9,7 @@ from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.linear_spectrum import linear_spectrum
 from bathyscope.studies.trial import Trial, half_squared_error
 from bathyscope.studies.watcher import WATCHES, histogram
-from bathyscope.training import recorded
+from bathyscope.training import outcome_of
 
 
 def probe(size=32):
@@ -62,7 +62,7 @@ def test_watching_does_not_change_the_run(tmp_path):
     results = []
     for trial in (plain, watched):
         trial.run(tmp_path / trial.folder_name())
-        results.append(recorded(tmp_path / trial.folder_name()))
+        results.append(outcome_of(tmp_path / trial.folder_name()))
     assert results[0].result == results[1].result
     steps = {r["step"] for r in results[1].history if r["kind"] == "conditions"}
     assert steps == {0, 1, 2}

@@ -3,12 +3,12 @@ import torch
 
 from bathyscope.core.errors import UsageError
 from bathyscope.training import TrainingConfig
-from bathyscope.training.batches import Batches, checked_examples
+from bathyscope.training.batches import TrainingBatches, check_examples
 
 
 def numbered(n, **settings):
     x = torch.arange(n, dtype=torch.float32)
-    return Batches((x[:, None], x.long()), TrainingConfig(**settings))
+    return TrainingBatches((x[:, None], x.long()), TrainingConfig(**settings))
 
 
 def test_an_epoch_is_a_permutation_and_epochs_differ():
@@ -27,7 +27,9 @@ def test_inputs_and_targets_stay_together():
 @pytest.mark.parametrize("start", [0, 1, 3, 4])
 def test_an_epoch_can_be_taken_up_anywhere_with_its_augmentation(start):
     images = torch.randn(23, 1, 6, 6)
-    batches = Batches((images, torch.zeros(23)), TrainingConfig(batch_size=5, flip=True, shift=2))
+    batches = TrainingBatches(
+        (images, torch.zeros(23)), TrainingConfig(batch_size=5, flip=True, shift=2)
+    )
     whole, rest = list(batches.epoch(2)), list(batches.epoch(2, start=start))
     assert len(rest) == 5 - start
     for (a, _), (b, _) in zip(whole[start:], rest, strict=True):
@@ -43,9 +45,9 @@ def test_the_number_of_batches_counts_the_last_small_one_unless_dropped():
 
 def test_augmentation_of_vectors_is_refused():
     with pytest.raises(UsageError, match="images"):
-        checked_examples((torch.zeros(4, 3), torch.zeros(4)), TrainingConfig(flip=True), what="t")
+        check_examples((torch.zeros(4, 3), torch.zeros(4)), TrainingConfig(flip=True), what="t")
 
 
 def test_unequal_numbers_are_refused():
     with pytest.raises(UsageError, match="4 inputs and 3 targets"):
-        checked_examples((torch.zeros(4, 3), torch.zeros(3)), TrainingConfig(), what="training")
+        check_examples((torch.zeros(4, 3), torch.zeros(3)), TrainingConfig(), what="training")

@@ -14,7 +14,7 @@ from torch import nn
 from bathyscope import data
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import load_checkpoint, read_run
-from bathyscope.training import Callback, Saving, TrainingConfig, recorded, train
+from bathyscope.training import Callback, Saving, TrainingConfig, outcome_of, train
 
 # 300 samples in batches of 37: parts of 18 and 19, and a last batch of 4
 CONFIG = TrainingConfig(
@@ -78,7 +78,7 @@ def in_processes(folder, *, size=2, config=CONFIG, dropout=0.0, stop_at=None):
     for p in processes:
         p.join(120)
     assert [p.exitcode for p in processes] == [0] * size
-    return recorded(folder)
+    return outcome_of(folder)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

@@ -10,7 +10,7 @@ from torch import nn
 from bathyscope import data
 from bathyscope.core.errors import UsageError
 from bathyscope.training import Callback, TrainingConfig, fit
-from bathyscope.training.batches import Batches, derived_seed
+from bathyscope.training.batches import TrainingBatches, derived_seed
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,11 @@ def same(a, b):
 
 
 def by_hand(model, examples, config, *, optimizer):
-    """Three epochs with nothing but torch; the data order is taken from `Batches`."""
+    """Three epochs with nothing but torch; the data order is taken from `TrainingBatches`."""
     torch.manual_seed(derived_seed(config.seed, "steps"))
     losses = []
     for epoch in range(config.epochs):
-        for x, y in Batches(examples, config).epoch(epoch):
+        for x, y in TrainingBatches(examples, config).epoch(epoch):
             loss = F.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()

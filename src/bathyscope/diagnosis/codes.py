@@ -175,7 +175,7 @@ CODES: dict[str, Code] = {
         "weights need reach what the features allow, or even a linear predictor.",
         "nests, assumption 4 and section 3.2",
         "Widen to M = ΣK_i + N_o (i < L, the intercept counted in K_0), or take the augmented form, "
-        "`nets.augmented(model)`: it keeps the features, and needs no room.",
+        "`nets.residual_to_augmented(model)`: it keeps the features, and needs no room.",
     ),
     "worse-than-linear": Code(
         "initialisation",

@@ -22,9 +22,9 @@ from bathyscope.estimators.certificate import FitCertificate
 from bathyscope.estimators.certifying import certificate_of
 from bathyscope.estimators.fitting import (
     Choice,
+    FitTask,
     Parts,
-    Task,
-    chosen_ridges,
+    choose_ridges,
     initial_network,
     learn_features_,
     path_of,
@@ -32,7 +32,7 @@ from bathyscope.estimators.fitting import (
 from bathyscope.estimators.forms import Form, Sizes
 from bathyscope.estimators.learning import Schedule, Training
 from bathyscope.estimators.narrow import solve_narrow_
-from bathyscope.estimators.samples import Samples, merged, split
+from bathyscope.estimators.samples import Samples, merge_samples, split
 from bathyscope.estimators.scaling import Array, Scaling
 from bathyscope.estimators.solving import Solution
 from bathyscope.nets.nest import NEst, ResNEst
@@ -65,7 +65,7 @@ class _Seeds:
 class NonlinearEstimator(BaseEstimator):
     """A network of the NEst family with its prediction weights solved on all the data.
 
-    Subclasses say which form of network (`_form`) and what is predicted (`_encoded`).
+    Subclasses say which form of network (`_form`) and what is predicted (`_encode`).
     """
 
     _form: Form
@@ -114,9 +114,9 @@ class NonlinearEstimator(BaseEstimator):
         self.verbose = verbose
 
     @abstractmethod
-    def _encoded(
+    def _encode(
         self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], Task]:
+    ) -> tuple[npt.NDArray[Any], FitTask]:
         """Targets as numbers, and the task; where `first`, what is predicted is learnt from y."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class NonlinearEstimator(BaseEstimator):
             sample_weight: of each sample; equal if None. A weight of two is the same as two copies.
         """
         self._check_parameters()
-        samples, task = self._prepared(X, y, sample_weight, first=True)
+        samples, task = self._prepare(X, y, sample_weight, first=True)
         seeds = self._seeds()
         network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
         parts = self._parts(samples, task, seeds)
@@ -153,7 +153,7 @@ class NonlinearEstimator(BaseEstimator):
         """
         self._check_parameters()
         first = not hasattr(self, "network_")
-        samples, task = self._prepared(X, y, sample_weight, first=first)
+        samples, task = self._prepare(X, y, sample_weight, first=first)
         self.num_calls_ = 1 if first else getattr(self, "num_calls_", 0) + 1
         seeds, sizes = self._seeds(call=self.num_calls_), self._sizes(samples, task)
         if first:
@@ -167,7 +167,7 @@ class NonlinearEstimator(BaseEstimator):
         self._solve(copy.deepcopy(self._learner), parts, solve=enough, scope=_LAST_CALL)
         return self
 
-    def _parts(self, samples: Samples, task: Task, seeds: _Seeds) -> Parts:
+    def _parts(self, samples: Samples, task: FitTask, seeds: _Seeds) -> Parts:
         labels = samples.Y if task.loss != "squared" and samples.Y.ndim == 1 else None
         parts = split(samples, fraction=self.validation_fraction, labels=labels, seed=seeds.split)
         train, validation = (samples, None) if parts is None else parts
@@ -193,14 +193,14 @@ class NonlinearEstimator(BaseEstimator):
         ridge = None if self.ridge == "auto" else float(self.ridge)
         choice = Choice() if ridge is None else Choice(ridge)
         if solve and parts.validation is not None:
-            choice = chosen_ridges(self.network_, parts, ridge=ridge)
-        self.certificate_ = self._solved(
+            choice = choose_ridges(self.network_, parts, ridge=ridge)
+        self.certificate_ = self._solve_readout(
             parts.samples, parts.task, choice, solve=solve, scope=scope
         )
         self.ridge_ = self.certificate_.ridge
 
-    def _solved(
-        self, samples: Samples, task: Task, choice: Choice, *, solve: bool, scope: str
+    def _solve_readout(
+        self, samples: Samples, task: FitTask, choice: Choice, *, solve: bool, scope: str
     ) -> FitCertificate:
         """Give the network its prediction weights and say what is known of them."""
         sizes = self._sizes(samples, task)
@@ -244,31 +244,31 @@ class NonlinearEstimator(BaseEstimator):
         with torch.no_grad():
             return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
 
-    def _prepared(
+    def _prepare(
         self, X: ArrayLike, y: ArrayLike, sample_weight: Any, *, first: bool
-    ) -> tuple[Samples, Task]:
+    ) -> tuple[Samples, FitTask]:
         """Checked, merged and standardised samples."""
-        rows, targets = self._validated(X, y, first=first)
+        rows, targets = self._validate(X, y, first=first)
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError("Negative values in data passed to `sample_weight`.")
         if not weights.any():
             raise ValueError("The sample weights are all zero; give at least one that is not.")
-        Y, task = self._encoded(targets, weights=weights, first=first)
-        samples = merged(rows.astype(np.float64), Y, weights)
+        Y, task = self._encode(targets, weights=weights, first=first)
+        samples = merge_samples(rows.astype(np.float64), Y, weights)
         if first:
             self.scaling_ = Scaling.of(samples.X, samples.weights)
         scaled = Samples(self.scaling_.apply(samples.X), samples.Y, samples.weights)
         return self._scaled_targets(scaled, first=first), task
 
-    def _validated(
+    def _validate(
         self, X: ArrayLike, y: ArrayLike, *, first: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         return validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=first
         )
 
-    def _sizes(self, samples: Samples, task: Task) -> Sizes:
+    def _sizes(self, samples: Samples, task: FitTask) -> Sizes:
         return Sizes(
             num_inputs=samples.X.shape[1],
             num_outputs=task.num_outputs,

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from bathyscope.estimators.base import ArrayLike, NonlinearEstimator, WithWidth
-from bathyscope.estimators.fitting import Task
+from bathyscope.estimators.fitting import FitTask
 from bathyscope.estimators.forms import Augmented, Dense, Residual
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.scaling import Array
@@ -93,9 +93,9 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         self._announced = None
         return super().fit(X, y, sample_weight)
 
-    def _encoded(
+    def _encode(
         self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], Task]:
+    ) -> tuple[npt.NDArray[Any], FitTask]:
         check_classification_targets(y)
         multilabel = type_of_target(y) == "multilabel-indicator"
         if not multilabel:
@@ -104,13 +104,13 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
             self._is_multilabel = multilabel
             self.classes_ = self._classes(y, weights)
         if self._is_multilabel:
-            return y.astype(np.float64), Task("logistic", len(self.classes_))
+            return y.astype(np.float64), FitTask("logistic", len(self.classes_))
         unseen = np.setdiff1d(y, self.classes_)
         if len(unseen) and weights[np.isin(y, unseen)].any():
             raise ValueError(f"y has classes that were not announced: {unseen.tolist()}")
         codes = np.searchsorted(self.classes_, y)
         count = len(self.classes_)
-        return codes, Task("logistic", 1) if count == 2 else Task("cross_entropy", count)
+        return codes, FitTask("logistic", 1) if count == 2 else FitTask("cross_entropy", count)
 
     def _classes(self, y: npt.NDArray[Any], weights: Array) -> npt.NDArray[Any]:
         """The classes announced, or those of the samples that count."""

@@ -27,7 +27,7 @@ _VALIDATION_TOLERANCE = 1e-4  # comparing ridges needs no exact minimisers
 
 
 @dataclass(frozen=True)
-class Task:
+class FitTask:
     """What is predicted: the loss and the number of outputs."""
 
     loss: LossName
@@ -65,7 +65,7 @@ class Task:
 class Parts:
     """All samples of a task, those to learn from, and those to validate on if there are enough."""
 
-    task: Task
+    task: FitTask
     samples: Samples
     train: Samples
     validation: Samples | None
@@ -123,7 +123,7 @@ def learn_features_(
     return history
 
 
-def _shrunk_linear(samples: Samples, task: Task) -> Readout:
+def _shrunk_linear(samples: Samples, task: FitTask) -> Readout:
     """A linear predictor to begin from: least squares on standardised inputs under a small ridge."""
     X, w = samples.X, samples.weights
     if task.loss == "cross_entropy":
@@ -147,7 +147,7 @@ _LOGIT_SLOPE = 4.0  # the logistic function has slope 1/4 at zero
 
 
 def linear_part(
-    samples: Samples, task: Task, *, existence_ridge: float = EXISTENCE_RIDGES[0]
+    samples: Samples, task: FitTask, *, existence_ridge: float = EXISTENCE_RIDGES[0]
 ) -> LinearPart:
     """The best linear predictor of these samples."""
     return LinearPart.of(
@@ -160,7 +160,7 @@ def linear_part(
 
 
 def path_of(
-    network: NEst, samples: Samples, task: Task, *, existence_ridge: float = EXISTENCE_RIDGES[0]
+    network: NEst, samples: Samples, task: FitTask, *, existence_ridge: float = EXISTENCE_RIDGES[0]
 ) -> RidgePath:
     """The prediction weights on these samples, for every ridge; the network is in float64."""
     linear = linear_part(samples, task, existence_ridge=existence_ridge)
@@ -182,7 +182,7 @@ class Choice:
     table: tuple[tuple[float, float], ...] = ()
 
 
-def chosen_ridges(network: NEst, parts: Parts, *, ridge: float | None = None) -> Choice:
+def choose_ridges(network: NEst, parts: Parts, *, ridge: float | None = None) -> Choice:
     """The strongest ridge whose validation loss is within the standard error of the best.
 
     The standard error is that of the paired difference of the losses of each sample. Where the

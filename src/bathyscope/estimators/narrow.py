@@ -7,7 +7,7 @@ from torch import nn
 
 from bathyscope.certificates.basis import nested_basis
 from bathyscope.certificates.predictor import EXISTENCE_RIDGE, best_predictor
-from bathyscope.estimators.fitting import Choice, Task
+from bathyscope.estimators.fitting import Choice, FitTask
 from bathyscope.estimators.linear_part import LinearPart
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.solving import RidgePath
@@ -15,7 +15,7 @@ from bathyscope.nets.nest import ResNEst
 
 
 @torch.no_grad()
-def solve_narrow_(network: ResNEst, samples: Samples, task: Task, choice: Choice) -> None:
+def solve_narrow_(network: ResNEst, samples: Samples, task: FitTask, choice: Choice) -> None:
     """Fit (W_L, W_{L+1}) on x_{L−1} and v_L: all that a narrow network's output can use.
 
     First the best prediction A x_{L−1} + B v_L, then W_{L+1} = A and W_L = A⁺ B, then W_{L+1} once

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from bathyscope.estimators.base import ArrayLike, NonlinearEstimator, WithWidth
-from bathyscope.estimators.fitting import Task
+from bathyscope.estimators.fitting import FitTask
 from bathyscope.estimators.forms import Augmented, Dense, Residual
 from bathyscope.estimators.samples import Samples
 from bathyscope.estimators.scaling import Array, Scaling
@@ -36,9 +36,9 @@ class _Regression(RegressorMixin, NonlinearEstimator):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _encoded(
+    def _encode(
         self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], Task]:
+    ) -> tuple[npt.NDArray[Any], FitTask]:
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         Y = y.astype(np.float64).reshape(len(y), -1)
@@ -47,12 +47,12 @@ class _Regression(RegressorMixin, NonlinearEstimator):
             self.n_outputs_ = Y.shape[1]
         elif Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y has {Y.shape[1]} outputs, but {self.n_outputs_} were fitted.")
-        return Y, Task("squared", Y.shape[1])
+        return Y, FitTask("squared", Y.shape[1])
 
-    def _validated(
+    def _validate(
         self, X: ArrayLike, y: ArrayLike, *, first: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        X, y = super()._validated(X, y, first=first)
+        X, y = super()._validate(X, y, first=first)
         if y.dtype.kind == "O":
             y = y.astype(np.float64)
         return X, y

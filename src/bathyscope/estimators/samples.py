@@ -27,7 +27,7 @@ class Samples:
         return Samples(self.X[rows], self.Y[rows], weights / weights.sum())
 
 
-def merged(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
+def merge_samples(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
     """Distinct samples in an order that depends on their values alone; weights of equals are added.
 
     A sample given twice is then the same as one of weight two, a sample of weight zero is none, and
@@ -35,7 +35,7 @@ def merged(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
 
     Examples:
         >>> X = np.array([[2.0], [1.0], [2.0], [3.0]])
-        >>> found = merged(X, np.array([0, 1, 0, 1]), np.array([1.0, 1.0, 1.0, 0.0]))
+        >>> found = merge_samples(X, np.array([0, 1, 0, 1]), np.array([1.0, 1.0, 1.0, 0.0]))
         >>> sorted(zip(found.X[:, 0].tolist(), found.Y.tolist(), found.weights.round(3).tolist()))
         [(1.0, 1, 0.333), (2.0, 0, 0.667)]
     """
@@ -62,7 +62,7 @@ def split(
     rng = np.random.default_rng(seed)
     groups = np.zeros(len(samples), dtype=np.intp) if labels is None else labels
     held: list[int] = []
-    for rows in _grouped(groups):
+    for rows in _group(groups):
         rows = rng.permutation(rows)
         count = int(np.floor(fraction * len(rows) + rng.uniform()))
         held.extend(rows[: min(count, len(rows) - 1)].tolist())
@@ -76,7 +76,7 @@ def split(
 _FEWEST = 8  # below this a validation says nothing
 
 
-def _grouped(groups: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.intp]]:
+def _group(groups: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.intp]]:
     _, inverse = np.unique(groups, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)

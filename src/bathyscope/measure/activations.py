@@ -13,7 +13,7 @@ from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm, rescaled
 from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
 from bathyscope.measure.rows import Rows, share_not_finite
 from bathyscope.measure.taps import Silent
@@ -55,7 +55,7 @@ def activations(
         >>> activations(model, batch, loss=F.cross_entropy)["dead_units"]
         (1.0, None)
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     tap = ActivationTap(model, found)
     with tap.watching:
         probe(model, batch, loss=loss, blocks=found, taps=(tap,))

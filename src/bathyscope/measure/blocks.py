@@ -8,7 +8,7 @@ from bathyscope.core.batch import Batch, check_batch, check_parameters
 from bathyscope.core.blocks import Blocks, blocks_of
 
 
-def found_blocks(model: nn.Module, batch: Batch, blocks: Iterable[str] | Blocks | None) -> Blocks:
+def find_blocks(model: nn.Module, batch: Batch, blocks: Iterable[str] | Blocks | None) -> Blocks:
     """The blocks of the model as the inputs of the batch run through it.
 
     Raises:

@@ -18,7 +18,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.drop import drop_branch
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
 
 
@@ -54,7 +54,7 @@ def deletion(
         >>> deletion(model, (torch.ones(1, 2), None), loss=lambda y, _: y.sum())["loss_change"]
         (-4.0, None)
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     inner = unwrap(model)
     inputs, targets = check_batch(inner, batch)
     rows = Rows(found, ("loss", "loss_change"))

@@ -11,7 +11,7 @@ from bathyscope.core.one_pass import Probe, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import conditioning_of, frobenius_norm
 from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, share_not_finite
 from bathyscope.measure.taps import Silent
@@ -61,7 +61,7 @@ def gradients(
         >>> found["ratio"], found["ratio_from_loss"]
         ((0.25, 0.25), (0.0625, 0.25))
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     tap = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
     return tap.measurement(probe(model, batch, loss=loss, blocks=found, taps=(tap,)))
 

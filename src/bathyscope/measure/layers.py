@@ -18,7 +18,7 @@ _CONVOLUTION = nn.modules.conv._ConvNd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class WeightLayer:
     """A weight with at least two axes, its name, and the convolution it belongs to, if any."""
 
     name: str
@@ -44,7 +44,7 @@ class Layer:
         )
 
 
-def layers_of(model: nn.Module, block: Block) -> list[Layer]:
+def layers_of(model: nn.Module, block: Block) -> list[WeightLayer]:
     """Weights of a block that are matrices or kernels; norms and biases are left out.
 
     A parametrised weight (spectral or weight norm) is taken as the layer applies it.
@@ -100,13 +100,13 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
             handle.remove()
 
 
-def _layers(name: str, module: nn.Module) -> Iterator[Layer]:
+def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:
     if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":
         return
     if isinstance(module, (nn.Linear, _CONVOLUTION)):
         convolution = module if isinstance(module, _CONVOLUTION) else None
-        yield Layer(name, module.weight.detach(), convolution)
+        yield WeightLayer(name, module.weight.detach(), convolution)
         return
     for own, parameter in module.named_parameters(recurse=False):
         if parameter.ndim >= 2:
-            yield Layer(f"{name}.{own}" if name else own, parameter.detach())
+            yield WeightLayer(f"{name}.{own}" if name else own, parameter.detach())

@@ -10,7 +10,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.rows import Rows
 
@@ -42,7 +42,7 @@ def parameter_gradients(
         >>> found["zero_layers"]
         (1, 0)
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     return parameter_gradient_measurement(
         model, found, probe(model, batch, loss=loss, blocks=found).gradients
     )
@@ -59,7 +59,7 @@ def parameter_gradient_measurement(
         # a parameter that the loss does not reach has no gradient: that is zero
         of_layers, of_scales = (
             [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in names]
-            for names in _trained(model, block)
+            for names in _trained_names(model, block)
         )
         if of_layers:
             norms[block.index] = math.hypot(*of_layers)
@@ -74,7 +74,7 @@ def parameter_gradient_measurement(
     return rows.measurement("parameter_gradients")
 
 
-def _trained(model: nn.Module, block: Block) -> tuple[list[str], list[str]]:
+def _trained_names(model: nn.Module, block: Block) -> tuple[list[str], list[str]]:
     """Names of the block's trained weights with two axes or more, and of its scales."""
     trained = {n: p for n, p in parameters_of(model, block).items() if p.requires_grad}
     layers = [name for name, p in trained.items() if p.ndim >= 2]

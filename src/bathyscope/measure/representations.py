@@ -13,7 +13,7 @@ from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import Conditioning, hosvd_of, rescaled
 from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
 from bathyscope.measure.taps import Silent
 
@@ -67,7 +67,7 @@ def representations(
         >>> found["condition_samples"], found["rank_samples"], found["full_rank_samples"]
         ((4.0,), (3,), (3,))
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     tap = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
     probe(model, batch, loss=loss, blocks=found, taps=(tap,))
     return tap.measurement()
@@ -91,7 +91,7 @@ def representation_spectra(
         >>> spectra["0"]["features"].singular_values.shape
         torch.Size([3])
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     tap = RepresentationTap(model, found, cutoff=cutoff, keep=True)
     probe(model, batch, loss=loss, blocks=found, taps=(tap,))
     return tap.spectra

@@ -11,7 +11,7 @@ from bathyscope.core.calls import calls_of
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Measurement
 from bathyscope.measure.activations import ActivationTap
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import GradientTap
 from bathyscope.measure.layers import input_sizes
 from bathyscope.measure.normalisation import norm_inputs
@@ -60,7 +60,7 @@ def standard(
         ['activations', 'representations', 'gradients', 'parameter_gradients', 'normalisation', 'weights']
     """
     with input_sizes(model) as sizes:
-        found = found_blocks(model, batch, blocks)
+        found = find_blocks(model, batch, blocks)
         if found is blocks:
             calls_of(model, batch[0])
     activation = ActivationTap(model, found)

@@ -16,7 +16,7 @@ from bathyscope.core.one_pass import probe
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import conditioning_of, frobenius_norm, rounding_cutoff
-from bathyscope.measure.blocks import found_blocks
+from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
@@ -71,7 +71,7 @@ def updates(
         >>> found["ratio"], found["rank_share"], model[0].weight.sum().item()
         ((0.25,), (0.5,), 4.0)
     """
-    found = found_blocks(model, batch, blocks)
+    found = find_blocks(model, batch, blocks)
     gradients = probe(model, batch, loss=loss, blocks=found).gradients
     return update_measurement(model, found, gradients, optimizer, largest_side=largest_side)
 
@@ -148,12 +148,12 @@ def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
     entries = sum(step.change.numel() for step in steps)
     rows.put(
         block,
-        lost=sum(map(_lost, steps)) / max(1, moved),
+        lost=sum(map(_num_lost, steps)) / max(1, moved),
         not_finite=sum(share_not_finite(s.change) * s.change.numel() for s in steps) / entries,
     )
 
 
-def _lost(step: Step) -> int:
+def _num_lost(step: Step) -> int:
     """Entries with a step that W + ΔW, rounded to the dtype of W, leaves as they are."""
     after = (step.weight.double() + step.change).to(step.weight.dtype)
     return int(((step.change != 0) & (after == step.weight)).sum())

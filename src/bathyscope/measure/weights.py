@@ -19,8 +19,8 @@ from bathyscope.linalg import (
 from bathyscope.linalg.conditioning import rounding_cutoff
 from bathyscope.linalg.conv_spectrum import spread_about
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.measure.blocks import found_blocks
-from bathyscope.measure.layers import Layer, input_sizes, layers_of
+from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, share_not_finite
 
@@ -77,7 +77,7 @@ def weights(
         ((6.0,), (2.0,), ('0',))
     """
     with input_sizes(model) as sizes:
-        found = found_blocks(model, batch, blocks)
+        found = find_blocks(model, batch, blocks)
         if found is blocks:  # nothing had to be found, so no pass has been seen
             calls_of(model, batch[0])
     return weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side)
@@ -124,7 +124,7 @@ def weight_measurement(
     )
 
 
-def _put_sizes(rows: Rows, block: Block, layers: list[Layer]) -> None:
+def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     filled = [layer.weight for layer in layers if layer.weight.numel()]
     if not filled:
         return
@@ -140,7 +140,7 @@ def _put_sizes(rows: Rows, block: Block, layers: list[Layer]) -> None:
 
 
 def _put_worst(
-    rows: Rows, block: Block, layers: list[Layer], spectra: list[dict[str, Number]]
+    rows: Rows, block: Block, layers: list[WeightLayer], spectra: list[dict[str, Number]]
 ) -> None:
     """The worst value of every column over the layers of a block, and the layer that is worst."""
     for column in dict.fromkeys(column for spectrum in spectra for column in spectrum):
@@ -158,7 +158,7 @@ def _put_worst(
 
 
 def _spectra(
-    layer: Layer,
+    layer: WeightLayer,
     rows: Rows,
     *,
     size: tuple[int, ...] | None,
@@ -202,14 +202,14 @@ def _spectra(
     return columns
 
 
-def _spread(layer: Layer, values: Tensor) -> float:
+def _spread(layer: WeightLayer, values: Tensor) -> float:
     outputs = layer.weight.shape[layer.axes.index("outputs")]
     inputs = layer.weight.numel() // outputs
     nonzero = values[values > rounding_cutoff(outputs, inputs, layer.weight.dtype) * values[0]]
     return spread_about(nonzero, math.sqrt(outputs / min(outputs, inputs)))
 
 
-def _operator(layer: Layer, size: tuple[int, ...]) -> ConvSpectrum | None:
+def _operator(layer: WeightLayer, size: tuple[int, ...]) -> ConvSpectrum | None:
     """The convolution on a torus of the images it reads, or of smaller ones where that is long.
 
     The values are those of one smooth function of the frequency: a coarser grid samples it, and so

@@ -6,7 +6,7 @@ from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.family import Family
 from bathyscope.nets.gates import Gates
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
-from bathyscope.nets.nest_convert import augmented, dense_to_residual
+from bathyscope.nets.nest_convert import dense_to_residual, residual_to_augmented
 from bathyscope.nets.nest_standard import standard_to_resnest
 from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
 from bathyscope.nets.network import Network
@@ -24,7 +24,6 @@ __all__ = [
     "ResNEst",
     "ResidualBlock",
     "aresnest",
-    "augmented",
     "build",
     "build_for",
     "dense_to_residual",
@@ -33,6 +32,7 @@ __all__ = [
     "family_of",
     "general_shortcut",
     "names",
+    "residual_to_augmented",
     "resnest",
     "skeleton",
     "standard_to_resnest",

@@ -55,7 +55,7 @@ def build(
     family = family_of(name)
     # The layers' own start is overwritten at once, so it must not advance the caller's generator.
     with torch.random.fork_rng(devices=[]):
-        network = _unfilled(name, options)
+        network = _make_network(name, options)
     inits.apply_(init or family.init, network, generator=generator)
     return network
 
@@ -72,7 +72,7 @@ def skeleton(name: str, **options: Any) -> AnyNetwork:
         44549160
     """
     with torch.device("meta"):
-        return _unfilled(name, options)
+        return _make_network(name, options)
 
 
 def build_for(
@@ -151,7 +151,7 @@ class _Parsed:
     erased: bool
 
 
-def _unfilled(name: str, options: dict[str, Any]) -> AnyNetwork:
+def _make_network(name: str, options: dict[str, Any]) -> AnyNetwork:
     """The network with whatever weights its layers are made with."""
     parsed = _parse(name)
     parsed.family.check(name, options)

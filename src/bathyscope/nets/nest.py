@@ -63,7 +63,7 @@ class ResNEst(nn.Module):
         x = self.expansion(x)
         for block in self.blocks:
             x = block(x, maps)
-        return pooled(maps, self.pool, intercept=self.has_intercept)
+        return pool_positions(maps, self.pool, intercept=self.has_intercept)
 
     def forward(self, x: Tensor) -> Tensor:
         """The prediction for each sample."""
@@ -124,7 +124,7 @@ class AugmentedResNEst(nn.Module):
 
     def features(self, x: Tensor) -> tuple[Tensor, ...]:
         """v_0, …, v_L, pooled; v_0 is the input with a 1 where there is an intercept."""
-        return pooled(self.feature_maps(x), self.pool, intercept=self.has_intercept)
+        return pool_positions(self.feature_maps(x), self.pool, intercept=self.has_intercept)
 
     def forward(self, x: Tensor) -> Tensor:
         """The prediction for each sample."""
@@ -173,7 +173,7 @@ class DenseNEst(nn.Module):
         for block in self.blocks:
             x = block(x)
         first, *rest = self.pool(x).split(self.feature_sizes, dim=1)
-        return (with_one(first) if self.has_intercept else first, *rest)
+        return (append_one(first) if self.has_intercept else first, *rest)
 
     def forward(self, x: Tensor) -> Tensor:
         """The prediction for each sample."""
@@ -190,15 +190,17 @@ def has_bias(module: nn.Module) -> bool:
     return getattr(module, "bias", None) is not None
 
 
-def with_one(vectors: Tensor) -> Tensor:
+def append_one(vectors: Tensor) -> Tensor:
     """[x; 1] for each sample."""
     return nn.functional.pad(vectors, (0, 1), value=1.0)
 
 
-def pooled(maps: Sequence[Tensor], pool: nn.Module, *, intercept: bool) -> tuple[Tensor, ...]:
+def pool_positions(
+    maps: Sequence[Tensor], pool: nn.Module, *, intercept: bool
+) -> tuple[Tensor, ...]:
     """The features as vectors, the first with a 1 where there is an intercept."""
     first, *rest = (pool(v) for v in maps)
-    return (with_one(first) if intercept else first, *rest)
+    return (append_one(first) if intercept else first, *rest)
 
 
 def prediction_of(features: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:

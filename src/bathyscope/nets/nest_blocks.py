@@ -85,7 +85,7 @@ def default_functions(
     ]
 
 
-def checked_functions(
+def check_functions(
     functions: Sequence[nn.Module] | None,
     in_sizes: Sequence[int],
     feature_sizes: Sequence[int],

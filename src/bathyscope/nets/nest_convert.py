@@ -59,7 +59,7 @@ def dense_to_residual(network: DenseNEst) -> ResNEst:
     return ResNEst(expansion, blocks, network.output, pool=network.pool).train(network.training)
 
 
-def augmented(network: ResNEst) -> AugmentedResNEst:
+def residual_to_augmented(network: ResNEst) -> AugmentedResNEst:
     """The augmented ResNEst with the features of a ResNEst, and its prediction weights H_i = W_{L+1} W_i.
 
     On vectors the outputs agree (the ResNEst is one point of the augmented form, proposition 2).
@@ -76,7 +76,7 @@ def augmented(network: ResNEst) -> AugmentedResNEst:
         >>> from bathyscope.nets.nest_vectors import resnest
         >>> network = resnest(5, 2, width=9, feature_sizes=[3, 4]).double()
         >>> x = torch.randn(7, 5, dtype=torch.float64)
-        >>> bool(torch.allclose(augmented(network)(x), network(x), atol=1e-12))
+        >>> bool(torch.allclose(residual_to_augmented(network)(x), network(x), atol=1e-12))
         True
     """
     if len(network.blocks) == 0:

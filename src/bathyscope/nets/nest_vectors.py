@@ -6,7 +6,7 @@ from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, ResNEst
-from bathyscope.nets.nest_blocks import DenseNEstBlock, NEstBlock, checked_functions
+from bathyscope.nets.nest_blocks import DenseNEstBlock, NEstBlock, check_functions
 
 
 def resnest(
@@ -37,7 +37,7 @@ def resnest(
         [7, 4, 4, 4, 4]
     """
     in_sizes = [width] * len(feature_sizes)
-    functions = checked_functions(functions, in_sizes, feature_sizes, activation=activation)
+    functions = check_functions(functions, in_sizes, feature_sizes, activation=activation)
     blocks = [
         NEstBlock(function, nn.Linear(size, width, bias=False))
         for function, size in zip(functions, feature_sizes, strict=True)
@@ -72,7 +72,7 @@ def aresnest(
     if not feature_sizes:
         raise UsageError("An augmented ResNEst needs at least one feature size; none was given.")
     in_sizes = [width] * len(feature_sizes)
-    *first, last = checked_functions(functions, in_sizes, feature_sizes, activation=activation)
+    *first, last = check_functions(functions, in_sizes, feature_sizes, activation=activation)
     blocks = [
         NEstBlock(function, nn.Linear(size, width, bias=False))
         for function, size in zip(first, feature_sizes[:-1], strict=True)
@@ -109,7 +109,7 @@ def densenest(
     """
     sizes = [num_inputs, *feature_sizes]
     in_sizes = [sum(sizes[:i]) for i in range(1, len(sizes))]
-    functions = checked_functions(functions, in_sizes, feature_sizes, activation=activation)
+    functions = check_functions(functions, in_sizes, feature_sizes, activation=activation)
     return DenseNEst(
         [DenseNEstBlock(function) for function in functions],
         nn.Linear(sum(sizes), num_outputs, bias=intercept),

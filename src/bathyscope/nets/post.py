@@ -7,7 +7,7 @@ from torch import nn
 
 from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.branch import post_activation
-from bathyscope.nets.shortcut import Place, ShortcutKind, Subsample, normalised_after
+from bathyscope.nets.shortcut import Place, ShortcutKind, Subsample, projection_then_norm
 
 Around = Callable[[Place], nn.Module | None]
 
@@ -50,4 +50,4 @@ def no_skip(place: Place) -> None:
 def _skip(place: Place, *, kind: ShortcutKind) -> nn.Module:
     if not place.changes_dimension:
         return nn.Identity()
-    return Subsample(place) if kind == "A" else normalised_after(place)
+    return Subsample(place) if kind == "A" else projection_then_norm(place)

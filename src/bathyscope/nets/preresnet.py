@@ -11,7 +11,7 @@ from bathyscope.nets.shortcut import (
     Place,
     ShortcutKind,
     Subsample,
-    normalised_before,
+    norm_then_projection,
     projection,
     stages,
 )
@@ -229,7 +229,7 @@ def _around(place: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
         return nn.Identity()
     if kind == "A":
         return Subsample(place)
-    return normalised_before(place) if norm else projection(place)
+    return norm_then_projection(place) if norm else projection(place)
 
 
 def _bottlenecks(

@@ -74,11 +74,11 @@ def projection(place: Place) -> nn.Conv2d:
     return nn.Conv2d(place.in_channels, place.out_channels, 1, stride=place.stride, bias=False)
 
 
-def normalised_after(place: Place) -> nn.Module:
+def projection_then_norm(place: Place) -> nn.Module:
     """Option B of post-activation networks: 1×1 convolution, then batch normalisation."""
     return nn.Sequential(projection(place), nn.BatchNorm2d(place.out_channels))
 
 
-def normalised_before(place: Place) -> nn.Module:
+def norm_then_projection(place: Place) -> nn.Module:
     """Option B of pre-activation networks: batch normalisation, ReLU, then 1×1 convolution."""
     return nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU(), projection(place))

@@ -6,7 +6,7 @@ from bathyscope.training.config import TrainingConfig
 from bathyscope.training.divergence import Divergence
 from bathyscope.training.evaluation import evaluate
 from bathyscope.training.progress import ProgressBar
-from bathyscope.training.runner import Outcome, fit, recorded, train
+from bathyscope.training.runner import Outcome, fit, outcome_of, train
 from bathyscope.training.saving import Saving
 from bathyscope.training.stacked import fit_stacked
 
@@ -23,6 +23,6 @@ __all__ = [
     "evaluate",
     "fit",
     "fit_stacked",
-    "recorded",
+    "outcome_of",
     "train",
 ]

@@ -31,7 +31,7 @@ def derived_seed(seed: int, *names: str | int) -> int:
 
 
 @dataclass(frozen=True)
-class Batches:
+class TrainingBatches:
     """The batches of every epoch of a run.
 
     Args:
@@ -63,16 +63,16 @@ class Batches:
         inputs, targets = self.examples
         if self.per_epoch == 1:  # an order within the one batch would change only rounding
             if start == 0:
-                yield self._augmented(inputs, epoch, 0), targets
+                yield self._augment(inputs, epoch, 0), targets
             return
         generator = torch.Generator().manual_seed(derived_seed(self.config.seed, "order", epoch))
         order = torch.randperm(self.num_samples, generator=generator).to(inputs.device)
         for index in range(start, self.per_epoch):
             rows = order[index * self.batch_size : (index + 1) * self.batch_size]
             x, y = inputs.index_select(0, rows), targets.index_select(0, rows)
-            yield self._augmented(x, epoch, index), y
+            yield self._augment(x, epoch, index), y
 
-    def _augmented(self, x: Tensor, epoch: int, index: int) -> Tensor:
+    def _augment(self, x: Tensor, epoch: int, index: int) -> Tensor:
         if not (self.config.flip or self.config.shift):
             return x
         generator = torch.Generator().manual_seed(
@@ -83,7 +83,7 @@ class Batches:
         )
 
 
-def checked_examples(examples: Examples, config: TrainingConfig, *, what: str) -> None:
+def check_examples(examples: Examples, config: TrainingConfig, *, what: str) -> None:
     """Refuse a set that cannot be trained on.
 
     Raises:
@@ -102,7 +102,7 @@ def checked_examples(examples: Examples, config: TrainingConfig, *, what: str) -
         )
 
 
-def converted(examples: Examples, config: TrainingConfig) -> Examples:
+def convert_examples(examples: Examples, config: TrainingConfig) -> Examples:
     """Inputs (and real targets) in the run's dtype and memory format."""
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     inputs, targets = (t.to(dtype) if t.is_floating_point() else t for t in examples)

@@ -60,7 +60,7 @@ class Group:
         if self.size > 1:
             self._exchange(list(tensors), lambda flat: dist.broadcast(flat, src=0))
 
-    def gathered(self, tensor: Tensor) -> list[Tensor]:
+    def gather(self, tensor: Tensor) -> list[Tensor]:
         """The tensor of every process, which has the same shape everywhere."""
         if self.size == 1:
             return [tensor]

@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Instruction:
     """v_out = f(v_addend + W v_source + b), f the identity or ReLU; values are numbered, the input is 0.
 
     Attributes:
@@ -32,7 +32,7 @@ class Layer:
     relu: bool = False
 
 
-def layer_program(network: nn.Module, example: Tensor) -> list[Layer] | None:
+def layer_program(network: nn.Module, example: Tensor) -> list[Instruction] | None:
     """The instructions of a network in order, the last making its output; None where it is another kind.
 
     Args:
@@ -71,7 +71,7 @@ class _Reader:
     """Walks the graph once; a sum or ReLU becomes part of the layer that made its operand."""
 
     def __init__(self, graph: fx.Graph, parameters: list[str]) -> None:
-        self.layers: list[Layer] = []
+        self.layers: list[Instruction] = []
         self.values: dict[fx.Node, int] = {}  # the value that a node stands for
         self.uses: dict[int, int] = {}  # readers of a value that are still to come
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -109,7 +109,9 @@ class _Reader:
             return False  # weights that are used twice
         self.uses[value] -= 1
         out = len(self.layers) + 1
-        self.layers.append(Layer(out=out, source=value, weight=name, bias=self.names.get(bias)))
+        self.layers.append(
+            Instruction(out=out, source=value, weight=name, bias=self.names.get(bias))
+        )
         return self._stands_for(node, out)
 
     def _joined(self, node: fx.Node, sources: list[int]) -> bool:

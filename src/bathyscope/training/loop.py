@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
-from bathyscope.training.batches import Batches, Examples, checked_examples, converted
+from bathyscope.training.batches import Examples, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group
@@ -72,12 +72,12 @@ class Loop:
     divergence: Divergence | None = None
 
     def __post_init__(self) -> None:
-        checked_examples(self.train, self.config, what="training")
+        check_examples(self.train, self.config, what="training")
         if self.test is not None:
-            checked_examples(self.test, self.config, what="test")
+            check_examples(self.test, self.config, what="test")
         self.loss_fn = self.loss or loss_of(self.config)
-        self.train = converted(self.train, self.config)
-        self.test = None if self.test is None else converted(self.test, self.config)
+        self.train = convert_examples(self.train, self.config)
+        self.test = None if self.test is None else convert_examples(self.test, self.config)
         _convert_model(self.model, self.config)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         if not self.parameters:
@@ -86,7 +86,7 @@ class Loop:
                 "gradient; there is nothing to train."
             )
         self.optimizer = optimizer_of(self.config, self.parameters)
-        self.batches = Batches(self.train, self.config)
+        self.batches = TrainingBatches(self.train, self.config)
         self.call = _caller(self.model, self.config, device=self.train[0].device.type)
         every = self.config.epochs * self.batches.per_epoch
         self.num_steps = min(every, self.config.max_steps or every)
@@ -204,7 +204,7 @@ class Loop:
         """Average, evaluate, record, and turn to the next epoch."""
         every, scores = self.config.evaluate_every, None
         if self.test is not None and every and ((self.epoch + 1) % every == 0 or self.is_over):
-            scores = self._evaluated(self.test)
+            scores = self._evaluate(self.test)
             if self.patience.exhausted(scores["loss"], most=self.config.patience):
                 self.stop(f"no better test loss in {self.config.patience} evaluations")
         record = self.sums.record(self.step, self.epoch, test=scores)
@@ -214,7 +214,7 @@ class Loop:
             callback.on_epoch(self, record)
         self.epoch, self.index, self.sums = self.epoch + 1, 0, EpochSums()
 
-    def _evaluated(self, examples: Examples) -> dict[str, float]:
+    def _evaluate(self, examples: Examples) -> dict[str, float]:
         return evaluate(
             self.model,
             examples,

@@ -86,7 +86,7 @@ def fit(
     _seed(config)
     _start(loop)
     loop.advance()
-    return _ended(loop, history=history)
+    return _end(loop, history=history)
 
 
 def train(
@@ -127,7 +127,7 @@ def train(
             architecture, or the run was begun and `begun` is `refuse`.
     """
     if begun != "restart" and has_result(folder):
-        return recorded(folder)
+        return outcome_of(folder)
     if begun == "refuse" and standing(folder) not in ("absent", "running"):
         raise UsageError(
             f"The run {folder} was begun before and has not reached its end; resume it "
@@ -153,10 +153,10 @@ def train(
         else:
             _advance(loop, Saver(loop, folder, saving), request)
         group.wait()
-    return recorded(folder)
+    return outcome_of(folder)
 
 
-def recorded(folder: Path) -> Outcome:
+def outcome_of(folder: Path) -> Outcome:
     """The outcome of a run, as its folder tells it.
 
     Raises:
@@ -184,7 +184,7 @@ def _advance(loop: Loop, saver: Saver, request: StopRequest) -> None:
     except DiskFull:
         saver.give_up("stopped: the disk is full")
         raise
-    outcome = _ended(loop, stopped=request.name)
+    outcome = _end(loop, stopped=request.name)
     saver.finish(outcome.status, outcome.ending)
 
 
@@ -199,7 +199,7 @@ def _start(loop: Loop) -> None:
         callback.on_start(loop)
 
 
-def _ended(
+def _end(
     loop: Loop, *, history: list[dict[str, Any]] | None = None, stopped: str | None = None
 ) -> Outcome:
     status: Status = "finished"

@@ -17,10 +17,10 @@ from torch.nn.utils import parameters_to_vector
 
 from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import (
-    Batches,
     Examples,
-    checked_examples,
-    converted,
+    TrainingBatches,
+    check_examples,
+    convert_examples,
     derived_seed,
 )
 from bathyscope.training.config import TrainingConfig
@@ -81,12 +81,12 @@ def fit_stacked(
     _check_configs(configs)
     for examples, what in ((train, "training"), (test, "test")):
         if examples is not None:
-            checked_examples(examples, configs[0], what=what)
-    train = converted(train, configs[0])
-    models = _built(build, configs, train[0])
+            check_examples(examples, configs[0], what=what)
+    train = convert_examples(train, configs[0])
+    models = _build_models(build, configs, train[0])
     _check_model(next(iter(models.values())))
-    fates = [_Fate(c, models[c.seed], Batches(train, c)) for c in configs]
-    _Stack(fates, test=None if test is None else converted(test, configs[0])).advance()
+    fates = [_Fate(c, models[c.seed], TrainingBatches(train, c)) for c in configs]
+    _Stack(fates, test=None if test is None else convert_examples(test, configs[0])).advance()
     return [(fate.outcome(), fate.weights) for fate in fates]
 
 
@@ -96,7 +96,7 @@ class _Fate:
 
     config: TrainingConfig
     model: nn.Module
-    batches: Batches
+    batches: TrainingBatches
     weights: dict[str, Tensor] = field(default_factory=dict)
     rows: Iterator[Examples] = field(default_factory=lambda: iter(()))
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -136,9 +136,9 @@ class _Stack:
         augments = self.config.flip or self.config.shift > 0
         self.shares_batches = self.per_epoch == 1 and not augments
         self._losses = vmap(self.loss)
-        self._gradient = self._tried()
+        self._gradient = self._try_gradient()
 
-    def _tried(self) -> StackedGradient:
+    def _try_gradient(self) -> StackedGradient:
         """The way to the gradients, chosen by trying on the first rows of the data."""
         batches = self.active[0].batches
         first = (part[: batches.batch_size] for part in batches.examples)
@@ -155,7 +155,7 @@ class _Stack:
         while self.step < self.num_steps and self.active:
             for fate in self.active:
                 fate.sums = EpochSums()
-            for fate in self._with_batches():
+            for fate in self._fates_with_batches():
                 fate.rows = fate.batches.epoch(epoch)
             for _ in range(min(self.per_epoch, self.num_steps - self.step)):
                 self._step(epoch)
@@ -167,8 +167,8 @@ class _Stack:
             self._unstack(index, fate)
 
     def _step(self, epoch: int) -> None:
-        batches = [next(fate.rows) for fate in self._with_batches()]
-        x, y = self._stacked(batches)
+        batches = [next(fate.rows) for fate in self._fates_with_batches()]
+        x, y = self._stack(batches)
         losses, outputs, gradient = self._gradient(self.theta, x, y)
         numbers = {"loss": losses, "gradient_norm": torch.linalg.vector_norm(gradient, dim=1)}
         correct = _num_correct(outputs, y)
@@ -189,7 +189,7 @@ class _Stack:
         self.step += 1
         self._record(numbers, correct, rates, epoch=epoch, num_samples=len(batches[0][0]))
 
-    def _stacked(self, batches: list[Examples]) -> Examples:
+    def _stack(self, batches: list[Examples]) -> Examples:
         """Inputs and targets with the runs in front; a batch that all share is not copied."""
         if len(batches) == len(self.active):
             x, y = (torch.stack(parts) for parts in zip(*batches, strict=True))
@@ -197,7 +197,7 @@ class _Stack:
         x, y = (t.expand(len(self.active), *t.shape) for t in batches[0])
         return x, y
 
-    def _with_batches(self) -> list[_Fate]:
+    def _fates_with_batches(self) -> list[_Fate]:
         return self.active[:1] if self.shares_batches else self.active
 
     def _update(self, gradient: Tensor, rates: list[float]) -> None:
@@ -244,13 +244,13 @@ class _Stack:
         every, scores = self.config.evaluate_every, [None] * len(self.active)
         last = self.step >= self.num_steps
         if self.active and self.test is not None and every and ((epoch + 1) % every == 0 or last):
-            scores = self._evaluated(*self.test)
+            scores = self._evaluate(*self.test)
         for fate, test in zip(self.active, scores, strict=True):
             record = fate.sums.record(self.step, epoch, test=test)
             fate.history.append(record)
             fate.result = {k: v for k, v in record.items() if k != "kind"}
 
-    def _evaluated(self, x: Tensor, y: Tensor) -> list[Any]:
+    def _evaluate(self, x: Tensor, y: Tensor) -> list[Any]:
         with torch.no_grad():
             x, y = (t.expand(len(self.active), *t.shape) for t in (x, y))
             outputs = self._outputs(as_parameters(self.theta, self.shapes), x)
@@ -308,7 +308,7 @@ def _num_correct(outputs: Tensor, y: Tensor) -> Tensor | None:
     return (outputs.argmax(dim=2) == y).sum(dim=1)
 
 
-def _built(
+def _build_models(
     build: Callable[[], nn.Module], configs: Sequence[TrainingConfig], like: Tensor
 ) -> dict[int, nn.Module]:
     """The network of every seed."""

@@ -39,7 +39,7 @@ class _Rowwise:
     """A copy of a network that takes the runs as one more leading dimension."""
 
     def __init__(self, network: nn.Module, names: list[str]) -> None:
-        self.network = _with_stacked_layers(copy.deepcopy(network))
+        self.network = _stack_layers_(copy.deepcopy(network))
         owners = [name.rpartition(".") for name in names]
         self.slots = [(self.network.get_submodule(path), leaf) for path, _, leaf in owners]
 
@@ -69,9 +69,9 @@ class _StackedLinear(nn.Module):
         )
 
 
-def _with_stacked_layers(module: nn.Module) -> nn.Module:
+def _stack_layers_(module: nn.Module) -> nn.Module:
     if type(module) is nn.Linear:
         return _StackedLinear()
     for name, child in module.named_children():
-        setattr(module, name, _with_stacked_layers(child))
+        setattr(module, name, _stack_layers_(child))
     return module

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from bathyscope.training.layer_program import Layer, layer_program
+from bathyscope.training.layer_program import Instruction, layer_program
 from bathyscope.training.stacked_forward import StackedForward, stacked_forward
 
 Losses = Callable[[Tensor, Tensor], Tensor]
@@ -99,7 +99,7 @@ class _Tape:
     """
 
     def __init__(
-        self, program: list[Layer], losses: Losses, shapes: Mapping[str, torch.Size]
+        self, program: list[Instruction], losses: Losses, shapes: Mapping[str, torch.Size]
     ) -> None:
         self.program, self.losses, self.shapes = program, losses, shapes
         self.features = {layer.out: shapes[layer.weight][0] for layer in program}
@@ -154,7 +154,7 @@ class _Tape:
 
     @staticmethod
     def _forward(
-        layer: Layer, parameters: Mapping[str, Tensor], values: Mapping[int, Tensor]
+        layer: Instruction, parameters: Mapping[str, Tensor], values: Mapping[int, Tensor]
     ) -> None:
         weight, source, out = parameters[layer.weight], values[layer.source], values[layer.out]
         if layer.addend is None:
@@ -167,7 +167,7 @@ class _Tape:
             out.relu_()
 
     @staticmethod
-    def _backward(layer: Layer, group: "_Group", slopes: dict[int, Tensor]) -> None:
+    def _backward(layer: Instruction, group: "_Group", slopes: dict[int, Tensor]) -> None:
         """With g = ∂/∂v_out: ∂W = g v_sourceᵀ, ∂v_source += Wᵀ g, ∂v_addend += g."""
         room = group.room
         g, source = slopes.pop(layer.out), room.values[layer.source]

@@ -27,7 +27,7 @@ def state_of(loop: Loop) -> dict[str, Any]:
     """
     state = {name: getattr(loop, name) for name in _COUNTERS}
     device = loop.train[0].device
-    generators = loop.group.gathered(torch.get_rng_state())
+    generators = loop.group.gather(torch.get_rng_state())
     return state | {
         "sums": asdict(loop.sums),
         "patience": asdict(loop.patience),

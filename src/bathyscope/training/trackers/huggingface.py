@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.errors import UsageError
-from bathyscope.training.trackers.plain import Logger, logged
+from bathyscope.training.trackers.plain import Logger, log_run
 
 _NAMES = {"grad_norm": "gradient_norm", "learning_rate": "lr"}
 
@@ -35,7 +35,7 @@ def huggingface_callback(
             "transformers is not installed; install it with: pip install 'bathyscope[hf]'."
         ) from error
 
-    class RunStore(TrainerCallback):
+    class TrainerRunStore(TrainerCallback):
         """Records into the run store."""
 
         def __init__(self) -> None:
@@ -44,20 +44,20 @@ def huggingface_callback(
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.is_world_process_zero:
-                self.logger = self._stack.enter_context(logged(out, name, settings=settings))
+                self.logger = self._stack.enter_context(log_run(out, name, settings=settings))
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             if self.logger is None or not logs:
                 return
             evaluation = any(key.startswith("eval_") for key in logs)
-            numbers = {_renamed(k): v for k, v in logs.items() if isinstance(v, int | float)}
+            numbers = {_name_in_runs(k): v for k, v in logs.items() if isinstance(v, int | float)}
             self.logger.log(state.global_step, numbers, kind="epoch" if evaluation else "step")
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self._stack.close()
 
-    return RunStore()
+    return TrainerRunStore()
 
 
-def _renamed(key: str) -> str:
+def _name_in_runs(key: str) -> str:
     return _NAMES.get(key, f"test_{key.removeprefix('eval_')}" if key.startswith("eval_") else key)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.errors import UsageError
-from bathyscope.training.trackers.plain import Logger, logged
+from bathyscope.training.trackers.plain import Logger, log_run
 
 
 def lightning_callback(
@@ -32,7 +32,7 @@ def lightning_callback(
             "lightning is not installed; install it with: pip install 'bathyscope[lightning]'."
         ) from error
 
-    class RunStore(Callback):
+    class LightningRunStore(Callback):
         """Records into the run store."""
 
         def __init__(self) -> None:
@@ -41,7 +41,7 @@ def lightning_callback(
 
         def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
             if trainer.is_global_zero:
-                self.logger = self._stack.enter_context(logged(out, name, settings=settings))
+                self.logger = self._stack.enter_context(log_run(out, name, settings=settings))
 
         def on_train_batch_end(
             self,
@@ -71,4 +71,4 @@ def lightning_callback(
         ) -> None:
             self._stack.__exit__(type(exception), exception, exception.__traceback__)
 
-    return RunStore()
+    return LightningRunStore()

@@ -25,7 +25,7 @@ class Settings(Configuration):
 
 
 class Logger:
-    """Writes into a run what a loop tells it; made by `logged`."""
+    """Writes into a run what a loop tells it; made by `log_run`."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -55,7 +55,7 @@ class Logger:
 
 
 @contextmanager
-def logged(
+def log_run(
     out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
 ) -> Iterator[Logger]:
     """A run in the store for a loop of one's own.
@@ -72,7 +72,7 @@ def logged(
     Examples:
         >>> import tempfile
         >>> out = tempfile.mkdtemp()
-        >>> with logged(out, "mine", settings={"lr": 0.1}) as logger:
+        >>> with log_run(out, "mine", settings={"lr": 0.1}) as logger:
         ...     for step in range(3):
         ...         logger.log(step, {"loss": 1 / (step + 1)})
         >>> from bathyscope import runs

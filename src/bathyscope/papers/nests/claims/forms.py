@@ -4,7 +4,7 @@ import torch
 
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_most
-from bathyscope.nets import augmented, densenest
+from bathyscope.nets import densenest, residual_to_augmented
 from bathyscope.nets.nest import prediction_of
 from bathyscope.nets.nest_convert import prediction_weights
 from bathyscope.papers.nests.claims.problems import (
@@ -39,7 +39,7 @@ def measure_equation_4(seed: int) -> Measured:
     """The output of a ResNEst against that of its augmented form, and with one head left out."""
     x, _ = problem(seed)
     network = estimator(width=ENOUGH)
-    form = augmented(network)
+    form = residual_to_augmented(network)
     out = network(x)
     error = float((out - form(x)).abs().max())
     form.heads[-1].weight.zero_()

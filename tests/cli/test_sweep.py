@@ -84,6 +84,9 @@ def test_a_failed_run_is_exit_code_1_and_retried_on_demand(bathyscope, tmp_path)
     assert code == 1
     assert "1 of 1 runs failed" in err
     assert "resnet-9" in next((tmp_path / "runs").glob("*/failure.txt")).read_text()
+    code, out, err = bathyscope("sweep", "grid.toml", "--out", "runs")
+    assert (code, "1 of 1 runs failed" in err) == (1, True), "point 5: so it is the second time"
+    assert "0 had a result; now 1 failed" in out
 
 
 @pytest.mark.parametrize(

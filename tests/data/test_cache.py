@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core import files
+from bathyscope.core.errors import UsageError
+from bathyscope.core.files import DiskFull
 from bathyscope.data import cache
-from bathyscope.data.cache import cache_dir, staged
+from bathyscope.data.cache import cache_dir, stage
 
 
 def silent(_):
@@ -48,7 +50,7 @@ def test_the_cache_folder_of_other_platforms(monkeypatch):
 def test_the_folder_appears_at_the_end_and_replaces_the_old_one(tmp_path):
     final = tmp_path / "deep" / "set"
     for content in ("old", "new"):
-        with staged(final, report=silent) as fresh:
+        with stage(final, report=silent) as fresh:
             (fresh / content).write_text(content)
             assert content == "new" or not final.exists()
     assert [path.name for path in final.iterdir()] == ["new"]
@@ -58,9 +60,9 @@ def test_the_folder_appears_at_the_end_and_replaces_the_old_one(tmp_path):
 @pytest.mark.parametrize("error", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3)])
 def test_after_an_error_nothing_remains_and_the_old_folder_is_untouched(tmp_path, error):
     final = tmp_path / "set"
-    with staged(final, report=silent) as fresh:
+    with stage(final, report=silent) as fresh:
         (fresh / "file").write_text("old")
-    with pytest.raises(type(error)), staged(final, report=silent) as fresh:
+    with pytest.raises(type(error)), stage(final, report=silent) as fresh:
         (fresh / "file").write_text("half")
         raise error
     assert (final / "file").read_text() == "old"
@@ -68,19 +70,21 @@ def test_after_an_error_nothing_remains_and_the_old_folder_is_untouched(tmp_path
 
 
 def test_what_a_killed_process_left_is_cleared_away(tmp_path):
-    (tmp_path / ".set=dead.part" / "fresh").mkdir(parents=True)
+    dead = files._temporary(tmp_path / "set").name.replace(f".{os.getpid()}.", ".4194305.")
+    (tmp_path / dead / "fresh").mkdir(parents=True)
     (tmp_path / ".set.lock").touch()
-    (tmp_path / ".set-b=alive.part").mkdir()  # of another set
-    with staged(tmp_path / "set", report=silent) as fresh:
+    other = files._temporary(tmp_path / "set-b")
+    other.mkdir()  # of another set
+    with stage(tmp_path / "set", report=silent) as fresh:
         (fresh / "file").touch()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".set-b=alive.part", "set"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "set"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_one_sentence(tmp_path, code):
     with (
-        pytest.raises(UsageError, match="is full") as raised,
-        staged(tmp_path / "set", report=silent),
+        pytest.raises(DiskFull, match="no room") as raised,
+        stage(tmp_path / "set", report=silent),
     ):
         raise OSError(code, os.strerror(code))
     assert "BATHYSCOPE_DATA" in str(raised.value)
@@ -91,10 +95,10 @@ def test_a_disk_that_fills_up_while_syncing_is_one_sentence(tmp_path, monkeypatc
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with (
-        pytest.raises(UsageError, match="is full"),
-        staged(tmp_path / "set", report=silent) as fresh,
+        pytest.raises(DiskFull, match="no room"),
+        stage(tmp_path / "set", report=silent) as fresh,
     ):
         (fresh / "file").touch()
     assert list(tmp_path.iterdir()) == []
@@ -104,10 +108,10 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(UsageError, match="cannot be written"),
-        staged(tmp_path / "file" / "set", report=silent),
+        stage(tmp_path / "file" / "set", report=silent),
     ):
         pass
-    with pytest.raises(BathyscopeError, match="failed"), staged(tmp_path / "set", report=silent):
+    with pytest.raises(UsageError, match="Input/output"), stage(tmp_path / "set", report=silent):
         raise OSError(errno.EIO, "Input/output error")
 
 
@@ -117,7 +121,7 @@ def _add_one(final, report_file):
     def report(text):
         Path(report_file).write_text(text)
 
-    with staged(Path(final), report=report) as fresh:
+    with stage(Path(final), report=report) as fresh:
         count = Path(final) / "count"
         number = int(count.read_text()) if count.exists() else 0
         time.sleep(0.15)
@@ -125,7 +129,6 @@ def _add_one(final, report_file):
 
 
 def test_processes_wait_for_each_other(tmp_path):
-    pytest.importorskip("fcntl")
     spawn = multiprocessing.get_context("fork")
     final, said = tmp_path / "cache" / "set", tmp_path / "said"
     workers = [spawn.Process(target=_add_one, args=(final, said)) for _ in range(5)]

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs import DiskFull, load_checkpoint, save_checkpoint
+from bathyscope.core.files import DiskFull
 from bathyscope.runs import checkpoints as module
+from bathyscope.runs import load_checkpoint, save_checkpoint
 
 
 def saved(folder, step):
@@ -118,8 +119,36 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_no_rubbish(
 
 def test_a_crash_in_the_middle_of_a_save_is_cleared_away(tmp_path):
     saved(tmp_path, 1)
-    half = tmp_path / "checkpoints" / ".writing-99999"
+    half = tmp_path / "checkpoints" / ".step-000000002.0.99999.a.tmp"
     shutil.copytree(tmp_path / "checkpoints" / "step-000000001", half)
     assert load_checkpoint(tmp_path).step == 1
     saved(tmp_path, 2)
     assert not half.exists()
+
+
+@pytest.mark.parametrize("index", ["[]", "3", '{"state.pt": 5}', '{"weights.safetensors": {}}'])
+def test_point_8_an_index_of_another_type_falls_back(tmp_path, index):
+    saved(tmp_path, 1)
+    (saved(tmp_path, 2) / "index.json").write_text(index)
+    found = load_checkpoint(tmp_path)
+    assert found.step == 1
+    assert "step-000000002 was passed over" in found.notes[0]
+
+
+def test_point_8_a_state_without_its_keys_falls_back(tmp_path):
+    saved(tmp_path, 1)
+    save_checkpoint(tmp_path, 2, weights={"w": torch.ones(1)}, state={"step": 2})
+    assert load_checkpoint(tmp_path).step == 2
+    found = load_checkpoint(tmp_path, keys=("step", "rng"))
+    assert found.step == 1
+    assert "state.pt lacks rng" in found.notes[0]
+
+
+def test_point_8_a_stray_folder_among_checkpoints_is_left_alone(tmp_path):
+    saved(tmp_path, 1)
+    (tmp_path / "checkpoints" / "step-abc").mkdir()
+    assert load_checkpoint(tmp_path).step == 1
+    for step in (2, 3):
+        saved(tmp_path, step)
+    assert (tmp_path / "checkpoints" / "step-abc").is_dir()
+    assert load_checkpoint(tmp_path).step == 3

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import Locked
 from bathyscope.runs import (
     Configuration,
-    RunLocked,
     has_result,
     open_run,
     read_run,
@@ -61,7 +61,7 @@ def test_a_run_tells_its_story(tmp_path):
 
 def test_two_processes_never_write_one_run(tmp_path, holder):
     with (
-        pytest.raises(RunLocked, match=f"written by process {holder.pid}"),
+        pytest.raises(Locked, match=f"written by process {holder.pid}"),
         open_run(tmp_path / "run", Walk()),
     ):
         pass
@@ -135,3 +135,59 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, deeper):
     ):
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000])
+def test_point_8_a_damaged_configuration_is_one_sentence(tmp_path, text):
+    with open_run(tmp_path / "run", Walk()):
+        pass
+    (tmp_path / "run" / "configuration.json").write_text(text)
+    with pytest.raises(UsageError, match="is no run's configuration"):
+        read_run(tmp_path / "run")
+    with (
+        pytest.raises(UsageError, match="is no run's configuration"),
+        open_run(tmp_path / "run", Walk()),
+    ):
+        pass
+
+
+def test_point_8_damaged_metrics_leave_a_note_in_the_manifest(tmp_path):
+    with open_run(tmp_path / "run", Walk()) as run:
+        run.log({"step": 1})
+    (tmp_path / "run" / "metrics.jsonl").write_bytes(b"\x00\x01\x02\n")
+    with open_run(tmp_path / "run", Walk()) as run:
+        run.end("finished")
+    assert "was damaged at line 1" in read_run(tmp_path / "run")[1].notes[0]
+
+
+def test_point_8_a_full_disk_is_one_sentence_from_the_lock_and_the_tables(tmp_path, monkeypatch):
+    import filelock
+    import pandas as pd
+
+    from bathyscope.core import files
+    from bathyscope.core.files import DiskFull
+    from bathyscope.runs import write_table
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", full)
+    with (
+        pytest.raises(DiskFull, match=r"no room to write .*lock"),
+        open_run(tmp_path / "r", Walk()),
+    ):
+        pass
+    monkeypatch.undo()
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(DiskFull, match=r"no room to write .*runs.csv"):
+        write_table(pd.DataFrame({"a": [1]}), tmp_path / "runs.csv")
+    assert not (tmp_path / "runs.csv").exists()
+
+
+def test_what_a_killed_writer_left_in_a_run_is_cleared_away(tmp_path):
+    with open_run(tmp_path / "run", Walk()):
+        pass
+    (tmp_path / "run" / ".manifest.json.0badcafe.1.ab.tmp").write_text("half")
+    with open_run(tmp_path / "run", Walk()) as run:
+        run.end("finished")
+    assert not list((tmp_path / "run").glob(".*"))

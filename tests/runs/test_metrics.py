@@ -6,7 +6,8 @@ import os
 import pytest
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs import DiskFull, MetricsWriter, read_metrics
+from bathyscope.core.files import DiskFull
+from bathyscope.runs import MetricsWriter, read_metrics
 
 
 def written(path, *records, **options):
@@ -81,3 +82,31 @@ def test_a_full_disk_cuts_back_to_the_last_whole_record(tmp_path):
         writer.flush()
     real.close()
     assert path.read_bytes() == b'{"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("damaged", "kept"),
+    [
+        (b'{"a": 1}\n{"a": \n{"a": 3}\n', [{"a": 1}]),
+        (b"\x89PNG\xff\xfe", []),
+        (b'{"a": 1}\n[1, 2]\n', [{"a": 1}]),
+        (b'{"a": 1}\nnothing more', [{"a": 1}]),
+    ],
+)
+def test_point_8_a_damaged_history_is_set_aside_and_said(tmp_path, damaged, kept):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(damaged)
+    writer = MetricsWriter(path)
+    assert "was damaged at line" in writer.note
+    assert (tmp_path / "metrics.damaged.jsonl").read_bytes() == damaged
+    writer.append({"a": 9})
+    writer.flush()
+    writer.abandon()
+    assert read_metrics(path) == [*kept, {"a": 9}]
+
+
+def test_point_8_a_history_shorter_than_the_checkpoint_says_is_told(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    position = written(path, {"a": 1}, {"a": 2})
+    path.write_bytes(b'{"a": 1}\n')
+    assert "9 of the 18 bytes" in MetricsWriter(path, position=position).note

@@ -77,3 +77,30 @@ def test_a_misspelt_key_is_named(tmp_path):
 def test_a_wrong_type_is_named():
     with pytest.raises(UsageError, match=r"'product.lr' is 0.1; input should be a valid list"):
         Grid.parse({"product": {"lr": 0.1}})
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"seeds": 10**11},
+        {"product": {f"axis{i}": list(range(10)) for i in range(11)}},
+        {"product": {"lr": list(range(1000))}, "zip": [{"a": list(range(1000))}]},
+    ],
+)
+def test_point_7_a_grid_beyond_reason_is_refused_before_it_is_made(grid):
+    with pytest.raises(UsageError, match=r"points, more than the 100,000"):
+        Grid.parse(grid).points()
+
+
+def test_points_of_different_types_are_told_apart_and_equal_ones_are_not():
+    assert Grid.parse({"product": {"a": [1, True, "1", 1]}}).points() == [
+        {"a": 1},
+        {"a": True},
+        {"a": "1"},
+    ]
+
+
+def test_point_7_toml_nested_beyond_reason_is_one_sentence(tmp_path):
+    (tmp_path / "grid.toml").write_text("a = " + "[" * 50_000 + "]" * 50_000)
+    with pytest.raises(UsageError, match="nested beyond reason"):
+        read_grid(tmp_path / "grid.toml")

@@ -15,7 +15,7 @@ import pytest
 
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import read_run, standing, table
-from bathyscope.sweep import given, local, slurm, sweep
+from bathyscope.sweep import given, local, read_plan, slurm, sweep
 from bathyscope.sweep.backends import Backend
 
 sys.path.insert(0, str(Path(__file__).parent))  # workers inherit it
@@ -65,7 +65,8 @@ def test_a_failure_is_recorded_and_the_sweep_goes_on(tmp_path, threads):
     assert "ArithmeticError: as asked" in (folder / "failure.txt").read_text()
     assert 'raise ArithmeticError("as asked")' in (folder / "failure.txt").read_text()
 
-    assert sweep(work, all_, out=tmp_path / "out", backend=threads).skipped == 5
+    again = sweep(work, all_, out=tmp_path / "out", backend=threads)
+    assert (again.skipped, again.ended) == (4, {"failed": 1})
     retried = sweep(work, all_, out=tmp_path / "out", backend=threads, retry_failed=True)
     assert (retried.skipped, retried.ended) == (4, {"failed": 1})
     assert starts(tmp_path)[99] == 2
@@ -152,3 +153,19 @@ def test_submitit_in_local_processes(tmp_path):
     backend = slurm(tmp_path / "queue", cluster="local", timeout_min=2)
     tally = sweep(work, some, out=tmp_path / "out", backend=backend)
     assert tally.ended == {"finished": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"runs": 3}', '{"runs": [1]}', "{"])
+def test_point_8_a_damaged_plan_is_one_sentence(tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(UsageError, match="is no sweep's plan"):
+        read_plan(tmp_path)
+
+
+def test_point_5_a_run_that_failed_before_is_no_result(tmp_path, threads):
+    doomed = jobs(tmp_path, 2, fate="raise")
+    first = sweep(work, doomed, out=tmp_path / "runs", backend=threads)
+    again = sweep(work, doomed, out=tmp_path / "runs", backend=threads)
+    for tally in (first, again):
+        assert (tally.skipped, tally.ended["failed"], tally.done) == (0, 2, 2)
+    assert starts(tmp_path) == Counter({0: 1, 1: 1}), "not tried again unless asked"

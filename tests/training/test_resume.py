@@ -12,7 +12,8 @@ from torch import nn
 
 from bathyscope import data
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.runs import DiskFull, load_checkpoint, read_run, standing
+from bathyscope.core.files import DiskFull
+from bathyscope.runs import load_checkpoint, read_run, standing
 from bathyscope.training import Callback, Saving, TrainingConfig, train
 
 CONFIG = TrainingConfig(

@@ -36,7 +36,7 @@ ModelOptions = Annotated[
 def _writable(path: Path | None) -> Path | None:
     """The file, unless it cannot be written: known before the work, not after it."""
     if path is not None and str(path) != "-":
-        from bathyscope.runs import check_place
+        from bathyscope.core.files import check_place
 
         check_place(path)
     return path

@@ -32,8 +32,8 @@ def compare(
     """
     from bathyscope import diagnosis, report
     from bathyscope.cli.waiting import waiting
+    from bathyscope.core.files import check_place, make_folder
     from bathyscope.diagnosis.comparing import Contender
-    from bathyscope.runs import check_place, make_folder
 
     check_place(out, folder=True)
     with waiting("comparing") as tell:

@@ -1,5 +1,6 @@
 """`bathyscope show`: a run, or a folder of runs, as a table and a picture."""
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,7 @@ def show(
     Example: bathyscope show runs/depth --plot curves.png --table runs.csv
     """
     from bathyscope import runs
+    from bathyscope.sweep import read_plan
 
     frame = runs.table(folder)
     if table is not None:
@@ -41,8 +43,7 @@ def show(
         typer.echo(json.dumps(json.loads(frame.to_json(orient="records"))))
         return
     _print(frame)
-    planned = _planned(folder)
-    missing = len(planned - set(frame["run"]))
+    missing = len({*read_plan(folder)} - {*frame["run"]})
     counts = ", ".join(f"{n} {how}" for how, n in frame["status"].value_counts().items())
     number = f"{len(frame)} run{'s' if len(frame) > 1 else ''}"
     typer.echo(f"{number}: {counts}" + (f"; {missing} not begun" if missing else ""))
@@ -72,12 +73,6 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _planned(folder: Path) -> set[str]:
-    """The runs of the folder's grids, begun or not."""
-    plan = folder / "sweep.json"
-    return set(json.loads(plan.read_bytes())["runs"]) if plan.is_file() else set()
-
-
 def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None) -> None:
     import matplotlib as mpl
 
@@ -87,13 +82,14 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
 
     from bathyscope import runs
     from bathyscope.core.errors import UnknownName, UsageError
+    from bathyscope.core.files import check_place, write_atomic
 
     endings = sorted(FigureCanvasAgg.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in endings:
         raise UsageError(
             f"{path.name} is no picture's name; end it in .png, or one of {', '.join(endings)}."
         )
-    runs.check_place(path)
+    check_place(path)
     curves = runs.curves(folder)
     if curves.empty:
         raise UsageError(f"No run in {folder} has completed an epoch; there is nothing to draw.")
@@ -114,5 +110,7 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
     )
     if len(frame) <= 12:
         axes.legend(fontsize="x-small")
-    figure.savefig(path, dpi=150)
+    contents = io.BytesIO()
+    figure.savefig(contents, dpi=150, format=path.suffix.lower().removeprefix("."))
+    write_atomic(path, contents.getvalue())
     plt.close(figure)

@@ -91,7 +91,7 @@ def treat(
 
 
 def _check_save(path: Path) -> None:
-    from bathyscope.runs import check_place
+    from bathyscope.core.files import check_place
 
     if path.suffix != ".safetensors":
         raise UsageError(

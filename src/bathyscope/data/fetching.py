@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.data.cache import Report, cache_dir, staged
+from bathyscope.data.cache import Report, cache_dir, stage
 from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.checksums import WrongChecksum
 from bathyscope.data.loading import how_to_get
@@ -59,7 +59,7 @@ def fetch(
     for candidate in sources:
         report(f"Fetching {name} from {candidate.label}.")
         try:
-            with staged(folder, report=report) as fresh:
+            with stage(folder, report=report) as fresh:
                 if source is None and _is_right(wanted, folder, _silent):
                     # Another process brought it while we waited for the lock.
                     raise _AlreadyThere

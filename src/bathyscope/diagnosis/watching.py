@@ -17,11 +17,12 @@ from bathyscope.core.batch import check_parameters, first_samples
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import make_folder
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.records import Block
 from bathyscope.diagnosis.block_choice import wanted_blocks
 from bathyscope.linalg import conditioning_of
-from bathyscope.runs import MetricsWriter, make_folder
+from bathyscope.runs import MetricsWriter
 
 if TYPE_CHECKING:
     import pandas as pd

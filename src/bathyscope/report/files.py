@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import check_place, make_folder, read_json, write_atomic
 from bathyscope.report.json_form import from_json, to_json
 from bathyscope.report.record import Report
-from bathyscope.runs.atomic import check_place, write_atomic
 
 
 def write(report: Report, path: Path) -> None:
@@ -63,12 +63,7 @@ def read_report(path: Path) -> Report:
     Raises:
         UsageError: the file cannot be read or is no report.
     """
-    try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"The report {path} cannot be read: {error.strerror}.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not a report: it is not valid JSON ({error}).") from error
+    return from_json(read_json(path, what="report"))
 
 
 def _json(report: Report) -> bytes:
@@ -96,11 +91,8 @@ def _drawn(draw: Callable[[Path], None]) -> bytes:
 
 
 def _put(path: Path, contents: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, contents)
-    except OSError as error:
-        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from error
+    make_folder(path.parent)
+    write_atomic(path, contents)
 
 
 FORMS: dict[str, Callable[[Report], bytes]] = {".html": _html, ".json": _json, ".png": _png}

@@ -45,14 +45,14 @@ def to_json(report: Report) -> dict[str, Any]:
     return {"schema": SCHEMA, **_report(report)}
 
 
-def from_json(written: Mapping[str, Any]) -> Report:
+def from_json(written: object) -> Report:
     """The report that `to_json` wrote.
 
     Raises:
         UsageError: the schema is not the one this version reads, or a field is missing or wrong.
     """
     given = written.get("schema") if isinstance(written, Mapping) else None
-    if given != SCHEMA:
+    if not isinstance(written, Mapping) or given != SCHEMA:
         raise UsageError(
             f"This is no report that this version can read: its schema is {given!r}, "
             f"{SCHEMA!r} is wanted; write it again with this version of bathyscope."

@@ -1,6 +1,5 @@
 """The run store: one folder a run, written so that nothing finished is ever lost."""
 
-from bathyscope.runs.atomic import DiskFull, check_place, make_folder, write_atomic
 from bathyscope.runs.checkpoints import (
     Checkpoint,
     keep_weights,
@@ -18,28 +17,24 @@ from bathyscope.runs.folder import (
     record_failure,
     standing,
 )
-from bathyscope.runs.lock import RunLocked
-from bathyscope.runs.manifest import Manifest, Status
+from bathyscope.runs.manifest import ENDED, Manifest, Status
 from bathyscope.runs.metrics import MetricsWriter, read_metrics
 from bathyscope.runs.table import curves, run_folders, table, write_table
 
 __all__ = [
+    "ENDED",
     "Checkpoint",
     "Configuration",
-    "DiskFull",
     "Manifest",
     "MetricsWriter",
     "Run",
-    "RunLocked",
     "Standing",
     "Status",
-    "check_place",
     "curves",
     "has_result",
     "is_run",
     "keep_weights",
     "load_checkpoint",
-    "make_folder",
     "open_run",
     "read_metrics",
     "read_run",
@@ -49,6 +44,5 @@ __all__ = [
     "save_checkpoint",
     "standing",
     "table",
-    "write_atomic",
     "write_table",
 ]

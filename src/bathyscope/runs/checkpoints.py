@@ -10,8 +10,9 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,15 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs.atomic import disk_full_named, sync_folder, write_durably
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.files import explain_write_errors, read_json, write_durably, write_folder
 
 CHECKPOINTS = "checkpoints"
 WEIGHTS = "weights.safetensors"
 _STATE = "state.pt"
 _INDEX = "index.json"
 _GENERATIONS = 2
+_HINT = "free some space and resume"
 
 
 class DamagedCheckpoint(BathyscopeError):
@@ -64,25 +66,23 @@ def save_checkpoint(
     """
     store = run_folder / CHECKPOINTS
     target = store / f"step-{step:09d}"
-    with disk_full_named(target):
+    with explain_write_errors(store, hint=_HINT):
         store.mkdir(exist_ok=True)
-        for stale in store.glob(".writing-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        temporary = store / f".writing-{os.getpid()}"
-        try:
-            _write(temporary, weights, state)
-            shutil.rmtree(target, ignore_errors=True)
-            temporary.rename(target)
-            sync_folder(store)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    for stale in store.glob(".*.tmp"):  # whoever wrote them: the run is locked, and ours
+        shutil.rmtree(stale, ignore_errors=True)
+    with write_folder(target, hint=_HINT) as folder:
+        _write(folder, weights, state)
     for old in _newest_first(run_folder)[_GENERATIONS:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 
 
-def load_checkpoint(run_folder: Path) -> Checkpoint | None:
+def load_checkpoint(run_folder: Path, *, keys: Collection[str] = ()) -> Checkpoint | None:
     """The newest checkpoint that is whole; None where the run has none.
+
+    Args:
+        run_folder: the run.
+        keys: that the state must have; a checkpoint without them is passed over.
 
     Raises:
         BathyscopeError: there are checkpoints, but every one is damaged.
@@ -91,7 +91,7 @@ def load_checkpoint(run_folder: Path) -> Checkpoint | None:
     found = _newest_first(run_folder)
     for folder in found:
         try:
-            weights, state = _read(folder)
+            weights, state = _read(folder, keys)
         except DamagedCheckpoint as error:
             notes.append(f"The checkpoint {folder.name} was passed over: {error}")
             continue
@@ -116,11 +116,11 @@ def keep_weights(run_folder: Path) -> None:
 
 
 def _newest_first(run_folder: Path) -> list[Path]:
-    return sorted((run_folder / CHECKPOINTS).glob("step-*"), reverse=True)
+    found = (run_folder / CHECKPOINTS).glob("step-*")
+    return sorted((f for f in found if re.fullmatch(r"step-\d{9,18}", f.name)), reverse=True)
 
 
 def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-    folder.mkdir()
     # A clone each: safetensors refuses tensors that share memory, as tied weights do.
     separate = {k: v.detach().cpu().clone().contiguous() for k, v in weights.items()}
     buffer = io.BytesIO()
@@ -131,20 +131,21 @@ def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any]
         write_durably(folder / name, data)
         index[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     write_durably(folder / _INDEX, json.dumps(index, indent=1).encode())
-    sync_folder(folder)
 
 
-def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
-        index = json.loads((folder / _INDEX).read_bytes())
+        index = read_json(folder / _INDEX, what="index of a checkpoint")
         contents = {name: (folder / name).read_bytes() for name in (WEIGHTS, _STATE)}
-    except (OSError, ValueError) as error:
-        raise DamagedCheckpoint(f"{error}.") from None
+    except (OSError, UsageError) as error:
+        raise DamagedCheckpoint(str(error)) from None
     for name, data in contents.items():
-        size = index.get(name, {}).get("bytes")
-        if size != len(data):
-            raise DamagedCheckpoint(f"{name} has {len(data)} of {size} bytes.")
-        if index[name]["sha256"] != hashlib.sha256(data).hexdigest():
+        entry = index.get(name) if isinstance(index, dict) else None
+        if not isinstance(entry, dict):
+            raise DamagedCheckpoint(f"{_INDEX} does not tell of {name}.")
+        if entry.get("bytes") != len(data):
+            raise DamagedCheckpoint(f"{name} has {len(data)} of {entry.get('bytes')} bytes.")
+        if entry.get("sha256") != hashlib.sha256(data).hexdigest():
             raise DamagedCheckpoint(f"{name} is not what was written.")
     try:
         weights = safetensors.torch.load(contents[WEIGHTS])
@@ -154,4 +155,8 @@ def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedCheckpoint(f"{_STATE} is refused: {reason}") from None
+    if not isinstance(state, dict):
+        raise DamagedCheckpoint(f"{_STATE} holds a {type(state).__name__}, not a state.")
+    if lacking := [key for key in keys if key not in state]:
+        raise DamagedCheckpoint(f"{_STATE} lacks {', '.join(lacking)}.")
     return weights, state

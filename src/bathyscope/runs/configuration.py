@@ -73,6 +73,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"The file {path} cannot be read: {reason}.") from None
+    except RecursionError:
+        raise UsageError(f"The file {path} is nested beyond reason; do not trust it.") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"The file {path} is not valid TOML: {error}.") from None
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bathyscope.core.errors import UsageError
-from bathyscope.runs.atomic import make_folder, write_atomic
+from bathyscope.core.files import hold_lock, is_locked, make_folder, read_json, write_atomic
 from bathyscope.runs.checkpoints import CHECKPOINTS, WEIGHTS
 from bathyscope.runs.configuration import Configuration
-from bathyscope.runs.lock import is_locked, locked
 from bathyscope.runs.manifest import ENDED, Manifest, Status, new_manifest, now
 from bathyscope.runs.metrics import MetricsWriter, read_metrics
 
@@ -86,10 +85,11 @@ class Run:
         """Drop the metrics behind this position: they belong to steps that will be taken again."""
         self.metrics.abandon()
         self.metrics = MetricsWriter(self.metrics.path, position=position)
+        self.note(self.metrics.note)
 
     def note(self, text: str) -> None:
-        """Add a sentence that a reader of the result must know."""
-        if text not in self.manifest.notes:
+        """Add a sentence that a reader of the result must know; nothing for an empty one."""
+        if text and text not in self.manifest.notes:
             self.manifest.notes.append(text)
 
     def end(
@@ -131,15 +131,17 @@ def open_run(
         restart: throw away what an earlier start left.
 
     Raises:
-        RunLocked: another process writes it.
+        Locked: another process writes it.
         UsageError: the folder holds a run of another configuration, or things that are no run, or
             cannot be written.
     """
     _refuse_foreign(folder)
     make_folder(folder)
-    with locked(folder / _LOCK):
+    with hold_lock(folder / _LOCK):
+        for remains in folder.glob(".*.tmp"):  # of a writer that was killed: the lock is ours
+            remains.unlink(missing_ok=True)
         if restart:
-            _emptied(folder)
+            _empty(folder)
         _write_configuration(folder, configuration)
         (folder / FAILURE).unlink(missing_ok=True)
         known = (folder / MANIFEST).is_file()
@@ -147,6 +149,7 @@ def open_run(
         manifest.status, manifest.ending, manifest.ended = "running", "running", ""
         manifest.starts += 1
         run = Run(folder, manifest, MetricsWriter(folder / METRICS))
+        run.note(run.metrics.note)
         try:
             run.save()
             yield run
@@ -159,7 +162,7 @@ def record_failure(folder: Path, configuration: Configuration, traceback: str) -
     """Record that a run failed, with its traceback in `failure.txt`.
 
     Raises:
-        RunLocked: another process writes it.
+        Locked: another process writes it.
     """
     with open_run(folder, configuration) as run:
         write_atomic(folder / FAILURE, traceback.encode())
@@ -174,7 +177,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Manifest, list[dict[str, Any
         UsageError: the folder is not a run.
     """
     checked_run(folder)
-    configuration = json.loads((folder / CONFIGURATION).read_bytes())
+    configuration = _read_configuration(folder)
     known = (folder / MANIFEST).is_file()
     manifest = Manifest.read(folder / MANIFEST) if known else Manifest()
     return configuration, manifest, read_metrics(folder / METRICS)
@@ -197,7 +200,7 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
     path = folder / CONFIGURATION
     resolved = configuration.resolved()
     if path.exists():
-        found = json.loads(path.read_bytes())
+        found = _read_configuration(folder)
         if found != resolved:
             keys = sorted(k for k in {*found, *resolved} if found.get(k) != resolved.get(k))
             raise UsageError(
@@ -208,7 +211,18 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
     write_atomic(path, json.dumps(resolved, indent=1).encode() + b"\n")
 
 
-def _emptied(folder: Path) -> None:
+def _read_configuration(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIGURATION
+    found = read_json(path, what="run's configuration")
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"{path} is no run's configuration: it holds a {type(found).__name__} and not a table "
+            "of settings; restore the file, or restart the run."
+        )
+    return found
+
+
+def _empty(folder: Path) -> None:
     """Remove what a run wrote, the configuration last, so that a crash leaves a run behind."""
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     for name in (MANIFEST, METRICS, FAILURE, WEIGHTS, CONFIGURATION):

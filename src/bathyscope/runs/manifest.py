@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel, Field, ValidationError
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs.atomic import write_atomic
+from bathyscope.core.files import write_atomic
 
 Status = Literal["running", "finished", "diverged", "stopped", "failed"]
 """As written. A run that says `running` while nobody holds its lock was interrupted."""
@@ -75,7 +75,10 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(path.read_bytes())
         except (ValidationError, OSError) as error:
-            raise BathyscopeError(f"{path} is not a run's manifest ({_short(error)}).") from None
+            raise BathyscopeError(
+                f"{path} is not a run's manifest ({_short(error)}); restore the file, or restart "
+                "the run."
+            ) from None
 
 
 def new_manifest(*, seeds: Iterable[int] = ()) -> Manifest:

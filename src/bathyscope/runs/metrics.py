@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs.atomic import disk_full_named
+from bathyscope.core.files import explain_write_errors, open_appending, write_atomic
 
+_LONGEST_HALF = 1 << 20  # bytes that a crash may leave of the lines that were being written
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -20,13 +21,26 @@ class MetricsWriter:
     Args:
         path: the file. A half-written last line is cut off when it is opened.
         position: keep only this many bytes of what is there (a checkpoint's position); all for None.
+
+    Attributes:
+        note: what was lost, where the file was found damaged; it then lies beside, as it was.
+
+    Raises:
+        UsageError: the file is a link, or cannot be written.
     """
 
     def __init__(self, path: Path, *, position: int | None = None) -> None:
         self.path = path
         self._pending: list[Mapping[str, Any]] = []
-        self._file = path.open("ab", buffering=0)  # a buffer would try again to write when closed
+        # unbuffered: a buffer would try again to write when closed
+        self._file = os.fdopen(open_appending(path), "ab", buffering=0)
+        self.note = _set_damage_aside(path)
         end = _whole_lines(path)
+        if position is not None and position > end and not self.note:
+            self.note = (
+                f"{path.name} has {end} of the {position} bytes it had at the checkpoint: "
+                "the rest of its history is lost."
+            )
         self._end = end if position is None else min(position, end)
         os.ftruncate(self._file.fileno(), self._end)
 
@@ -45,7 +59,7 @@ class MetricsWriter:
         if self._pending:
             lines = b"".join(_line(record) for record in self._pending)
             try:
-                with disk_full_named(self.path):
+                with explain_write_errors(self.path):
                     _write_all(self._file, lines)
             except BathyscopeError:
                 os.ftruncate(self._file.fileno(), self._end)
@@ -53,7 +67,7 @@ class MetricsWriter:
             self._pending.clear()
             self._end += len(lines)
         if sync:
-            with disk_full_named(self.path):
+            with explain_write_errors(self.path):
                 os.fsync(self._file.fileno())
         return self._end
 
@@ -67,7 +81,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Every whole record of the file, in order; a half-written last line is dropped.
 
     Raises:
-        BathyscopeError: a line before the last is no JSON object.
+        BathyscopeError: a whole line is no JSON object.
 
     Examples:
         >>> import tempfile
@@ -81,17 +95,40 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     records = []
     lines = path.read_bytes()[: _whole_lines(path)].splitlines()
     for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if isinstance(record, dict):
-            records.append({k: _number(v) for k, v in record.items()})
-        elif number < len(lines):
+        if not _is_record(line):
             raise BathyscopeError(
                 f"Line {number} of {path} is no JSON object; the file was edited or damaged."
             )
+        records.append({k: _number(v) for k, v in json.loads(line).items()})
     return records
+
+
+def _set_damage_aside(path: Path) -> str:
+    """Keep a copy of a file with a damaged line and cut it off there; return what was done."""
+    contents = path.read_bytes()
+    good = 0
+    for line in contents.splitlines(keepends=True):
+        half = not line.endswith(b"\n") and len(contents) - good < _LONGEST_HALF
+        if half and line[:1] in (b"{", b"\0"):
+            return ""  # a last line that was not written to its end, as a crash leaves it
+        if not _is_record(line):
+            aside = path.with_name(f"{path.stem}.damaged{path.suffix}")
+            write_atomic(aside, contents)
+            os.truncate(path, good)
+            number = contents[:good].count(b"\n") + 1
+            return (
+                f"{path.name} was damaged at line {number}: {len(contents) - good} bytes of its "
+                f"history were set aside in {aside.name}."
+            )
+        good += len(line)
+    return ""
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _write_all(file: RawIOBase, contents: bytes) -> None:

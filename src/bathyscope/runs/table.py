@@ -1,5 +1,6 @@
 """Many runs as one tidy table."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from bathyscope.core.errors import UsageError
-from bathyscope.runs.atomic import check_place
+from bathyscope.core.files import write_atomic
 from bathyscope.runs.folder import is_run, read_run, standing
 
 
@@ -64,12 +65,12 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
         UsageError: the ending is another, the file cannot be written, or Parquet is asked for without
             pyarrow.
     """
-    check_place(path)
+    contents = io.BytesIO()
     if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
+        frame.to_csv(contents, index=False)
     elif path.suffix == ".parquet":
         try:
-            _uniform(frame).to_parquet(path, index=False)
+            _uniform(frame).to_parquet(contents, index=False)
         except ImportError:
             raise UsageError(
                 "Parquet needs pyarrow; install it with: pip install 'bathyscope[parquet]', "
@@ -77,6 +78,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
             ) from None
     else:
         raise UsageError(f"{path.name} is no table's name; end it in .csv or .parquet.")
+    write_atomic(path, contents.getvalue())
 
 
 def _row(folder: Path) -> dict[str, Any]:

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.files import write_atomic
 from bathyscope.report.html_text import escape, joined, section
 from bathyscope.report.page import page
-from bathyscope.runs import write_atomic
 from bathyscope.studies.record import FIGURE, PRESETS, RESULT
 from bathyscope.studies.registry import all_studies
 

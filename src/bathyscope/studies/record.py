@@ -1,5 +1,6 @@
 """What a study is, and what it gives."""
 
+import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import Field
 
-from bathyscope.runs import Configuration, write_atomic
+from bathyscope.core.files import make_folder, write_atomic
+from bathyscope.runs import Configuration, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,9 +128,11 @@ class StudyResult:
 
     def save(self, folder: Path) -> None:
         """Write table.csv, figure.png and result.json into a folder, which is made."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self.table.to_csv(folder / TABLE, index=False)
-        self.figure().savefig(folder / FIGURE, dpi=150)
+        make_folder(folder)
+        write_table(self.table, folder / TABLE)
+        picture = io.BytesIO()
+        self.figure().savefig(picture, dpi=150, format="png")
+        write_atomic(folder / FIGURE, picture.getvalue())
         text = json.dumps(self.as_dict(), indent=1)
         write_atomic(folder / RESULT, text.encode() + b"\n")  # last: it says that all is there
 

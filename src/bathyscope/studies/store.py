@@ -11,7 +11,8 @@ import pandas as pd
 import torch
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.runs import Manifest, has_result, make_folder, read_run, standing
+from bathyscope.core.files import make_folder
+from bathyscope.runs import Manifest, has_result, read_run, standing
 from bathyscope.studies.computation import ROW, Computation
 from bathyscope.studies.trial import Trial
 from bathyscope.sweep import Backend, Tally, local, sweep

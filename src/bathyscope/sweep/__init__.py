@@ -3,7 +3,7 @@
 from bathyscope.sweep.backends import Backend, backend_of, dask, given, local, slurm
 from bathyscope.sweep.grid import Grid, Override, read_grid
 from bathyscope.sweep.progress import GridProgress
-from bathyscope.sweep.run import Tally, sweep
+from bathyscope.sweep.run import Tally, read_plan, sweep
 
 __all__ = [
     "Backend",
@@ -16,6 +16,7 @@ __all__ = [
     "given",
     "local",
     "read_grid",
+    "read_plan",
     "slurm",
     "sweep",
 ]

@@ -1,7 +1,9 @@
 """A grid of settings: products and zips of axes, seeds, and exceptions."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from pydantic import Field, field_validator
 
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import Configuration, read_toml
+
+_MOST_POINTS = 100_000
 
 
 class Override(Configuration):
@@ -51,9 +55,10 @@ class Grid(Configuration):
         """The settings of every point, in the order of the file, each once.
 
         Raises:
-            UsageError: the grid is empty, or the axes of a zip differ in length.
+            UsageError: the grid is empty or beyond reason, or the axes of a zip differ in length.
         """
-        points: list[dict[str, Any]] = []
+        _check_size(self._lengths())
+        points: dict[str, dict[str, Any]] = {}
         for parts in itertools.product(*self._factors()):
             point: dict[str, Any] = {}
             for values in (self.fixed, *parts):
@@ -61,14 +66,20 @@ class Grid(Configuration):
             for exception in self.override:
                 if all(_looked_up(point, key) == v for key, v in exception.where.items()):
                     _assign(point, exception.set)
-            if point not in points:
-                points.append(point)
+            points.setdefault(json.dumps(point, sort_keys=True, default=str), point)
         if not any((self.fixed, self.product, self.zip, self.seeds)) or not points:
             raise UsageError(
                 "The grid is empty: it has no point; give axes with values under [product], "
                 "[zip] or [fixed]."
             )
-        return points
+        return list(points.values())
+
+    def _lengths(self) -> Iterator[int]:
+        """How many values each factor has."""
+        yield from (len(values) for values in self.product.values())
+        yield from (max(map(len, group.values()), default=0) for group in self.zip)
+        if self.seeds is not None:
+            yield self.seeds if isinstance(self.seeds, int) else len(self.seeds)
 
     def _factors(self) -> Iterator[list[dict[str, Any]]]:
         for key, values in self.product.items():
@@ -92,6 +103,16 @@ def read_grid(path: Path) -> Grid:
         UsageError: the file cannot be read, or a key is unknown or of the wrong type.
     """
     return Grid.parse(read_toml(path), source=f"The grid {path}")
+
+
+def _check_size(lengths: Iterable[int]) -> None:
+    """Refuse a grid before its points are made: 1e11 of them would fill the memory first."""
+    size = math.prod(lengths)
+    if size > _MOST_POINTS:
+        raise UsageError(
+            f"The grid has {size:,} points, more than the {_MOST_POINTS:,} that one sweep takes; "
+            "shorten its axes, or split it into several grids."
+        )
 
 
 def _assign(point: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import Locked, hold_lock, make_folder, read_json, write_atomic
 from bathyscope.runs import (
+    ENDED,
     Configuration,
-    RunLocked,
     Standing,
     has_result,
-    make_folder,
     record_failure,
     standing,
-    write_atomic,
 )
 from bathyscope.sweep.backends import Backend
 
@@ -42,7 +41,10 @@ class Task:
 
 @dataclass
 class Tally:
-    """How the runs of a sweep stand; `skipped` had a result before."""
+    """How the runs of a sweep stand; `skipped` had a result before.
+
+    A run that failed before and is not tried again counts as failed: it has no result.
+    """
 
     total: int = 0
     skipped: int = 0
@@ -88,8 +90,12 @@ def sweep(
         raise UsageError("The grid is empty: there is nothing to run.")
     make_folder(out)
     _write_plan(out, tasks)
-    left = [task for task in tasks.values() if _wanted(task.folder, retry_failed=retry_failed)]
-    tally = Tally(total=len(tasks), skipped=len(tasks) - len(left))
+    found = {name: standing(task.folder) for name, task in tasks.items()}
+    idle = ENDED if retry_failed else (*ENDED, "failed")
+    left = [task for name, task in tasks.items() if found[name] not in idle]
+    tally = Tally(total=len(tasks), skipped=sum(how in ENDED for how in found.values()))
+    if failed := len(tasks) - len(left) - tally.skipped:
+        tally.ended["failed"] = failed
     on_change(tally)
     _Sweep(work, backend, tally, on_change).run(left)
     return tally
@@ -167,20 +173,29 @@ def attempt(work: Work, configuration: Configuration, folder: Path) -> None:
         try:
             if not has_result(folder):  # another worker may have been faster
                 work(configuration, folder)
-        except RunLocked:
+        except Locked:
             return  # another process is at it: it will leave the result
         except Exception:  # whatever a user's function raises
             record_failure(folder, configuration, traceback.format_exc())
 
 
-def _wanted(folder: Path, *, retry_failed: bool) -> bool:
-    how = standing(folder)
-    return how not in ("finished", "diverged") and (retry_failed or how != "failed")
-
-
 def _write_plan(out: Path, names: Iterable[str]) -> None:
     """The names of all runs of the grid, those of earlier sweeps of the folder included."""
-    path = out / PLAN
-    known = json.loads(path.read_bytes())["runs"] if path.exists() else []
-    runs = list(dict.fromkeys([*known, *names]))
-    write_atomic(path, json.dumps({"runs": runs}, indent=1).encode())
+    with hold_lock(out / ".sweep.lock", on_wait=lambda: None, keep=False):
+        runs = list(dict.fromkeys([*read_plan(out), *names]))
+        write_atomic(out / PLAN, json.dumps({"runs": runs}, indent=1).encode())
+
+
+def read_plan(out: Path) -> list[str]:
+    """The names of all runs that sweeps of the folder were asked for; none without a sweep.
+
+    Raises:
+        UsageError: the plan is damaged.
+    """
+    if not (out / PLAN).exists():
+        return []
+    plan = read_json(out / PLAN, what="sweep's plan")
+    runs = plan.get("runs") if isinstance(plan, dict) else None
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        raise UsageError(f"{out / PLAN} is no sweep's plan; remove it, and sweep again.")
+    return runs

@@ -10,7 +10,8 @@ from torch import nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
-from bathyscope.runs import DiskFull, Status, has_result, open_run, read_run, standing
+from bathyscope.core.files import DiskFull
+from bathyscope.runs import Status, has_result, open_run, read_run, standing
 from bathyscope.training.batches import Examples, derived_seed
 from bathyscope.training.callbacks import Callback
 from bathyscope.training.config import TrainingConfig
@@ -121,7 +122,7 @@ def train(
         saving: how often to save.
 
     Raises:
-        RunLocked: another process is writing this run.
+        Locked: another process is writing this run.
         DiskFull: the run stopped; its last checkpoint is intact.
         UsageError: the folder holds a run of another configuration, the checkpoint another
             architecture, or the run was begun and `begun` is `refuse`.

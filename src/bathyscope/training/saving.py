@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from bathyscope.core.files import DiskFull
 from bathyscope.runs import (
     Checkpoint,
-    DiskFull,
     Run,
     Status,
     keep_weights,
@@ -16,7 +16,7 @@ from bathyscope.runs import (
     save_checkpoint,
 )
 from bathyscope.training.loop import Loop
-from bathyscope.training.state import restore_, state_of, weights_of
+from bathyscope.training.state import STATE_KEYS, restore_, state_of, weights_of
 
 _FLUSH = 5.0  # seconds after which metrics reach the disk, for whoever watches the run
 
@@ -57,7 +57,7 @@ class Saver:
 
         Every process reads before the first may write again.
         """
-        checkpoint = load_checkpoint(self.folder)
+        checkpoint = load_checkpoint(self.folder, keys=(*STATE_KEYS, "metrics_position"))
         if checkpoint is not None:
             restore_(self.loop, checkpoint)
         self.loop.group.wait()

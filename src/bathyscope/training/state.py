@@ -13,6 +13,12 @@ from bathyscope.training.loop import Loop, Patience
 from bathyscope.training.records import EpochSums
 
 _COUNTERS = ("step", "epoch", "index", "result", "reason")
+STATE_KEYS = (
+    *_COUNTERS,
+    *("sums", "patience", "divergence", "optimizer", "generators", "cuda_generator"),
+    *("callbacks", "processes", "threads"),
+)
+"""What `state_of` gives and `restore_` needs."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ConfigDict
 from torch import Tensor
 
-from bathyscope.runs import Configuration, Run, open_run, write_atomic
+from bathyscope.core.files import write_atomic
+from bathyscope.runs import Configuration, Run, open_run
 
 
 class Settings(Configuration):

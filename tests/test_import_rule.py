@@ -14,6 +14,7 @@ ROWS = [
     {"papers"},
     {"studies"},
     {"diagnosis", "estimators"},
+    {"foresight"},
     {"claims", "report"},
     {"certificates"},
     {"nets", "measure", "curvature", "remedies", "training", "sweep"},

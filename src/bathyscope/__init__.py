@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bathyscope import data as data
     from bathyscope import diagnosis as diagnosis
     from bathyscope import estimators as estimators
+    from bathyscope import foresight as foresight
     from bathyscope import inits as inits
     from bathyscope import linalg as linalg
     from bathyscope import measure as measure
@@ -44,6 +45,7 @@ __getattr__, __dir__, __all__ = lazy(
         "data",
         "diagnosis",
         "estimators",
+        "foresight",
         "inits",
         "linalg",
         "measure",

@@ -12,7 +12,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.diagnosis.look_ahead import train_step, twins
+from bathyscope.foresight import copy_training, train_step
 from bathyscope.report import Report
 
 Prepare = Callable[[nn.Module, torch.optim.Optimizer], object]
@@ -94,7 +94,7 @@ def _course(
     if tell is not None:
         tell(f"{contender.name}: diagnosing")
     with preserve_model(contender.model, copy_parameters=False):
-        twin, optimizer = twins(contender.model, contender.optimizer)
+        twin, optimizer = copy_training(contender.model, contender.optimizer)
         start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
         if contender.prepare is not None:
             contender.prepare(twin, optimizer)

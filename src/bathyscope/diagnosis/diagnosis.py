@@ -10,6 +10,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
+from bathyscope.foresight import stage_label
 from bathyscope.report import Judgement, Report, read_report, show, write
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Diagnosis:
         findings: gravest first.
         provenance: versions, hardware, dtype, mode, batch.
         setting: the batch and the loss, for `treat` and for measuring again.
-        stages: diagnoses of the same model later on, by label, from the look-ahead.
+        stages: diagnoses of the same model after so many steps, from the look-ahead.
         notes: what a reader must know.
     """
 
@@ -46,7 +47,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     provenance: Mapping[str, Number]
     setting: Setting
-    stages: tuple[tuple[str, "Diagnosis"], ...] = ()
+    stages: tuple[tuple[int, "Diagnosis"], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -103,7 +104,7 @@ class Diagnosis:
             measurements=tuple(self.measurements.values()),
             findings=self.findings,
             provenance=self.provenance,
-            stages=tuple((label, stage.report()) for label, stage in self.stages),
+            stages=tuple((stage_label(step), stage.report()) for step, stage in self.stages),
             notes=self.notes,
         )
 

@@ -23,7 +23,7 @@ from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.curvature_probe import curvature_probe
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.evidence import evidence_of
-from bathyscope.diagnosis.look_ahead import looked_ahead
+from bathyscope.diagnosis.look_ahead import with_look_ahead
 from bathyscope.diagnosis.rules import findings_of
 from bathyscope.diagnosis.thresholds import Thresholds
 
@@ -120,7 +120,7 @@ def diagnose(
         ),
     )
     if probes == "full":
-        return looked_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+        return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
     return diagnosis
 
 

@@ -21,7 +21,7 @@ from bathyscope.diagnosis.candidates import CANDIDATES, Candidate, Case
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.diagnosis.look_ahead import losses_of, twins
+from bathyscope.foresight import copy_training, train_over
 from bathyscope.remedies import Change
 from bathyscope.report import Report
 
@@ -205,7 +205,7 @@ def treat(
     if best is None:
         return Treatment(diagnosis, diagnosis, None, trials, helped=False)
     chosen = next(c for c in CANDIDATES if c.name == best.name)
-    stepper = optimizer if optimizer is not None else twins(root, None)[1]
+    stepper = optimizer if optimizer is not None else copy_training(root, None)[1]
     change = chosen.apply(trying.case(root, stepper))
     after = _again(root, diagnosis, optimizer)
     # it trains, and fewer problems are left, or none as before
@@ -254,14 +254,14 @@ class _Trying:
     def nothing(self) -> Trial:
         """The copy as it is."""
         with preserve_model(self.model, copy_parameters=False):
-            return self._trained("untreated", *twins(self.model, self.optimizer))
+            return self._trained("untreated", *copy_training(self.model, self.optimizer))
 
     def each(self, candidates: Iterable[Candidate], untreated: Trial) -> list[Trial]:
         """A trial of every remedy that applies."""
         trials = []
         for candidate in candidates:
             with preserve_model(self.model, copy_parameters=False):
-                twin, stepper = twins(self.model, self.optimizer)
+                twin, stepper = copy_training(self.model, self.optimizer)
                 if candidate.apply(self.case(twin, stepper)) is None:
                     continue
                 trial = self._trained(candidate.name, twin, stepper)
@@ -274,7 +274,7 @@ class _Trying:
         if self.tell is not None:
             self.tell(name)
         found = _again(twin, self.diagnosis, stepper)
-        losses = losses_of(twin, stepper, self.course, loss=self.diagnosis.setting.loss)
+        losses = train_over(twin, stepper, self.course, loss=self.diagnosis.setting.loss)
         return Trial(name, tuple(losses), _num_problems(found))
 
 

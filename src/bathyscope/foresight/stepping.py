@@ -1,0 +1,146 @@
+"""Steps of training on a copy: the model and the optimizer that were given stay as they are."""
+
+import copy
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
+from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import UsageError
+
+LEARNING_RATE = 0.1
+"""Without an optimizer: SGD with momentum 0.9, as the papers train."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A copy after some steps of training.
+
+    Attributes:
+        step: how many it has taken; 0 is the model as it was given.
+        model: the copy itself, which goes on after this stage: look at it now.
+        optimizer: the copy's.
+        losses: before each step taken.
+    """
+
+    step: int
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    losses: tuple[float, ...]
+
+
+def copy_training(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None, *, lr: float = LEARNING_RATE
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Copy a model and its optimizer, connected with one another as the originals are.
+
+    Args:
+        model: any module; of a wrapped one, what is inside.
+        optimizer: whose kind, state and settings the copy's has; SGD for None.
+        lr: of that SGD.
+
+    Raises:
+        UsageError: the model or the optimizer cannot be copied.
+
+    Examples:
+        >>> model = nn.Linear(2, 1)
+        >>> twin, stepper = copy_training(model, None)
+        >>> stepper.param_groups[0]["params"][0] is twin.weight, twin.weight is model.weight
+        (True, False)
+    """
+    original = unwrap(model)
+    try:
+        if optimizer is None:
+            twin = copy.deepcopy(original)
+            trained = [p for p in twin.parameters() if p.requires_grad]
+            return twin, torch.optim.SGD(trained, lr=lr, momentum=0.9)
+        twin, stepper = copy.deepcopy((original, optimizer))
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{type(original).__name__} cannot be copied for a look-ahead: {error}; "
+            "use the standard probes."
+        ) from error
+    return twin, stepper
+
+
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, loss: LossFn
+) -> float:
+    """Take one step of training on a batch; the loss before it."""
+    inputs, targets = batch
+    optimizer.zero_grad(set_to_none=True)
+    value = loss_value(loss, run_forward(model, copy_tensors(inputs)), targets)
+    value.backward()
+    optimizer.step()
+    return float(value.detach())
+
+
+def train_over(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn,
+) -> list[float]:
+    """Take one step a batch; the loss before each. It ends where the loss is not finite."""
+    losses: list[float] = []
+    for batch in batches:
+        losses.append(train_step(model, optimizer, batch, loss))
+        if not math.isfinite(losses[-1]):
+            break
+    return losses
+
+
+def look_ahead(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn,
+    at: Collection[int],
+) -> Iterator[Stage]:
+    """Train a copy, one step a batch, and stop at the stages that are asked for.
+
+    The steps are taken only as the stages are asked for. A loss that is not finite ends it, with a
+    stage at the step that showed it.
+
+    Args:
+        model: the copy (`copy_training`); it is trained.
+        optimizer: the copy's.
+        batches: as many as there are steps to take, or more.
+        loss: a scalar from output and targets.
+        at: the steps after which to stop; 0 is before the first.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> twin, stepper = copy_training(nn.Linear(4, 3), None)
+        >>> batch = torch.randn(8, 4), torch.randint(3, (8,))
+        >>> [s.step for s in look_ahead(twin, stepper, [batch] * 9, loss=F.cross_entropy, at=(0, 1, 8))]
+        [0, 1, 8]
+    """
+    losses: list[float] = []
+    if 0 in at:
+        yield Stage(0, model, optimizer, ())
+    for step, batch in enumerate(batches, 1):
+        if step > max(at, default=0):
+            return
+        losses.append(train_step(model, optimizer, batch, loss))
+        ended = not math.isfinite(losses[-1])
+        if ended or step in at:
+            yield Stage(step, model, optimizer, tuple(losses))
+        if ended:
+            return
+
+
+def stage_label(step: int) -> str:
+    """A stage in words.
+
+    Examples:
+        >>> stage_label(0), stage_label(1), stage_label(8)
+        ('at the start', 'after 1 step', 'after 8 steps')
+    """
+    return "at the start" if step == 0 else f"after {step} step{'s' * (step > 1)}"

@@ -9,9 +9,10 @@ import torch
 from pydantic import Field
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import make_folder, write_atomic
 from bathyscope.foresight.table.draw import VERSION
 from bathyscope.foresight.table.labels import label
-from bathyscope.runs import Configuration, make_folder, open_run, read_run, write_atomic
+from bathyscope.runs import Configuration, open_run, read_run
 from bathyscope.sweep import Backend, Tally, sweep
 
 PART = 50

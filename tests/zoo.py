@@ -1,4 +1,4 @@
-"""torchvision and timm for the tests, where they are installed.
+"""torchvision, timm and transformers for the tests, where they are installed.
 
 Its builds come with compiled operators for one build of torch. Beside another one, such as a CPU
 torch from elsewhere, the import fails for want of these operators, though the networks use none of
@@ -40,3 +40,12 @@ def timm() -> ModuleType:
         pytest.skip("timm is not installed")
     torchvision_models()
     return importlib.import_module("timm")
+
+
+def transformers() -> ModuleType:
+    """`transformers`; the test is skipped where it is not installed. It looks for torchvision."""
+    if find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    if find_spec("torchvision") is not None:
+        torchvision_models()
+    return importlib.import_module("transformers")

@@ -4,6 +4,8 @@ import pytest
 
 from bathyscope import nets
 
+_VIT = {"image_size": 224, "patch": 16, "num_classes": 1000}
+_BERT = {"vocabulary": 30522, "context": 512}
 COUNTS = [
     ("resnet-164", {}, 2_602_906),
     ("resnet-164", {"shortcut": "B"}, 2_605_658),
@@ -32,6 +34,12 @@ COUNTS = [
     ("imagenet-resnet-152", {}, 60_192_808),
     ("imagenet-resnext-50", {}, 25_028_904),
     ("densenet-100", {}, 769_162),
+    # published: GPT-2 small and medium, ViT-Ti/16 and ViT-B/16, BERT base with its segments left out
+    ("gpt-12", {"vocabulary": 50257, "context": 1024, "width": 768, "heads": 12}, 124_439_808),
+    ("gpt-24", {"vocabulary": 50257, "context": 1024, "width": 1024, "heads": 16}, 354_823_168),
+    ("vit-12", _VIT | {"width": 192, "heads": 3}, 5_717_416),
+    ("vit-12", _VIT | {"width": 768, "heads": 12}, 86_567_656),
+    ("bert-12", _BERT | {"width": 768, "heads": 12}, 109_514_298 - 2 * 768),
     # closed forms: layers × width², paths × layers × width²
     ("linear-plain-20", {"width": 7}, 20 * 49),
     ("linear-residual-20", {"width": 7}, 20 * 49),

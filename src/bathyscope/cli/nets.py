@@ -69,10 +69,16 @@ def _summary(name: str, *, size: int | None, channels: int, classes: int | None)
         options["in_channels"] = channels
         side = size or (224 if name.startswith("imagenet") else 32)
         shape: tuple[int, ...] = (channels, side, side)
+        if "image_size" in family.options():
+            options["image_size"] = side
+    elif "vocabulary" in family.options():
+        options = {} if classes is None else {"vocabulary": classes}
+        shape = (family.options()["context"].default,)
     else:
         shape = (family.options()["width"].default,)
     network = catalog.build(name, seed=0, **options)
-    blocks = blocks_of(network, torch.zeros(1, *shape))
+    dtype = torch.long if "vocabulary" in family.options() else torch.float32
+    blocks = blocks_of(network, torch.zeros(1, *shape, dtype=dtype))
     return {
         "name": name,
         "summary": family.summary,

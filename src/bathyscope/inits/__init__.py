@@ -6,6 +6,7 @@ from bathyscope.inits.he import he_
 from bathyscope.inits.orthogonal import orthogonal_
 from bathyscope.inits.schemes import SCHEMES, Scheme, apply_
 from bathyscope.inits.small import small_
+from bathyscope.inits.transformer import transformer_
 from bathyscope.inits.xavier import xavier_
 from bathyscope.inits.zero_branch import zero_branch_
 
@@ -18,6 +19,7 @@ __all__ = [
     "he_",
     "orthogonal_",
     "small_",
+    "transformer_",
     "xavier_",
     "zero_branch_",
 ]

@@ -11,6 +11,7 @@ from bathyscope.inits.dirac import dirac_
 from bathyscope.inits.he import he_
 from bathyscope.inits.orthogonal import orthogonal_
 from bathyscope.inits.small import small_
+from bathyscope.inits.transformer import transformer_
 from bathyscope.inits.xavier import xavier_
 from bathyscope.inits.zero_branch import zero_branch_
 
@@ -31,6 +32,7 @@ SCHEMES: dict[str, Scheme] = {
     "dirac": dirac_,
     "delta_orthogonal": delta_orthogonal_,
     "zero_branch": zero_branch_,
+    "transformer": transformer_,
 }
 
 

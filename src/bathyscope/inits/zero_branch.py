@@ -18,8 +18,8 @@ def zero_branch_(
     shortcut have no residual branch and are left as they are.
 
     Args:
-        model: a network that declares its blocks (`block_names()`), whose residual blocks hold a
-            `branch` and a `shortcut`; changed in place.
+        model: a network that declares its blocks (`block_names()`), whose residual blocks, or
+            the parts of a block, hold a `branch` and a `shortcut`; changed in place.
         reset: draw He weights for the whole model first; `False` keeps all other weights.
         generator: source of the random numbers; torch's global one if left out.
 
@@ -44,11 +44,11 @@ def zero_branch_(
     if reset:
         he_(model, generator=generator)
     for name in model.block_names():
-        block = model.get_submodule(name)
-        branch = getattr(block, "branch", None)
-        if branch is not None and getattr(block, "shortcut", None) is not None:
-            for parameter in _last_layer(branch).parameters(recurse=False):
-                parameter.detach().zero_()
+        for part in model.get_submodule(name).modules():
+            branch = getattr(part, "branch", None)
+            if branch is not None and getattr(part, "shortcut", None) is not None:
+                for parameter in _last_layer(branch).parameters(recurse=False):
+                    parameter.detach().zero_()
     return model
 
 

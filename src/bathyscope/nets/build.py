@@ -11,6 +11,7 @@ from bathyscope import inits
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
+from bathyscope.nets.embedding import PatchEmbedding, TokenEmbedding
 from bathyscope.nets.family import AnyNetwork, Family
 
 _NAME = re.compile(r"(?P<family>[a-z][a-z-]*[a-z])(?P<numbers>(?:-\d+)+)(?P<erased>-erased)?")
@@ -56,6 +57,9 @@ def build(
     # The layers' own start is overwritten at once, so it must not advance the caller's generator.
     with torch.random.fork_rng(devices=[]):
         network = _make_network(name, options)
+    for module in network.modules():
+        if isinstance(module, (TokenEmbedding, PatchEmbedding)):
+            module.draw_(generator)
     inits.apply_(init or family.init, network, generator=generator)
     return network
 
@@ -78,25 +82,34 @@ def skeleton(name: str, **options: Any) -> AnyNetwork:
 def build_for(
     name: str, sample_shape: Sequence[int], *, num_classes: int, **options: Any
 ) -> AnyNetwork:
-    """Build a network that takes samples of that shape, images or vectors.
+    """Build a network that takes samples of that shape, images, vectors or sequences of tokens.
 
     A convolutional network gets the number of channels; a network on vectors the number of
-    entries (an image is flattened) and a linear head.
+    entries (an image is flattened) and a linear head; one on tokens the length of the sequences,
+    and as many tokens as there are classes.
 
     Args:
         name: as for `build`.
-        sample_shape: (channels, height, width), or (features,).
+        sample_shape: (channels, height, width), (features,) or (tokens,).
         num_classes: outputs of the network.
         options: as for `build`; they go before what the shape says.
 
     Raises:
-        UsageError: a convolutional network is asked to take vectors.
+        UsageError: the network takes samples of another kind.
 
     Examples:
         >>> build_for("linear-residual-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
-    if "in_channels" not in family_of(name).options():
+    accepted = family_of(name).options()
+    if "vocabulary" in accepted:
+        if len(sample_shape) != 1:
+            raise UsageError(
+                f"{name} takes sequences of tokens, but the samples have the shape "
+                f"{tuple(sample_shape)}; use data such as text, or a network on images."
+            )
+        return build(name, **{"context": sample_shape[0], "vocabulary": num_classes} | options)
+    if "in_channels" not in accepted:
         num_features = torch.Size(sample_shape).numel()
         return build(name, **{"in_features": num_features, "num_classes": num_classes} | options)
     if len(sample_shape) != 3:
@@ -104,7 +117,10 @@ def build_for(
             f"{name} takes images (channels, height, width), but the samples have the shape "
             f"{tuple(sample_shape)}; use a network on vectors, such as nshortcut-5-2."
         )
-    return build(name, **{"in_channels": sample_shape[0], "num_classes": num_classes} | options)
+    fitting: dict[str, Any] = {"in_channels": sample_shape[0], "num_classes": num_classes}
+    if "image_size" in accepted:
+        fitting["image_size"] = sample_shape[1]
+    return build(name, **fitting | options)
 
 
 def names() -> list[str]:

@@ -9,6 +9,7 @@ from bathyscope.nets import (
     preresnet,
     resnet,
     resnext,
+    transformers,
 )
 from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family
@@ -234,5 +235,32 @@ CATALOG: dict[str, Family] = {
         theme="shortcut_length",
         example="convshortcut-26-4",
         long_shortcuts=True,
+    ),
+    "gpt": Family(
+        pattern="gpt-N",
+        builder=transformers.gpt,
+        depths=Arithmetic(1),
+        summary="transformer that predicts the next token, N blocks",
+        theme="beyond",
+        example="gpt-4",
+        init="transformer",
+    ),
+    "bert": Family(
+        pattern="bert-N",
+        builder=transformers.bert,
+        depths=Arithmetic(1),
+        summary="transformer that predicts tokens from both sides, N blocks",
+        theme="beyond",
+        example="bert-4",
+        init="transformer",
+    ),
+    "vit": Family(
+        pattern="vit-N",
+        builder=transformers.vit,
+        depths=Arithmetic(1),
+        summary="transformer on the patches of an image, N blocks",
+        theme="beyond",
+        example="vit-4",
+        init="transformer",
     ),
 }

@@ -13,7 +13,7 @@ from bathyscope.nets.network import Network
 AnyNetwork = Network | NEst
 """Stem, blocks and head; or a nonlinear estimator, whose output is linear in its features."""
 
-Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation"]
+Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation", "beyond"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Family:
             name, then options.
         depths: which values the first number may have.
         summary: what it is, in a line.
-        theme: the paper it is for.
+        theme: the paper it is for; `beyond` for what none of the four has.
         example: a name that is small enough to try.
         init: the scheme that fills it unless another is asked for.
         long_shortcuts: the second number of the name multiplies the step between depths.

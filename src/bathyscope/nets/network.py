@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from bathyscope.nets.block import ResidualBlock
@@ -34,7 +34,7 @@ class Network(nn.Module):
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Identity() if head is None else head
 
-    def forward(self, x: Float[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
+    def forward(self, x: Shaped[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
         """Outputs, for instance logits, one row a sample."""
         return self.head(self.blocks(self.stem(x)))
 

@@ -57,7 +57,9 @@ def test_blocks_with_tuple_outputs():
     assert torch.equal(model(**example).logits, plain)
 
 
-def test_a_block_that_changes_shape_is_refused():
-    model = like.TorchvisionLike()
+def test_a_block_that_flattens_is_refused_and_so_is_none():
+    model = nn.Sequential(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), nn.Linear(144, 2))
     with pytest.raises(UsageError, match="leave it out"):
-        shortcut_(model, blocks_of(model, IMAGE))
+        shortcut_(model, blocks_of(model, IMAGE, blocks=["0"]))
+    with pytest.raises(UsageError, match="at least one"):
+        shortcut_(model, [])

@@ -1,19 +1,50 @@
-"""Reversible changes to a model or an optimizer."""
+"""Reversible changes to a model or an optimizer, as data: remedies, and recipes of several."""
 
 from bathyscope.remedies.change import Change
+from bathyscope.remedies.interface import DropActivation, StandardiseInputs
 from bathyscope.remedies.learning_rate import learning_rate_
-from bathyscope.remedies.normalise import normalise_
+from bathyscope.remedies.normalise import AddNorms, normalise_
 from bathyscope.remedies.parametrization import norm_preserving
 from bathyscope.remedies.procrustes import ProcrustesHandle, ProcrustesReport, procrustes_
-from bathyscope.remedies.shortcut import shortcut_
+from bathyscope.remedies.recipe import Recipe, apply_
+from bathyscope.remedies.remedy import RUNGS, Remedy, Rung
+from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
+from bathyscope.remedies.settings import (
+    ClipGradient,
+    DecayWeights,
+    ReplaceOptimizer,
+    ScaleRate,
+    WarmUp,
+)
+from bathyscope.remedies.shortcut import AddShortcuts, shortcut_
+from bathyscope.remedies.start import DrawWeights, StartRecurrence
 from bathyscope.remedies.transitions import transition_layers
 from bathyscope.remedies.unit_variance import unit_variance_
 from bathyscope.remedies.weights import reinitialise_, scale_, zero_last_layers_
 
 __all__ = [
+    "RUNGS",
+    "AddNorms",
+    "AddShortcuts",
     "Change",
+    "ClipGradient",
+    "DecayWeights",
+    "DrawWeights",
+    "DropActivation",
     "ProcrustesHandle",
     "ProcrustesReport",
+    "ProjectTransitions",
+    "Recipe",
+    "Remedy",
+    "ReplaceOptimizer",
+    "Rung",
+    "ScaleRate",
+    "ScaleWeights",
+    "SetWeights",
+    "StandardiseInputs",
+    "StartRecurrence",
+    "WarmUp",
+    "apply_",
     "learning_rate_",
     "norm_preserving",
     "normalise_",

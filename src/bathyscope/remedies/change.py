@@ -14,8 +14,7 @@ class Change:
     Attributes:
         what: in words.
         blocks: their labels.
-        structural: whether the network computes something else with the same weights, which a state
-            dict does not hold.
+        optimizer: the one to train with from now on, where the change made a new one.
 
     Examples:
         >>> layer = nn.Linear(2, 2)
@@ -29,13 +28,14 @@ class Change:
 
     what: str
     blocks: tuple[str, ...] = ()
+    optimizer: torch.optim.Optimizer | None = None
     structural: bool = False
     _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
-    def keeping(self, *parameters: nn.Parameter) -> "Change":
-        """Remember the values of parameters that are about to change."""
-        for parameter in parameters:
-            self._undo.append(_putting_back(parameter, parameter.detach().clone()))
+    def keeping(self, *tensors: Tensor) -> "Change":
+        """Remember the values of parameters and buffers that are about to change."""
+        for tensor in tensors:
+            self._undo.append(_putting_back(tensor, tensor.detach().clone()))
         return self
 
     def undone_by(self, action: Callable[[], None]) -> "Change":
@@ -43,15 +43,21 @@ class Change:
         self._undo.append(action)
         return self
 
+    def replace_module_(self, model: nn.Module, name: str, module: nn.Module) -> None:
+        """Put another module in the place of that name."""
+        former = model.get_submodule(name)
+        model.set_submodule(name, module)
+        self.undone_by(lambda: model.set_submodule(name, former))
+
     def undo(self) -> None:
         """Put everything back as it was; a second call does nothing."""
         while self._undo:
             self._undo.pop()()
 
 
-def _putting_back(parameter: nn.Parameter, values: Tensor) -> Callable[[], None]:
+def _putting_back(tensor: Tensor, values: Tensor) -> Callable[[], None]:
     def put_back() -> None:
         with torch.no_grad():
-            parameter.copy_(values)
+            tensor.copy_(values)
 
     return put_back

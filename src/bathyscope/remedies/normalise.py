@@ -1,29 +1,84 @@
-"""Layer normalisation in front of blocks that have no norm of their own."""
+"""Layer normalisation of what chosen layers read."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import unwrap
-from bathyscope.core.members import modules_of, weighted_layers
+from bathyscope.core.members import modules_of
 from bathyscope.remedies.change import Change
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+
+READERS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.RNNBase)
+"""Modules that read a tensor which can be normalised before."""
+
+
+_NORMALISE = '''\
+def normalise(module, args):
+    """Layer normalisation of what a layer reads; of query, key and value for attention."""
+    over = slice(1, None) if isinstance(module, nn.modules.conv._ConvNd) else slice(-1, None)
+    read = 3 if isinstance(module, nn.MultiheadAttention) else 1
+    return (*(F.layer_norm(x, x.shape[over]) for x in args[:read]), *args[read:])
+'''
+
+
+class AddNorms(Remedy):
+    """Layer normalisation, without parameters, of what some layers read, sample by sample.
+
+    Over the features of what a linear map, an attention or a recurrent layer reads; over channels and
+    positions of what a convolution reads. It is a hook on the layer: parameter names and the optimizer
+    stay valid, and a copy of the model has it too. A state dict does not hold it.
+    """
+
+    name: Literal["add-norms"] = "add-norms"
+    layers: Annotated[tuple[str, ...], Field(min_length=1)]
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+    helpers: ClassVar = (_NORMALISE,)
+
+    @property
+    def words(self) -> str:
+        """For instance `layer normalisation before 12 layers`."""
+        return f"layer normalisation before {len(self.layers)} layers"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Hook the layers."""
+        layers = {name: submodule(model, name) for name in self.layers}
+        for name, layer in layers.items():
+            if not isinstance(layer, READERS):
+                raise UsageError(
+                    f"What {name!r} reads cannot be normalised: it is a {type(layer).__name__}, and "
+                    "no linear map, convolution, attention or recurrent layer."
+                )
+        change = Change(self.words, self.layers)
+        for layer in dict.fromkeys(layers.values()):
+            hook = layer.register_forward_pre_hook(_normalise_inputs, with_kwargs=True)
+            change.undone_by(hook.remove)
+        return change
+
+    def code(self) -> str:
+        """A loop over the layers."""
+        return (
+            f"for name in {python_list(self.layers)}:\n"
+            "    model.get_submodule(name).register_forward_pre_hook(normalise)\n"
+        )
 
 
 def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
     """Normalise, sample by sample, what the first layer of every given block reads.
 
-    Layer normalisation without parameters: over the features of a linear layer's input, over channels
-    and positions of a convolution's. In a plain network that is the block's input; in a residual one
-    the branch's, while the shortcut stays as it is. It is a hook on the layer: parameter names and the
-    optimizer stay valid, and a copy of the model has it too. A state dict does not hold it: apply it
-    again after loading.
+    In a plain network that is the block's input; in a residual one the branch's, while the shortcut
+    stays as it is.
 
     Args:
         model: changed in place.
-        blocks: from `blocks_of`; those that have a norm, or no linear map or convolution, are left out.
+        blocks: from `blocks_of`; those that have a norm, or nothing that can be normalised, are left
+            out.
 
     Returns:
         The change; `undo()` takes the norms away.
@@ -32,7 +87,6 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
         UsageError: none of the blocks is without a norm.
 
     Examples:
-        >>> import torch
         >>> from bathyscope.core import blocks_of
         >>> net = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 64))
         >>> x = torch.randn(8, 3)
@@ -45,29 +99,47 @@ def normalise_(model: nn.Module, blocks: Iterable[Block]) -> Change:
         True
     """
     root = unwrap(model)
-    chosen = {b.label: layer for b in blocks if (layer := _first_layer(root, b)) is not None}
-    if not chosen:
+    layers = dict.fromkeys(name for block in blocks for name in layers_without_norm(root, block))
+    if not layers:
         raise UsageError(
-            "None of the given blocks can be normalised: each has a norm already, or no linear map "
-            "or convolution; pass others."
+            "None of the given blocks can be normalised: each has a norm already, or no linear map, "
+            "convolution, attention or recurrent layer; pass others."
         )
-    change = Change("layer normalisation", tuple(chosen), structural=True)
-    for layer in dict.fromkeys(chosen.values()):
-        change.undone_by(layer.register_forward_pre_hook(_normalise_input, with_kwargs=True).remove)
-    return change
+    return AddNorms(layers=tuple(layers)).apply_(root)
 
 
-def _first_layer(model: nn.Module, block: Block) -> nn.Module | None:
-    if any("Norm" in type(m).__name__ for m in modules_of(model, block).values()):
-        return None
-    mapping = (nn.Linear, nn.modules.conv._ConvNd)
-    return next((m for m in weighted_layers(model, block).values() if isinstance(m, mapping)), None)
+def layers_without_norm(model: nn.Module, block: Block) -> tuple[str, ...]:
+    """The layers of a block before which a norm belongs: its first one; in attention blocks two.
+
+    Those are the attention itself and the first linear map after it. None where the block has a norm.
+    """
+    modules = modules_of(model, block)
+    if any(is_norm(module) for module in modules.values()):
+        return ()
+    attention = next((n for n, m in modules.items() if isinstance(m, nn.MultiheadAttention)), None)
+    readers = [n for n, m in modules.items() if isinstance(m, READERS)]
+    if attention is None:
+        return tuple(readers[:1])
+    outside = [n for n in readers if not n.startswith(attention)]
+    return (attention, *outside[:1])
 
 
-def _normalise_input(
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a norm, by its name: every library has its own."""
+    return "Norm" in type(module).__name__
+
+
+def _normalise_inputs(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    x: Tensor = args[0] if args else kwargs["input"]
-    shape = x.shape[-1:] if isinstance(module, nn.Linear) else x.shape[1:]
-    normal = F.layer_norm(x, shape)
-    return ((normal, *args[1:]), kwargs) if args else ((), {**kwargs, "input": normal})
+    names = ("query", "key", "value") if isinstance(module, nn.MultiheadAttention) else ("input",)
+    whole = isinstance(module, nn.modules.conv._ConvNd)
+
+    def normal(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value  # a packed sequence has no axis to normalise over
+        return F.layer_norm(value, value.shape[1:] if whole else value.shape[-1:])
+
+    read = args[: len(names)]
+    passed = {key: normal(value) if key in names else value for key, value in kwargs.items()}
+    return (*map(normal, read), *args[len(names) :]), passed

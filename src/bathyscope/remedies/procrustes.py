@@ -11,7 +11,7 @@ from torch import nn
 
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.remedies.treated_layer import Gain, Method, TreatedLayer, Treatment
+from bathyscope.remedies.treated_layer import Gain, LayerProjection, Method, TreatedLayer
 
 Layers = Mapping[str, nn.Module] | Iterable[nn.Module] | nn.Module
 
@@ -84,7 +84,7 @@ def procrustes_(
         raise UnknownName("gain", gain, get_args(Gain), hint="A positive number will do too.")
     sizes = _sizes(size, len(named)) if method == "reference" else [None] * len(named)
     treated = [
-        Treatment(name, layer, gain=gain, method=method, size=n)
+        LayerProjection(name, layer, gain=gain, method=method, size=n)
         for (name, layer), n in zip(named.items(), sizes, strict=True)
     ]
     return ProcrustesHandle(optimizer, treated, every=every)
@@ -94,7 +94,7 @@ class ProcrustesHandle:
     """A remedy in force: made by `procrustes_`, ended by `remove()`."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, treated: list[Treatment], *, every: int
+        self, optimizer: torch.optim.Optimizer, treated: list[LayerProjection], *, every: int
     ) -> None:
         self._treated = treated
         self._every = every

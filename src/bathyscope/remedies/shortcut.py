@@ -1,8 +1,11 @@
-"""An identity shortcut around blocks whose output has the shape of their input."""
+"""Shortcuts around whole blocks, without parameters also where the shape changes."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+import torch
+import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -10,27 +13,106 @@ from bathyscope.core import Block, UsageError
 from bathyscope.core.batch import main_tensor, replace_main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.remedies.change import Change
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+
+Span = tuple[str, str]
+"""The module whose input is carried and the one to whose output it is added."""
+
+
+def fitted_to(x: Tensor, like: Tensor) -> Tensor:
+    """x pooled to the size of another tensor, its channels repeated or cut to as many.
+
+    Channels are the last axis of a sequence whose length stays, else the second.
+    """
+    if x.shape == like.shape:
+        return x
+    axis = 2 if x.ndim == 3 and x.shape[1] == like.shape[1] else 1
+    if axis == 1 and x.shape[2:] != like.shape[2:]:
+        if x.ndim == 3:
+            x = F.adaptive_avg_pool1d(x, like.shape[2])
+        elif x.ndim == 4:
+            x = F.adaptive_avg_pool2d(x, (like.shape[2], like.shape[3]))
+        else:
+            x = F.adaptive_avg_pool3d(x, (like.shape[2], like.shape[3], like.shape[4]))
+    repeats = -(-like.shape[axis] // x.shape[axis])
+    return torch.cat([x] * repeats, axis).narrow(axis, 0, like.shape[axis])
+
+
+_ADD_SHORTCUT = '''\
+def add_shortcut_(first, last, scale):
+    """Add what goes into `first` to `scale` times what comes out of `last`."""
+    carried = []
+
+    def take(module, args):
+        carried.append(args[0].clone())
+
+    def add(module, args, output):
+        y = output[0] if isinstance(output, tuple) else output
+        y = fitted_to(carried.pop(), y) + scale * y
+        return (y, *output[1:]) if isinstance(output, tuple) else y
+
+    first.register_forward_pre_hook(take)
+    last.register_forward_hook(add)
+'''
+
+
+class AddShortcuts(Remedy):
+    """x_{l+1} = x_l + scale · block_l(x_l) around every span, the block's last activation included.
+
+    Where the block changes the shape, x is pooled to the output's size and its channels are repeated
+    or cut to the output's number. The shortcut is a pair of hooks: parameter names and the optimizer
+    stay valid, and a copy of the model has it too. A state dict does not hold it.
+    """
+
+    name: Literal["add-shortcuts"] = "add-shortcuts"
+    spans: Annotated[tuple[Span, ...], Field(min_length=1)]
+    scale: float = 1.0
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+    helpers: ClassVar = (fitted_to, _ADD_SHORTCUT)
+
+    @property
+    def words(self) -> str:
+        """For instance `shortcuts around 12 blocks, branches × 0.289`."""
+        return f"shortcuts around {len(self.spans)} blocks, branches × {self.scale:.3g}"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Hook the modules."""
+        ends = [(submodule(model, first), submodule(model, last)) for first, last in self.spans]
+        change = Change(self.words, tuple(first for first, _ in self.spans))
+        for first, last in ends:
+            for handle in _connect(first, last, self.scale):
+                change.undone_by(handle.remove)
+        return change
+
+    def code(self) -> str:
+        """The pairs and a loop over them."""
+        if all(first == last for first, last in self.spans):
+            names = python_list(tuple(first for first, _ in self.spans))
+            loop, ends = f"for name in {names}:\n", ("name", "name")
+        else:
+            rows = "".join(f'    ("{first}", "{last}"),\n' for first, last in self.spans)
+            loop, ends = f"for first, last in [\n{rows}]:\n", ("first", "last")
+        first, last = (f"model.get_submodule({end})" for end in ends)
+        return f"{loop}    add_shortcut_({first}, {last}, {self.scale!r})\n"
 
 
 def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) -> Change:
     """Make x_{l+1} = x_l + scale · block_l(x_l) of every given block, in place, without new parameters.
 
-    The shortcut is a pair of hooks on the model: parameter names and the optimizer stay valid, and a
-    copy of the model has it too. A state dict does not hold it: apply it again after loading.
-
     Args:
         model: changed in place.
-        blocks: equal-shaped blocks from `blocks_of`; those called more than once get it at each call.
+        blocks: from `blocks_of`; those called more than once get it at each call. Where one changes
+            the shape, its input is pooled, and its channels are repeated or cut.
         scale: of what the block adds; 1/√depth keeps the variance bounded over any depth.
 
     Returns:
         The change; `undo()` takes the shortcuts away.
 
     Raises:
-        UsageError: a block's output has another shape than its input.
+        UsageError: no block is given, or a block's output has another number of axes than its input.
 
     Examples:
-        >>> import torch
         >>> from bathyscope.core import blocks_of
         >>> net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
         >>> x = torch.randn(2, 3)
@@ -42,19 +124,22 @@ def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) 
         >>> change.undo(); torch.equal(net(x), plain)
         True
     """
-    model = unwrap(model)
     chosen = list(blocks)
     for block in chosen:
-        if block.in_shape != block.out_shape:
+        if not can_be_spanned(block):
             raise UsageError(
-                f"An identity shortcut around block {block.label!r} needs an output of the shape of "
-                f"its input, but it maps {block.in_shape} to {block.out_shape}; leave it out."
+                f"A shortcut around block {block.label!r} needs an output with as many axes as its "
+                f"input, but it maps {block.in_shape} to {block.out_shape}; leave it out."
             )
-    change = Change("identity shortcut", tuple(b.label for b in chosen), structural=True)
-    for name, end in dict.fromkeys((b.name, b.end) for b in chosen):
-        for handle in _connect(model.get_submodule(name), model.get_submodule(end), scale):
-            change.undone_by(handle.remove)
-    return change
+    if not chosen:
+        raise UsageError("No block was given to put a shortcut around; give at least one.")
+    spans = tuple(dict.fromkeys((b.name, b.end) for b in chosen))
+    return AddShortcuts(spans=spans, scale=scale).apply_(unwrap(model))
+
+
+def can_be_spanned(block: Block) -> bool:
+    """Whether a shortcut without parameters can lead around a block."""
+    return len(block.in_shape) == len(block.out_shape) and 2 <= len(block.in_shape) <= 5
 
 
 def _connect(
@@ -98,4 +183,4 @@ class _Add:
             return None
         x = self.carried.stack.pop()
         y = main_tensor(output)
-        return None if y is None else replace_main_tensor(output, x + self.scale * y)
+        return None if y is None else replace_main_tensor(output, fitted_to(x, y) + self.scale * y)

@@ -36,8 +36,8 @@ class TreatedLayer:
     left_alone: str | None
 
 
-class Treatment:
-    """One layer under treatment: its taps, its target and the way it is projected."""
+class LayerProjection:
+    """One layer under the remedy: its taps, its target and the way it is projected."""
 
     def __init__(
         self,

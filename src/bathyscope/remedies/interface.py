@@ -1,0 +1,95 @@
+"""Remedies where the network meets data and loss: inputs standardised, an activation too many dropped."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field, PositiveFloat
+from torch import Tensor, nn
+
+from bathyscope.core.errors import UsageError
+from bathyscope.remedies.change import Change
+from bathyscope.remedies.remedy import Remedy, Rung, submodule
+
+_STANDARDISE = '''\
+def standardise_inputs(model, shift, scale):
+    """Standardise what the network reads, column by column or channel by channel."""
+
+    def standardise(module, args):
+        shape = (-1, *[1] * (args[0].ndim - 2))
+        by_column = [torch.tensor(v).to(args[0]).reshape(shape) for v in (shift, scale)]
+        return ((args[0] - by_column[0]) / by_column[1], *args[1:])
+
+    model.register_forward_pre_hook(standardise)
+'''
+
+
+class StandardiseInputs(Remedy):
+    """(x − shift)/scale of what the network reads, one number a column or channel, or one for all."""
+
+    name: Literal["standardise-inputs"] = "standardise-inputs"
+    shift: Annotated[tuple[float, ...], Field(min_length=1)]
+    scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+    helpers: ClassVar = (_STANDARDISE,)
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        if len(self.scale) > 1:
+            return f"inputs standardised, {len(self.scale)} columns or channels"
+        return f"inputs standardised: (x − {self.shift[0]:.3g})/{self.scale[0]:.3g}"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Hook the model."""
+        if len(self.shift) != len(self.scale):
+            raise UsageError(
+                f"Inputs are standardised by as many shifts as scales, but {len(self.shift)} and "
+                f"{len(self.scale)} were given."
+            )
+        hook = model.register_forward_pre_hook(_Standardise(self.shift, self.scale))
+        return Change(self.words).undone_by(hook.remove)
+
+    def code(self) -> str:
+        """A call of the helper."""
+        return f"standardise_inputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
+
+
+class _Standardise:
+    def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
+        self.values = torch.tensor([shift, scale])
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
+            return None
+        x = args[0]
+        shift, scale = self.values.to(x).reshape(2, -1, *[1] * (x.ndim - 2))
+        return ((x - shift) / scale, *args[1:])
+
+
+class DropActivation(Remedy):
+    """One activation taken out, such as a softmax before a loss that takes the softmax itself."""
+
+    name: Literal["drop-activation"] = "drop-activation"
+    layer: str
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"activation {self.layer} dropped"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Put an identity in its place."""
+        if next(submodule(model, self.layer).parameters(), None) is not None or not self.layer:
+            raise UsageError(
+                f"{self.layer!r} is no activation that could be dropped: it has parameters."
+            )
+        change = Change(self.words, (self.layer,))
+        change.replace_module_(model, self.layer, nn.Identity())
+        return change
+
+    def code(self) -> str:
+        """One line."""
+        return f'model.set_submodule("{self.layer}", nn.Identity())\n'

@@ -1,0 +1,252 @@
+"""A recipe: remedies in their order, as data that is saved, told, printed as code and applied anew."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import nn
+
+from bathyscope.core.batch import check_parameters
+from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.files import check_place, write_atomic
+from bathyscope.remedies.change import Change
+from bathyscope.remedies.interface import DropActivation, StandardiseInputs
+from bathyscope.remedies.normalise import AddNorms
+from bathyscope.remedies.remedy import RUNGS, Rung
+from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
+from bathyscope.remedies.settings import (
+    ClipGradient,
+    DecayWeights,
+    ReplaceOptimizer,
+    ScaleRate,
+    WarmUp,
+)
+from bathyscope.remedies.shortcut import AddShortcuts
+from bathyscope.remedies.start import DrawWeights, StartRecurrence
+
+AnyRemedy = Annotated[
+    ScaleRate
+    | DecayWeights
+    | ClipGradient
+    | WarmUp
+    | ReplaceOptimizer
+    | DrawWeights
+    | StartRecurrence
+    | ScaleWeights
+    | SetWeights
+    | ProjectTransitions
+    | AddShortcuts
+    | AddNorms
+    | StandardiseInputs
+    | DropActivation,
+    Field(discriminator="name"),
+]
+
+_IMPORTS = {
+    "bathyscope.": "import bathyscope",
+    "torch.": "import torch",
+    "F.": "import torch.nn.functional as F",
+    "Tensor": "from torch import Tensor",
+    "nn.": "from torch import nn",
+    "RemovableHandle": "from torch.utils.hooks import RemovableHandle",
+}
+"""What printed code may need, by the word that shows it."""
+
+LEARNING_RATE = 0.1
+"""Of the optimizer where none is given: SGD with momentum 0.9, as the papers train."""
+
+
+class Recipe(BaseModel):
+    """Remedies, applied one after the other.
+
+    Examples:
+        >>> recipe = Recipe(steps=(DrawWeights(scheme="orthogonal"), ScaleRate(factor=0.1)))
+        >>> recipe.words
+        'weights drawn anew (orthogonal, gain 1), learning rate × 0.1'
+        >>> recipe.rung
+        'weights'
+        >>> Recipe.parse(recipe.to_json()) == recipe
+        True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["bathyscope-recipe-1"] = "bathyscope-recipe-1"
+    steps: tuple[AnyRemedy, ...] = ()
+
+    @property
+    def rung(self) -> Rung:
+        """The deepest rung of its steps."""
+        return max((step.rung for step in self.steps), key=RUNGS.index, default="settings")
+
+    @property
+    def words(self) -> str:
+        """What is done, in words."""
+        return ", ".join(step.words for step in self.steps) or "nothing"
+
+    @property
+    def beside_the_weights(self) -> "Recipe":
+        """The steps that weights saved after it do not hold: what a network needs to load them."""
+        return Recipe(steps=tuple(step for step in self.steps if not step.in_weights))
+
+    def code(self) -> str:
+        """The change as PyTorch code over the names `model` and `optimizer`.
+
+        Parameter names stay as they are, so weights of the treated network load after it.
+        """
+        helpers = dict.fromkeys(helper for step in self.steps for helper in step.helpers)
+        texts = [h if isinstance(h, str) else inspect.getsource(h) for h in helpers]
+        body = [f"# {step.words}\n{step.code()}" for step in self.steps]
+        text = "\n".join([*("\n" + text for text in texts), "\n", *body])
+        imports = [line for name, line in _IMPORTS.items() if name in text]
+        return "\n".join([*imports, text])
+
+    def to_json(self) -> str:
+        """As JSON, indented."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as JSON.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        path = Path(path)
+        check_place(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, self.to_json().encode())
+        return path
+
+    @classmethod
+    def parse(
+        cls, given: "Recipe | str | bytes | Mapping[str, Any]", *, source: str = "The recipe"
+    ) -> "Recipe":
+        """A recipe from its JSON text or the values in it.
+
+        Raises:
+            UsageError: it is none; the step and the field that do not fit are named.
+        """
+        if isinstance(given, Recipe):
+            return given
+        try:
+            values = json.loads(given) if isinstance(given, (str, bytes)) else dict(given)
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = " ".join(str(part) for part in first["loc"])
+            raise UsageError(
+                f"{source} cannot be read: {first['msg']} (at {where or 'its top'}); "
+                "give one that `treatment.recipe.save(path)` wrote."
+            ) from None
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UsageError(
+                f"{source} is no JSON object ({type(error).__name__}: {error}); "
+                "give one that `treatment.recipe.save(path)` wrote."
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Recipe":
+        """Read a recipe that was saved.
+
+        Raises:
+            UsageError: there is none at the path, or it cannot be read.
+        """
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise UsageError(f"There is no recipe at {path}: {error.strerror}.") from error
+        return cls.parse(text, source=f"The recipe {path}")
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
+        """Apply every step, or none.
+
+        Returns:
+            One change that takes all of them back; its `optimizer` is the one to train with.
+
+        Raises:
+            UsageError: a step does not fit; it is named, and nothing is left changed.
+        """
+        root = unwrap(model)
+        whole = Change(self.words, optimizer=optimizer)
+        for number, step in enumerate(self.steps, 1):
+            try:
+                change = step.apply_(root, whole.optimizer or optimizer)
+            except Exception as error:
+                whole.undo()
+                if not isinstance(error, BathyscopeError):
+                    raise
+                raise UsageError(
+                    f"Step {number} of the recipe ({step.words}) does not fit: {error} "
+                    "Nothing was changed."
+                ) from error
+            whole.undone_by(change.undo)
+            whole.blocks = tuple(dict.fromkeys((*whole.blocks, *change.blocks)))
+            whole.optimizer = change.optimizer or whole.optimizer
+        return whole
+
+
+def apply_(
+    model: nn.Module,
+    recipe: Recipe | str | Path | Mapping[str, Any],
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> torch.optim.Optimizer:
+    """Apply a recipe to a fresh model, in place: all of its steps or none.
+
+    Args:
+        model: changed in place.
+        recipe: `treatment.recipe`, the path at which it was saved, or the values of its JSON.
+        optimizer: the one meant for training; SGD at 0.1 with momentum 0.9 by default.
+
+    Returns:
+        The optimizer to train with: the given one, unless a step of the recipe makes another.
+
+    Raises:
+        UsageError: the recipe cannot be read, or one of its steps does not fit: it is named, and
+            nothing is left changed.
+
+    Examples:
+        >>> model = nn.Linear(2, 2)
+        >>> optimizer = apply_(model, {"steps": [{"name": "replace-optimizer", "kind": "adam"}]})
+        >>> type(optimizer).__name__
+        'Adam'
+    """
+    check_parameters(model)
+    if isinstance(recipe, (str, Path)):
+        recipe = Recipe.load(recipe)
+    elif not isinstance(recipe, (Recipe, Mapping)):
+        raise UsageError(
+            f"A recipe is what a treatment holds, or the path of its JSON, but a "
+            f"{type(recipe).__name__} was given."
+        )
+    optimizer = checked_optimizer(model, optimizer)
+    used = Recipe.parse(recipe).apply_(model, optimizer).optimizer
+    assert used is not None
+    return used
+
+
+def checked_optimizer(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None
+) -> torch.optim.Optimizer:
+    """The optimizer given, or SGD as the papers train.
+
+    Raises:
+        UsageError: it is no optimizer, or nothing is there to train.
+    """
+    if optimizer is None:
+        trained = [p for p in model.parameters() if p.requires_grad]
+        if not trained:
+            raise UsageError(
+                "No parameter of the model requires a gradient; unfreeze those that are to be trained."
+            )
+        return torch.optim.SGD(trained, lr=LEARNING_RATE, momentum=0.9)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise UsageError(
+            f"The optimizer is a torch.optim.Optimizer, but a {type(optimizer).__name__} was given."
+        )
+    return optimizer

@@ -1,0 +1,114 @@
+"""Remedies of the second rung that draw weights anew: the same architecture from another start."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import NonNegativeInt, PositiveFloat
+from torch import nn
+
+from bathyscope.core.errors import UsageError
+from bathyscope.remedies.change import Change
+from bathyscope.remedies.drawing import draw_, draw_anew_, draw_recurrence_
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+
+_MAPS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
+
+
+class DrawWeights(Remedy):
+    """Linear maps and convolutions drawn anew, their biases zero, norms at one and zero.
+
+    Frozen parameters, and weights that are computed from others, are left as they are.
+
+    Attributes:
+        scheme: `normal` with deviation gain/√(fan in); `orthogonal` matrices out × (in · taps);
+            `delta-orthogonal`: an orthogonal matrix at a kernel's middle tap, zeros elsewhere.
+        gain: √2 before a ReLU or GELU, else 1; the singular value of an orthogonal one.
+        layers: modules of which everything inside is drawn; all by default.
+    """
+
+    name: Literal["draw-weights"] = "draw-weights"
+    scheme: Literal["normal", "orthogonal", "delta-orthogonal"] = "normal"
+    gain: PositiveFloat = 1.0
+    seed: NonNegativeInt = 0
+    layers: tuple[str, ...] | None = None
+    rung: ClassVar[Rung] = "weights"
+    helpers: ClassVar = (draw_, draw_anew_)
+
+    @property
+    def words(self) -> str:
+        """For instance `weights drawn anew (normal, gain 1.41)`."""
+        where = "" if self.layers is None else f" in {_few(self.layers)}"
+        return f"weights drawn anew{where} ({self.scheme}, gain {self.gain:.3g})"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Draw them."""
+        chosen = list(model.modules())
+        if self.layers is not None:
+            inside = [m for name in self.layers for m in submodule(model, name).modules()]
+            chosen = list(dict.fromkeys(inside))
+        if not any(
+            p.requires_grad and p.ndim > 1
+            for m in chosen
+            if isinstance(m, _MAPS)
+            for p in m.parameters(recurse=False)
+        ):
+            raise UsageError(
+                "There is no weight of a linear map or a convolution to draw: each is frozen or "
+                "computed from others."
+            )
+        change = Change(self.words, self.layers or ())
+        for module in chosen:
+            change.keeping(*module.parameters(recurse=False), *module.buffers(recurse=False))
+        draw_anew_(chosen, self.scheme, self.gain, torch.Generator().manual_seed(self.seed))
+        return change
+
+    def code(self) -> str:
+        """A loop over the layers."""
+        modules = "list(model.modules())"
+        lines = [f"generator = torch.Generator().manual_seed({self.seed})"]
+        if self.layers is not None:
+            lines.append(f"drawn = {python_list(self.layers)}")
+            inside = "m for name in drawn for m in model.get_submodule(name).modules()"
+            modules = f"list(dict.fromkeys({inside}))"
+        lines.append(f'draw_anew_({modules}, "{self.scheme}", {self.gain!r}, generator)')
+        return "\n".join(lines) + "\n"
+
+
+class StartRecurrence(Remedy):
+    """Recurrent layers with orthogonal recurrence and, in an LSTM, a forget gate that is open.
+
+    Each gate's recurrent matrix is orthogonal, its input matrix normal with deviation 1/√(fan in), its
+    bias zero, but for the forget gate's.
+    """
+
+    name: Literal["start-recurrence"] = "start-recurrence"
+    forget_bias: float = 1.0
+    seed: NonNegativeInt = 0
+    rung: ClassVar[Rung] = "weights"
+    helpers: ClassVar = (draw_, draw_recurrence_)
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"orthogonal recurrence, forget gates open ({self.forget_bias:g})"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Draw the recurrent layers anew."""
+        layers = [m for m in model.modules() if isinstance(m, (nn.RNNBase, nn.RNNCellBase))]
+        if not layers:
+            raise UsageError("The network has no recurrent layer (RNN, LSTM, GRU or their cells).")
+        change = Change(self.words)
+        change.keeping(*(p for layer in layers for p in layer.parameters(recurse=False)))
+        draw_recurrence_(model, self.forget_bias, torch.Generator().manual_seed(self.seed))
+        return change
+
+    def code(self) -> str:
+        """A call of the helper."""
+        return (
+            f"generator = torch.Generator().manual_seed({self.seed})\n"
+            f"draw_recurrence_(model, {self.forget_bias!r}, generator)\n"
+        )
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

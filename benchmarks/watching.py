@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from bathyscope import nets
-from bathyscope.diagnosis import watch
+from bathyscope.recorder import watch
 from benchmarks.interleaved import interleaved
 
 _STEPS = 50

@@ -14,7 +14,7 @@ ROWS = [
     {"papers"},
     {"studies"},
     {"diagnosis", "estimators"},
-    {"foresight"},
+    {"foresight", "recorder"},
     {"claims", "report"},
     {"certificates"},
     {"nets", "measure", "curvature", "remedies", "training", "sweep"},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bathyscope import linalg as linalg
     from bathyscope import measure as measure
     from bathyscope import nets as nets
+    from bathyscope import recorder as recorder
     from bathyscope import remedies as remedies
     from bathyscope import report as report
     from bathyscope import runs as runs
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from bathyscope.curvature import hessian as hessian
     from bathyscope.diagnosis import diagnose as diagnose
     from bathyscope.diagnosis import treat as treat
-    from bathyscope.diagnosis import watch as watch
+    from bathyscope.recorder import watch as watch
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -50,6 +51,7 @@ __getattr__, __dir__, __all__ = lazy(
         "linalg",
         "measure",
         "nets",
+        "recorder",
         "remedies",
         "report",
         "runs",
@@ -63,7 +65,7 @@ __getattr__, __dir__, __all__ = lazy(
         "hessian": "curvature",
         "preserve_model": "core",
         "treat": "diagnosis",
-        "watch": "diagnosis",
+        "watch": "recorder",
     },
 )
 __all__ += ["__version__"]

@@ -18,7 +18,8 @@ SCRIPT = """
     import torch.nn.functional as F
     from torch import nn
 
-    from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat, watch
+    from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat
+    from bathyscope.recorder import watch
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))

@@ -20,7 +20,7 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
-from bathyscope.core.preserve import preserve_model
+from bathyscope.core.preserve import is_measuring, preserve_model
 from bathyscope.core.records import Block
 
 
@@ -102,10 +102,14 @@ def listen(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator[
 
 
 class Ears:
-    """The hooks of one pass. A module that runs again in the backward pass (checkpointing) is ignored."""
+    """The hooks of one pass. A module that runs again in the backward pass (checkpointing) is ignored.
 
-    def __init__(self, taps: tuple[Tap, ...]) -> None:
+    Those of a training are deaf to the passes of measurements, which may come in between.
+    """
+
+    def __init__(self, taps: tuple[Tap, ...], *, in_training: bool = False) -> None:
         self.taps = taps
+        self.in_training = in_training
         self.forward = True
         self.handles: list[RemovableHandle] = []
 
@@ -116,6 +120,8 @@ class Ears:
         calls = {"in": 0, "out": 0}
 
         def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            if self.in_training and is_measuring():
+                return
             block = starting.get(calls["in"]) if self.forward else None
             calls["in"] += 1
             if block is not None:
@@ -123,6 +129,8 @@ class Ears:
                 self._hand_out(block, x, "on_input", "on_input_gradient")
 
         def after(module: nn.Module, args: Any, output: Any) -> None:
+            if self.in_training and is_measuring():
+                return
             block = ending.get(calls["out"]) if self.forward else None
             calls["out"] += 1
             if block is not None:

@@ -1,6 +1,7 @@
 """The context that puts a model back as it was, bit for bit, also after an exception."""
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,24 @@ _HOOK_TABLES = (
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
+_inside = threading.local()
+
+
+def is_measuring() -> bool:
+    """Whether this thread is inside `measuring`: a pass then belongs to a measurement, no training."""
+    return getattr(_inside, "depth", 0) > 0
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Mark the passes inside as a measurement's, for whoever watches the training of the same model."""
+    _inside.depth = getattr(_inside, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _inside.depth -= 1
+
+
 @contextmanager
 def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.Module]:
     """Put parameters, buffers, `.grad`, hooks, train/eval modes and RNG back on the way out.
@@ -52,7 +71,8 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
     try:
         for parameter in parameters:
             parameter.parameter.grad = None
-        yield model
+        with measuring():
+            yield model
     finally:
         for parameter in parameters:
             parameter.restore()

@@ -8,7 +8,6 @@ from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import Event, events_of
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
 from bathyscope.diagnosis.treatment import Treatment, Trial, treat
-from bathyscope.diagnosis.watching import Watch, watch
 
 __all__ = [
     "CODES",
@@ -22,11 +21,9 @@ __all__ = [
     "Thresholds",
     "Treatment",
     "Trial",
-    "Watch",
     "code_of",
     "compare",
     "diagnose",
     "events_of",
     "treat",
-    "watch",
 ]

@@ -48,6 +48,10 @@ class MetricsWriter:
         """Add a record. Non-finite numbers are kept, as the strings `nan`, `inf` and `-inf`."""
         self._pending.append(record)
 
+    def forget(self) -> None:
+        """Let go of what is pending."""
+        self._pending.clear()
+
     def flush(self, *, sync: bool = False) -> int:
         """Write what is pending; return the length of the file. With `sync`, also fsync.
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from bathyscope.core import blocks_of, probe
-from bathyscope.diagnosis import watch
 from bathyscope.measure import activations, gradients
+from bathyscope.recorder import watch
 from bathyscope.runs import read_metrics
 from tests.core.test_preserve import state_of
 from tests.diagnosis.networks import ResidualMLP, batch
@@ -86,7 +86,7 @@ def test_a_failure_inside_never_reaches_the_loop(monkeypatch):
     def fails(*args, **kwargs):
         raise RuntimeError("inside")
 
-    monkeypatch.setattr(sys.modules[watch.__module__], "blocks_of", fails)
+    monkeypatch.setattr(sys.modules[watch.__module__], "find_blocks", fails)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with watch(model, every=1) as seen:
@@ -100,7 +100,7 @@ def test_a_probe_inside_a_watched_loop_is_no_step():
     with watch(model, every=1) as seen:
         train(model, steps=1)
         probe(model, batch(), loss=F.cross_entropy, blocks=blocks_of(model, batch()[0]))
-    assert seen.steps == 2  # the probe is a pass in train mode with gradients
+    assert seen.steps == 1
 
 
 def test_blocks_are_named_as_for_a_diagnosis():

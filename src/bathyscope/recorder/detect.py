@@ -1,0 +1,311 @@
+"""What is out of the ordinary in the cheap signals of the last steps, and where it began."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from bathyscope.recorder.event import Event, EventKind
+from bathyscope.recorder.history import Band, History, Series, band, logarithms
+
+# A spike leaves its band by so many robust deviations; with ordinary heavy-tailed noise (small
+# batches) that alone happens every few hundred steps, so it must also pass all the run has shown.
+_LOSS_DEVIATIONS, _DEVIATIONS = 5.0, 8.0
+# A loss that comes back by this share of what was learnt, and stays there, has relapsed.
+_RELAPSE, _STAYS = 0.5, 8
+# Decades above its median, and times the highest of the run, for a gradient that spikes.
+_GRADIENT_DECADES, _GRADIENT_TIMES = 1.0, 3.0
+# Norm of a group over that of the step before, and over that at the start.
+_WEIGHT_JUMP, _WEIGHT_GROWTH = 2.0, 10.0
+# A group's gradient below this share of its own median for so many steps has vanished: dropped
+# branches (stochastic depth) are rarely dropped as often in a row.
+_VANISHED, _VANISHED_STEPS = 1e-6, 8
+# Steps before anything but a value that is not finite is judged.
+_FIRST_STEPS = 16
+
+
+def detect(history: History, *, place: str | None = None) -> Iterator[Event]:
+    """The events of the last step.
+
+    Args:
+        history: with the last step taken in.
+        place: where a value was first not finite in the forward pass, if that was looked for.
+    """
+    lost = not_finite(history, place=place)
+    if lost is not None:
+        yield lost
+        return
+    if history.num_steps <= _FIRST_STEPS:
+        return
+    for found in (
+        weights_run_away(history),
+        loss_spike(history),
+        gradient_spike(history),
+        updates_vanish(history),
+    ):
+        if found is not None:
+            yield found
+
+
+def not_finite(history: History, *, place: str | None = None) -> Event | None:
+    """A loss, gradient or weight that is not finite.
+
+    The forward pass computes from first to last, so the place found there comes first; gradients
+    run back, so the last group whose gradient is not finite is where that began.
+    """
+    loss = float(history.losses[-1])
+    gradients = ~np.isfinite(history.gradients[-1])
+    weights = ~np.isfinite(history.weights[-1])
+    # the loss is NaN where none was seen at all, which is no event
+    loss_lost = math.isinf(loss) or (math.isnan(loss) and bool(np.isfinite(history.losses).any()))
+    if place is None and not (loss_lost or gradients.any() or weights.any()):
+        return None
+    if place is not None:
+        began = place
+    elif gradients.any() and not gradients.all():
+        began = history.labels[int(np.flatnonzero(gradients)[-1])]
+    elif weights.any() and not weights.all():
+        began = history.labels[int(np.flatnonzero(weights)[0])]
+    else:
+        began = "loss"
+    return _event(
+        history,
+        "not-finite",
+        began,
+        loss=loss,
+        groups_with_such_gradients=int(gradients.sum()),
+        groups_with_such_weights=int(weights.sum()),
+    )
+
+
+def loss_spike(history: History) -> Event | None:
+    """A loss above everything the run has shown, or one that fell back for several steps."""
+    losses = history.losses
+    ordinary = band(losses[:-1])
+    if ordinary is None or not math.isfinite(losses[-1]):
+        return None
+    jump = ordinary.excess(float(losses[-1]))
+    highest = history.highest_loss
+    if jump > _LOSS_DEVIATIONS * ordinary.spread and jump > 1.5 * (highest - ordinary.middle) > 0:
+        began = _origin(history)
+        return _event(
+            history, "loss-spike", began, loss=float(losses[-1]), median_before=ordinary.middle
+        )
+    earlier = band(losses[: -_STAYS - 8])
+    if earlier is None:
+        return None
+    learnt = history.start_loss - earlier.middle
+    least = float(np.min(losses[-_STAYS:]))
+    needed = max(_RELAPSE * learnt, 6 * earlier.spread, 0.1 * abs(earlier.middle))
+    if learnt > 3 * earlier.spread and least > earlier.middle + needed:
+        first = len(losses) - _STAYS
+        return _event(
+            history,
+            "loss-spike",
+            _origin(history, at=first),
+            at=first,
+            loss=float(losses[-1]),
+            median_before=earlier.middle,
+        )
+    return None
+
+
+def gradient_spike(history: History) -> Event | None:
+    """A gradient far above its band and above all the run has shown."""
+    gradients = history.total_gradients
+    ordinary = band(logarithms(gradients[:-1]))
+    now = float(gradients[-1])
+    if ordinary is None or now <= _GRADIENT_TIMES * history.highest_gradient:
+        return None
+    excess = ordinary.excess(math.log10(now)) if now > 0 else 0.0
+    if excess <= max(_GRADIENT_DECADES, _DEVIATIONS * ordinary.spread):
+        return None
+    block = history.labels[int(np.argmax(_group_excess(history.gradients)))]
+    began = _origin(history)
+    return _event(
+        history,
+        "gradient-spike",
+        began,
+        block=block,
+        gradient_norm=now,
+        median_before=10**ordinary.middle,
+    )
+
+
+def weights_run_away(history: History) -> Event | None:
+    """A group whose norm jumped in one step, or has grown tenfold since the start."""
+    weights = history.weights.astype(np.float64)
+    typical = float(np.median(history.start_weights))
+    base = np.maximum(history.start_weights.astype(np.float64), 0.1 * typical)
+    now, before = weights[-1], np.maximum(weights[-2], 0.1 * typical)
+    jumped = now > _WEIGHT_JUMP * before
+    recent = weights[-min(len(weights), 33)]
+    grown = (now > _WEIGHT_GROWTH * base) & (now > 1.5 * recent)
+    if typical <= 0 or not (jumped | grown).any():
+        return None
+    growth = np.where(jumped | grown, now / np.where(jumped, before, base), 0.0)
+    group = int(np.argmax(growth))
+    # its own update is the event, so only what came before it can be its cause
+    began = _origin(history, weights=False, gradients=False)
+    began = history.labels[group] if began == "batch" else began
+    return _event(
+        history,
+        "weights-run-away",
+        began,
+        block=history.labels[group],
+        weight_norm=float(now[group]),
+        norm_before=float(weights[-2][group]),
+        norm_at_the_start=float(history.start_weights[group]),
+    )
+
+
+def updates_vanish(history: History) -> Event | None:
+    """Groups whose gradient became nothing, or a learning rate that did, and stayed so."""
+    if history.num_steps < 3 * _VANISHED_STEPS:
+        return None
+    first = len(history.steps) - _VANISHED_STEPS
+    gradients = history.gradients
+    usual = np.median(gradients[:first], axis=0)
+    gone = (usual > 0) & (gradients[first:] <= _VANISHED * usual).all(axis=0)
+    gone &= (gradients[first:] >= 0).all(axis=0)
+    if gone.any() and not (gone.all() and _is_fitted(history)):
+        # what lies before a dead layer gets no gradient either: the last one is where it stops
+        group = int(np.flatnonzero(gone)[-1])
+        return _event(
+            history,
+            "updates-vanish",
+            history.labels[group],
+            at=first,
+            gradient_norm=float(gradients[-1, group]),
+            median_before=float(usual[group]),
+            groups=int(gone.sum()),
+        )
+    rates = history.rates
+    if (rates[first:] < 1e-6 * rates[first - 1]).all():
+        return _event(history, "updates-vanish", "learning rate", at=first, rate=float(rates[-1]))
+    return None
+
+
+def _is_fitted(history: History) -> bool:
+    loss = float(history.losses[-1])
+    return math.isfinite(loss) and loss < 0.05 * history.start_loss
+
+
+def _origin(
+    history: History, *, at: int | None = None, weights: bool = True, gradients: bool = True
+) -> str:
+    """Where a jump of loss or gradient at a step began, from what was out of the ordinary before it.
+
+    The loss of a step is computed from the weights of the step before and from the batch. So: a rate
+    that jumped up to then; an input of another scale in that very step; weights that moved unlike
+    before; a gradient that grew in one group earlier; and where nothing stirred, the batch.
+    """
+    at = len(history.steps) - 1 if at is None else at
+    if _stirred_at(history.rates[: at + 1], least=0.15) is not None:
+        return "learning rate"
+    if _stirred_at(history.input_scales[: at + 1], least=0.3) == at:
+        return "input"
+    if weights and (group := _moved_group(history, before=at)) is not None:
+        return history.labels[group]
+    if gradients and at > 0 and (group := _grown_group(history, before=at)) is not None:
+        return history.labels[group]
+    return "batch"
+
+
+def _stirred_at(values: Series, *, least: float) -> int | None:
+    """The first of the last steps at which a signal lies above its earlier band, in decades."""
+    logs = logarithms(values)
+    late = min(_STAYS + 4, len(logs) // 2)
+    ordinary = band(logs[: len(logs) - late])
+    if ordinary is None:
+        return None
+    limit = max(least, 6 * ordinary.spread)
+    above = np.flatnonzero(logs[len(logs) - late :] - ordinary.middle > limit)
+    return len(logs) - late + int(above[0]) if len(above) else None
+
+
+def _moved_group(history: History, *, before: int) -> int | None:
+    """The group whose weights first moved unlike before in the last steps, the furthest of them."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log10(history.weights[: before + 1].astype(np.float64))
+    moves = np.nan_to_num(np.abs(np.diff(logs, axis=0)), nan=0.0, posinf=0.0)
+    if len(moves) < 16:
+        return None
+    late = moves[-_STAYS:]
+    usual = np.quantile(moves[:-_STAYS], 0.95, axis=0)
+    unlike = late > np.maximum(10 * usual, 0.05)
+    return _first_furthest(unlike, late)
+
+
+def _grown_group(history: History, *, before: int) -> int | None:
+    """The group whose gradient first left its band in the steps before, the furthest of them."""
+    logs = logarithms(history.gradients[:before].astype(np.float64))
+    if len(logs) < 16:
+        return None
+    late = logs[-_STAYS:]
+    bands = [band(column) or Band(math.inf, 0.0) for column in logs[:-_STAYS].T]
+    excess = late - np.array([b.middle for b in bands])
+    unlike = excess > np.maximum([_DEVIATIONS * b.spread for b in bands], _GRADIENT_DECADES)
+    return _first_furthest(unlike, excess)
+
+
+def _first_furthest(
+    unlike: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    excess: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> int | None:
+    rows = np.flatnonzero(unlike.any(axis=1))
+    if not len(rows):
+        return None
+    return int(np.argmax(np.where(unlike[rows[0]], excess[rows[0]], -np.inf)))
+
+
+def _group_excess(gradients: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Series:
+    """Decades of each group's last gradient above its median."""
+    usual = np.median(np.maximum(gradients[:-1], 1e-30), axis=0)
+    now = np.maximum(gradients[-1], 1e-30).astype(np.float64)
+    return np.log10(now / usual)
+
+
+def _event(
+    history: History,
+    kind: EventKind,
+    began: str,
+    *,
+    block: str | None = None,
+    at: int | None = None,
+    **numbers: float,
+) -> Event:
+    at = len(history.steps) - 1 if at is None else at
+    return Event(
+        kind=kind,
+        step=int(history.steps[at]),
+        began=began,
+        block=block or (began if began in history.labels else None),
+        before=stirrings(history, until=at),
+        numbers=numbers,
+    )
+
+
+def stirrings(history: History, *, until: int) -> tuple[str, ...]:
+    """What was out of the ordinary up to a step, in order, in words."""
+    found: list[tuple[int, str]] = []
+    for name, values, least in (
+        ("learning rate", history.rates, 0.15),
+        ("input's scale", history.input_scales, 0.3),
+        ("gradient norm", history.total_gradients, 0.5),
+    ):
+        at = _stirred_at(values[: until + 1], least=least)
+        if at is not None:
+            ordinary = float(np.nanmedian(values[: max(1, at)]))
+            found.append((at, f"{name} {values[at]:.3g} after {ordinary:.3g}"))
+    group = _moved_group(history, before=until)
+    if group is not None:
+        weights = history.weights[: until + 1, group].astype(np.float64)
+        at = int(np.argmax(np.abs(np.diff(weights[-_STAYS - 1 :])))) + len(weights) - _STAYS
+        found.append(
+            (
+                at,
+                f"weights of {history.labels[group]} {weights[at]:.3g} after {weights[at - 1]:.3g}",
+            )
+        )
+    return tuple(f"step {history.steps[at]}: {words}" for at, words in sorted(found))

@@ -1,0 +1,171 @@
+"""The last steps of a training in a few kilobytes, and what is ordinary for each of their signals."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bathyscope.recorder.groups import Norms
+
+Series = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+WINDOW = 64
+"""Steps kept: enough for a median and a spread, and 30 kB for a network of fifty blocks."""
+
+# A median absolute deviation of a normal variable is 0.6745 of its standard deviation.
+_TO_DEVIATION = 1.4826
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """The cheap signals of one step.
+
+    Attributes:
+        step: its number.
+        loss: mean of the losses that went into it; NaN where none was seen.
+        rate: the largest learning rate of the optimizer; NaN where none was seen.
+        input_scale: root mean square of the model's input.
+        gradients: norm by group; −1 where it has none.
+        weights: norm by group, after the step.
+    """
+
+    step: int
+    loss: float
+    rate: float
+    input_scale: float
+    gradients: Norms
+    weights: Norms
+
+    @property
+    def gradient(self) -> float:
+        """Norm over all groups that have a gradient."""
+        known = self.gradients[~(self.gradients < 0)]
+        return float(np.sqrt(np.sum(np.square(known, dtype=np.float64))))
+
+
+class History:
+    """A ring of the last signals, with what the whole run has shown so far.
+
+    Attributes:
+        labels: of the groups.
+        num_steps: taken in so far.
+        start_loss: median of the first losses.
+        highest_loss, highest_gradient: among the steps that were ordinary.
+        start_weights: norms after the first step.
+    """
+
+    def __init__(self, labels: tuple[str, ...], *, window: int = WINDOW) -> None:
+        self.labels = labels
+        self.window = window
+        self.num_steps = 0
+        self.start_loss = math.nan
+        self.highest_loss = -math.inf
+        self.highest_gradient = 0.0
+        self.start_weights: Norms = np.zeros(0, dtype=np.float32)
+        self._steps = np.zeros(window, dtype=np.int64)
+        self._scalars = np.full((window, 4), np.nan)
+        self._gradients = np.full((window, len(labels)), np.nan, dtype=np.float32)
+        self._weights = np.full((window, len(labels)), np.nan, dtype=np.float32)
+
+    def append(self, signal: Signal) -> None:
+        """Take in one step."""
+        row = self.num_steps % self.window
+        self._steps[row] = signal.step
+        self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, signal.gradient)
+        self._gradients[row] = signal.gradients
+        self._weights[row] = signal.weights
+        if self.num_steps == 0:
+            self.start_weights = signal.weights
+        self.num_steps += 1
+        if self.num_steps <= 5:
+            self.start_loss = _median(self.losses)
+
+    def accept(self) -> None:
+        """The last step was ordinary: let what it showed count as such."""
+        if math.isfinite(loss := float(self.losses[-1])):
+            self.highest_loss = max(self.highest_loss, loss)
+        if math.isfinite(gradient := float(self.total_gradients[-1])):
+            self.highest_gradient = max(self.highest_gradient, gradient)
+
+    @property
+    def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Their numbers, oldest first, as in all that follows."""
+        return self._steps[self._order]
+
+    @property
+    def losses(self) -> Series:
+        """One a step."""
+        return self._scalars[self._order, 0]
+
+    @property
+    def rates(self) -> Series:
+        """Learning rates."""
+        return self._scalars[self._order, 1]
+
+    @property
+    def input_scales(self) -> Series:
+        """Root mean squares of the input."""
+        return self._scalars[self._order, 2]
+
+    @property
+    def total_gradients(self) -> Series:
+        """Gradient norms over all groups."""
+        return self._scalars[self._order, 3]
+
+    @property
+    def gradients(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Gradient norms, one row a step and one column a group."""
+        return self._gradients[self._order]
+
+    @property
+    def weights(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Weight norms, likewise."""
+        return self._weights[self._order]
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the ring."""
+        arrays = (self._steps, self._scalars, self._gradients, self._weights)
+        return sum(a.nbytes for a in arrays)
+
+    @property
+    def _order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        kept = min(self.num_steps, self.window)
+        return (np.arange(kept) + self.num_steps - kept) % self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Where a signal ordinarily lies: its median and its spread (a robust standard deviation)."""
+
+    middle: float
+    spread: float
+
+    def excess(self, value: float) -> float:
+        """How far above the middle a value lies."""
+        return value - self.middle
+
+
+def band(values: Series) -> Band | None:
+    """The band of the finite values; None where there are fewer than eight.
+
+    Examples:
+        >>> band(np.array([1.0, 2, 3, 4, 5, 6, 7, 100])).middle
+        4.5
+    """
+    known = values[np.isfinite(values)]
+    if len(known) < 8:
+        return None
+    middle = float(np.median(known))
+    return Band(middle, _TO_DEVIATION * float(np.median(np.abs(known - middle))))
+
+
+def logarithms(values: Series) -> Series:
+    """log₁₀, with what is not positive as NaN."""
+    positive = np.where(values > 0, values, np.nan).astype(np.float64)
+    return np.log10(positive)
+
+
+def _median(values: Series) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan

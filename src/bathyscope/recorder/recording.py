@@ -1,0 +1,193 @@
+"""The record of a training: step by step signals and samples go in, events come out."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.one_pass import Ears
+from bathyscope.recorder.detect import detect
+from bathyscope.recorder.event import Event
+from bathyscope.recorder.groups import Norms, ParameterGroups
+from bathyscope.recorder.history import History, Signal
+from bathyscope.recorder.log import Log
+from bathyscope.recorder.samples import COLUMNS, Samples, SampleTap, sample_rows
+from bathyscope.recorder.trackers import Tracker, log_event, log_row
+
+# After an event, full signals are taken ten times as often for the time of one interval.
+_MORE_OFTEN = 10
+# Passes after which a loop without an optimizer is taken for one that counts passes.
+_UNDECIDED = 32
+# The same kind of event is told again only after so many steps without one.
+_PAUSE = 64
+# The record takes at most this share of the model's own memory, but holds sixteen samples at least.
+_SHARE, _FEWEST = 0.005, 16
+# A norm that differs by more between two steps was not left so by the optimizer.
+_CHANGED = 0.01
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """What is known so far of the step in progress."""
+
+    passes: int = 0
+    inputs: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    input_scale: float = math.nan
+    heard: Tensor | None = None
+    losses: list[float] = field(default_factory=list)
+    place: str | None = None
+    gradients: Norms | None = None
+    rate: float = math.nan
+    tap: SampleTap | None = None
+    ears: Ears | None = None
+
+
+class Recording:
+    """Signals, samples, log and events of one training.
+
+    Attributes:
+        every: steps between two full samples.
+        steps: closed so far.
+        events: in order.
+        waiting: events that nobody has been told of yet.
+    """
+
+    def __init__(
+        self, model: nn.Module, blocks: Blocks, groups: ParameterGroups, *, every: int
+    ) -> None:
+        self.blocks = blocks
+        self.groups = groups
+        self.every = every
+        self.steps = 0
+        self.events: list[Event] = []
+        self.waiting: list[Event] = []
+        self.log: Log | None = None
+        self.tracker: Tracker | None = None
+        self.counts_updates = False
+        size = sum(p.numel() * p.element_size() for p in model.parameters())
+        most = int(_SHARE * size) // (4 * max(1, len(blocks)) * len(COLUMNS))
+        self.samples = Samples(blocks, most=max(_FEWEST, most))
+        self.history = History(groups.labels)
+        self._dense_until = 0
+        self._last_seen: dict[str, int] = {}
+        self._versions: tuple[int, ...] = ()
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether full signals are due at the step that begins now."""
+        often = max(1, self.every // _MORE_OFTEN)
+        interval = often if self.steps < self._dense_until else self.every
+        return self.steps % interval == 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes."""
+        return self.history.num_bytes + sum(v.nbytes for v in self.samples.values)
+
+    def count_updates(self) -> None:
+        """The first step of an optimizer has come: the passes before it belonged to this one step."""
+        self.counts_updates = True
+        if self.steps:
+            self.steps = 0
+            self.history = History(self.groups.labels)
+            self.samples.restart()
+            if self.log is not None:
+                self.log.forget()
+
+    def close(self, step: OpenStep) -> None:
+        """Take in a finished step."""
+        gradients = self.groups.gradient_norms() if step.gradients is None else step.gradients
+        signal = Signal(
+            step=self.steps,
+            loss=float(np.mean(step.losses)) if step.losses else math.nan,
+            rate=step.rate,
+            input_scale=step.input_scale,
+            gradients=gradients,
+            weights=self.groups.weight_norms(),
+        )
+        self._versions = self.groups.versions()
+        self.history.append(signal)
+        if self.log is not None:
+            self.log.step(signal)
+        found = list(detect(self.history, place=step.place))
+        if self._last_seen.get("weights-changed") == self.steps:
+            # they did not run away: somebody else wrote them, and that was told
+            found = [event for event in found if event.kind != "weights-run-away"]
+        if step.tap is not None and not step.tap.is_empty:
+            found += self._keep(step.tap)
+        if not self.counts_updates and self.steps < _UNDECIDED:
+            # these passes may turn out to be parts of one step, on unlike parts of the data
+            found = [event for event in found if event.kind == "not-finite"]
+        if not found:
+            self.history.accept()
+        for event in found:
+            self.tell(event)
+        self.steps += 1
+
+    def _keep(self, tap: SampleTap) -> list[Event]:
+        self.samples.append(self.steps, tap.values)
+        rows = list(sample_rows(self.blocks, self.steps, tap.values))
+        if self.log is not None:
+            self.log.sample(rows)
+            if self.counts_updates or self.steps >= _UNDECIDED:
+                self.log.flush()
+        if self.tracker is not None:
+            for row in rows:
+                log_row(self.tracker, row)
+        return list(self.samples.events())
+
+    def look_for_changed_weights(self) -> None:
+        """Tell of weights that something other than the optimizer has written since the last step."""
+        if not self._versions or self.groups.versions() == self._versions:
+            return
+        before = self.history.weights[-1].astype(np.float64)
+        now = self.groups.weight_norms().astype(np.float64)
+        change = np.abs(now - before) / np.maximum(before, 1e-30)
+        change = np.where(np.isfinite(now), change, np.inf)
+        group = int(np.argmax(change))
+        if change[group] > _CHANGED:
+            label = self.groups.labels[group]
+            self.tell(
+                Event(
+                    kind="weights-changed",
+                    step=self.steps,
+                    began=label,
+                    block=label,
+                    numbers={
+                        "weight_norm": float(now[group]),
+                        "norm_before": float(before[group]),
+                        "groups": int((change > _CHANGED).sum()),
+                    },
+                )
+            )
+
+    def tell_of_lost_loss(self, step: OpenStep) -> None:
+        """A loss that is not finite, told before the optimizer may refuse the step."""
+        assert step.place is not None
+        is_block = step.place in {b.label for b in self.blocks}
+        self.tell(
+            Event(
+                kind="not-finite",
+                step=self.steps,
+                began=step.place,
+                block=step.place if is_block else None,
+                numbers={"loss": step.losses[-1]},
+            )
+        )
+
+    def tell(self, event: Event) -> None:
+        """Keep an event and write it at once, unless one of its kind is still going on."""
+        last = self._last_seen.get(event.kind)
+        self._last_seen[event.kind] = self.steps
+        if last is not None and self.steps - last < _PAUSE:
+            return
+        self._dense_until = self.steps + self.every
+        self.events.append(event)
+        self.waiting.append(event)
+        if self.log is not None:
+            self.log.event(event)
+        if self.tracker is not None:
+            log_event(self.tracker, event)

@@ -1,0 +1,172 @@
+"""The full signals of a step, block by block: reduced on the spot, kept in few bytes, and judged."""
+
+import math
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.records import Block
+from bathyscope.linalg import conditioning_of
+from bathyscope.recorder.event import Event, EventKind
+
+Row = dict[str, float | int | str | bool | None]
+Values = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+COLUMNS = ("mean", "std", "dead", "variety", "gradient_in", "gradient_out", "condition", "rank")
+"""`dead`: share of units with one value for all samples; `variety`: share of the output's energy in
+which samples differ from their mean."""
+
+_SAMPLES = 16  # compared with one another: enough to see a collapse
+
+# Times the median of the samples before: layers drift by factors, not by two decades.
+_RUN_AWAY = 100.0
+# Share of units that are dead now, and at most before: a block that was mostly dead all along is none.
+_DEAD, _ALIVE = 0.9, 0.5
+# Share of energy between samples now, and at least before.
+_ALIKE, _VARIED = 1e-4, 1e-2
+
+
+class SampleTap:
+    """Receives the tensors of one pass and keeps one number for each block and column."""
+
+    def __init__(self, blocks: Blocks, *, conditioning: bool) -> None:
+        self.values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=np.float32)
+        self.conditioning = conditioning
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was reached."""
+        return bool(np.isnan(self.values[:, :2]).all())
+
+    def on_input(self, block: Block, x: Tensor) -> None:
+        """Nothing: the input is the output of the block before."""
+
+    def on_output(self, block: Block, x: Tensor) -> None:
+        """Moments of the output, its dead units, its variety, and its conditioning where asked."""
+        x = x.float()
+        mean = x.mean()
+        # var_mean runs along the values one by one: the centred norm is five times as fast
+        self._put(block, "mean", mean)
+        deviation = torch.linalg.vector_norm(x - mean) / math.sqrt(max(1, x.numel()))
+        self._put(block, "std", deviation)
+        if x.ndim >= 2 and len(x) >= 2:
+            few = x[:_SAMPLES]
+            units = few.movedim(_unit_axis(few), -1).flatten(0, -2)
+            self._put(block, "dead", (units.amax(0) == units.amin(0)).float().mean())
+            flat = few.flatten(1)
+            energy = flat.square().sum()
+            between = (flat - flat.mean(0)).square().sum()
+            self._put(block, "variety", between / energy)
+        if self.conditioning and x.ndim >= 2:
+            found = conditioning_of(x, mode=0)
+            self._put(block, "condition", found.condition_number)
+            self._put(block, "rank", math.nan if found.rank is None else found.rank)
+
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
+        """Norm at the input."""
+        self._put(block, "gradient_in", torch.linalg.vector_norm(gradient.float()))
+
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
+        """Norm at the output."""
+        self._put(block, "gradient_out", torch.linalg.vector_norm(gradient.float()))
+
+    def _put(self, block: Block, column: str, value: Tensor | float) -> None:
+        self.values[block.index, COLUMNS.index(column)] = float(value)
+
+
+class Samples:
+    """The samples taken so far; beyond a limit every other one of the older half is let go.
+
+    Attributes:
+        blocks: in the order of the rows of `values`.
+        steps, values: of the samples that are kept.
+    """
+
+    def __init__(self, blocks: Blocks, *, most: int) -> None:
+        self.blocks = blocks
+        self.most = most
+        self.steps: list[int] = []
+        self.values: list[Values] = []
+
+    def append(self, step: int, values: Values) -> None:
+        """Take in one sample."""
+        self.steps.append(step)
+        self.values.append(values)
+        if len(self.steps) > self.most:
+            half = len(self.steps) // 2
+            del self.steps[1:half:2]
+            del self.values[1:half:2]
+
+    def restart(self) -> None:
+        """Keep only the first sample."""
+        del self.steps[1:]
+        del self.values[1:]
+
+    def rows(self) -> Iterator[Row]:
+        """One row for each step and block."""
+        for step, values in zip(self.steps, self.values, strict=True):
+            yield from sample_rows(self.blocks, step, values)
+
+    def events(self) -> Iterator[Event]:
+        """What the last sample shows that those before did not: in each kind the first block."""
+        now, before = self.values[-1], self.values[:-1]
+        if (lost := np.isinf(now[:, COLUMNS.index("std")])).any():
+            yield self._event("not-finite", lost, std=math.inf)
+            return
+        if not before:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a column that was never measured
+            usual = np.nanmedian(np.stack(before), axis=0)
+        std, dead, variety = (COLUMNS.index(c) for c in ("std", "dead", "variety"))
+        away = (now[:, std] > _RUN_AWAY * usual[:, std]) & (usual[:, std] > 0)
+        died = (now[:, dead] >= _DEAD) & (usual[:, dead] <= _ALIVE)
+        alike = (now[:, variety] < _ALIKE) & (usual[:, variety] > _VARIED)
+        judged: tuple[tuple[EventKind, Flags, int], ...] = (
+            ("activations-run-away", away, std),
+            ("units-die", died, dead),
+            ("collapse", alike & ~died, variety),
+        )
+        for kind, found, column in judged:
+            if found.any():
+                first, name = int(np.argmax(found)), COLUMNS[column]
+                numbers = {name: float(now[first, column])}
+                numbers[f"{name}_before"] = float(usual[first, column])
+                yield self._event(kind, found, **numbers)
+
+    def _event(self, kind: EventKind, found: Flags, **numbers: float) -> Event:
+        label = self.blocks[int(np.argmax(found))].label
+        return Event(
+            kind=kind,
+            step=self.steps[-1],
+            began=label,
+            block=label,
+            numbers={**numbers, "blocks": int(found.sum())},
+        )
+
+
+def sample_rows(blocks: Blocks, step: int, values: Values) -> Iterator[Row]:
+    """The rows of one sample, with the derived columns; a block that was not reached has none."""
+    for block, numbers in zip(blocks, values, strict=True):
+        found = {c: float(v) for c, v in zip(COLUMNS, numbers, strict=True) if not math.isnan(v)}
+        if not found:
+            continue
+        lost = not {"mean", "std"} <= found.keys()  # NaN, while other columns are there
+        before, after = found.get("gradient_out"), found.get("gradient_in")
+        yield {
+            "step": step,
+            "block": block.label,
+            **found,
+            "ratio": before / after if before is not None and after else None,
+            "finite": all(map(math.isfinite, found.values())) and not lost,
+        }
+
+
+def _unit_axis(x: Tensor) -> int:
+    """Channels of images and sequences of channels; the last axis of tokens and vectors."""
+    return 1 if x.ndim == 4 else -1

@@ -1,0 +1,78 @@
+"""Where a watched training is told to as well: TensorBoard, MLflow, Weights & Biases, or one's own.
+
+What is logged is named alike everywhere: `block/column` for the samples, `event/kind` for events.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+from bathyscope.core.errors import UsageError
+from bathyscope.recorder.event import Event
+from bathyscope.recorder.samples import Row
+
+
+@runtime_checkable
+class Tracker(Protocol):
+    """Anything that takes numbers under a name at a step."""
+
+    def log_number(self, name: str, value: float, step: int) -> None:
+        """One number."""
+
+
+def tracker_of(given: Any) -> Tracker | None:
+    """The tracker for a TensorBoard `SummaryWriter`, an MLflow module or client, or a wandb run.
+
+    Raises:
+        UsageError: it is none of these and has no `log_number(name, value, step)`.
+    """
+    if given is None or isinstance(given, Tracker):
+        return given
+    for method, form in (
+        ("add_scalar", _TensorBoard),
+        ("log_metric", _MLflow),
+        ("log", _WandB),
+    ):
+        if callable(getattr(given, method, None)):
+            return form(given)
+    raise UsageError(
+        f"A tracker is a TensorBoard SummaryWriter, mlflow, a wandb run, or an object with "
+        f"log_number(name, value, step), but a {type(given).__name__} was given."
+    )
+
+
+def log_row(tracker: Tracker, row: Row) -> None:
+    """The numbers of one block at one step."""
+    step, block = row["step"], row["block"]
+    assert isinstance(step, int)
+    for column, value in row.items():
+        if column not in ("step", "block") and value is not None and not isinstance(value, str):
+            tracker.log_number(f"{block}/{column}", float(value), step)
+
+
+def log_event(tracker: Tracker, event: Event) -> None:
+    """An event, as a one at its step."""
+    tracker.log_number(f"event/{event.kind}", 1.0, event.step)
+
+
+class _TensorBoard:
+    def __init__(self, writer: Any) -> None:
+        self.writer = writer
+
+    def log_number(self, name: str, value: float, step: int) -> None:
+        self.writer.add_scalar(name, value, step)
+
+
+class _MLflow:
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def log_number(self, name: str, value: float, step: int) -> None:
+        self.client.log_metric(name, value, step=step)
+
+
+class _WandB:
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def log_number(self, name: str, value: float, step: int) -> None:
+        # its own step counter must not go back, so ours travels as a number beside it
+        self.run.log({name: value, "bathyscope/step": step}, commit=False)

@@ -1,0 +1,364 @@
+"""Watching a training loop from inside: cheap signals at every step, full ones at every k-th."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils.hooks import RemovableHandle
+
+from bathyscope.core.arguments import check_count, check_names
+from bathyscope.core.batch import check_parameters, main_tensor, tensors_in
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import UsageError
+from bathyscope.core.one_pass import Ears
+from bathyscope.core.preserve import is_measuring
+from bathyscope.recorder import loss_tap
+from bathyscope.recorder.event import Event
+from bathyscope.recorder.groups import parameter_groups
+from bathyscope.recorder.log import Log
+from bathyscope.recorder.places import find_blocks, first_not_finite
+from bathyscope.recorder.recording import OpenStep, Recording
+from bathyscope.recorder.samples import Row, SampleTap
+from bathyscope.recorder.trackers import tracker_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnEvent = Callable[[Event], None]
+
+
+class Watch:
+    """Records what every block does on the passes of a training loop, and notices what happens.
+
+    Made by `watch`. It listens on the forward passes that run in train mode with gradients enabled
+    and on the optimizers that hold the model's parameters; a step is one of an optimizer, or a pass
+    where no optimizer is ever seen. It never raises into the loop: if it fails, it warns once and
+    stops. (What the user's own `on_event` raises is the user's, and passes through.)
+
+    Attributes:
+        recording: what was recorded so far; None before the first pass.
+        seconds: time spent inside the hooks.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        every: int,
+        log: Path | None,
+        tracker: Any | None,
+        conditioning: bool,
+        blocks: tuple[str, ...] | Blocks | None,
+        on_event: OnEvent | None,
+    ) -> None:
+        self.model = unwrap(model)
+        self.every = every
+        self.recording: Recording | None = None
+        self.seconds = 0.0
+        # a compiled model calls its own code: hooks on the module inside would not be called
+        self._called = model if hasattr(model, "_orig_mod") else self.model
+        self._folder = log
+        self._tracker = tracker_of(tracker)
+        self._conditioning = conditioning
+        self._wanted = blocks
+        self._on_event = on_event
+        self._log: Log | None = None
+        self._handles: list[RemovableHandle] = []
+        self._stop_listening: Callable[[], None] = _nothing
+        self._is_active = False
+        self._step = OpenStep()
+
+    def __enter__(self) -> "Watch":
+        if self._is_active:
+            raise UsageError(
+                "This watch is entered already; make a second one with bathyscope.watch(model)."
+            )
+        if self._folder is not None and _is_first_process():
+            self._log = Log(self._folder)
+        self._handles = [
+            self._called.register_forward_pre_hook(self._before_pass, with_kwargs=True),
+            self._called.register_forward_hook(self._after_pass),
+            register_optimizer_step_pre_hook(self._before_update),
+            register_optimizer_step_post_hook(self._after_update),
+        ]
+        self._stop_listening = loss_tap.listen(self._hear_loss)
+        self._is_active = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Stop at once: write what is open and take every hook away."""
+        with self._guard():
+            if self.recording is not None and not self.recording.counts_updates:
+                self._close_step()
+            if self._log is not None:
+                self._log.flush(sync=True)
+        self._let_go()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What happened so far, in the order of the steps at which it began to show."""
+        found = [] if self.recording is None else self.recording.events
+        return tuple(sorted(found, key=lambda event: event.step))
+
+    @property
+    def steps(self) -> int:
+        """How many were taken so far."""
+        if self.recording is None:
+            return 0
+        # without an optimizer a pass is a step, and the last one is still open
+        is_open = bool(self._step.passes) and not self.recording.counts_updates
+        return self.recording.steps + is_open
+
+    @property
+    def rows(self) -> list[Row]:
+        """What was recorded, one row for each sampled step and block."""
+        return [] if self.recording is None else list(self.recording.samples.rows())
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """The rows as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def _before_pass(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        if is_measuring() or not module.training or not torch.is_grad_enabled():
+            return
+        with self._guard():
+            if self.recording is None:
+                self.recording = self._begin_recording(args, kwargs)
+            if self.recording is not None:
+                if not self.recording.counts_updates:
+                    self._close_step()
+                self._open_pass(self.recording, args, kwargs)
+        self._hand_out()
+
+    def _begin_recording(self, args: Any, kwargs: Any) -> Recording | None:
+        if any(nn.parameter.is_lazy(p) for p in self.model.parameters()):
+            return None  # the first pass gives them their shapes
+        blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
+        groups = parameter_groups(self.model, blocks)
+        recording = Recording(self.model, blocks, groups, every=self.every)
+        recording.log, recording.tracker = self._log, self._tracker
+        return recording
+
+    def _open_pass(self, recording: Recording, args: Any, kwargs: Any) -> None:
+        step = self._step
+        step.passes += 1
+        step.inputs = (args, kwargs)
+        if step.passes > 1:
+            return
+        recording.look_for_changed_weights()
+        x = main_tensor(args) if args else main_tensor(kwargs)
+        if x is not None:
+            size = math.sqrt(max(1, x.numel()))
+            step.input_scale = float(torch.linalg.vector_norm(x.detach().float())) / size
+        if recording.is_sampled:
+            self._listen(recording.blocks)
+
+    def _listen(self, blocks: Blocks) -> None:
+        step = self._step
+        step.tap = SampleTap(blocks, conditioning=self._conditioning)
+        if self._called is not self.model:
+            first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
+            return
+        step.ears = Ears((step.tap,), in_training=True)
+        for name in {b.name for b in blocks} | {b.end for b in blocks}:
+            step.ears.attach(
+                self.model.get_submodule(name),
+                starting={b.call: b for b in blocks if b.name == name},
+                ending={b.call: b for b in blocks if b.end == name},
+            )
+
+    def _after_pass(self, module: nn.Module, args: Any, output: Any) -> None:
+        if is_measuring() or self.recording is None:
+            return
+        if self._step.ears is not None:
+            self._step.ears.remove()  # gradients still arrive: their hooks are on the tensors
+            self._step.ears.end_of_forward()
+        for tensor in tensors_in(output):
+            if tensor.requires_grad:
+                tensor.register_hook(self._hear_backward)
+
+    def _hear_loss(self, value: Tensor) -> None:
+        self._step.heard = value
+
+    def _hear_backward(self, gradient: Tensor) -> None:
+        """A backward pass has come to the model's output: the loss that was heard is its own."""
+        step = self._step
+        with self._guard():
+            if step.heard is None or self.recording is None or not self._is_active:
+                return
+            loss, step.heard = float(step.heard), None
+            step.losses.append(loss)
+            if not math.isfinite(loss) and step.place is None and not _is_sharded(self.model):
+                step.place = first_not_finite(
+                    self.model, *step.inputs, blocks=self.recording.blocks
+                )
+                self.recording.tell_of_lost_loss(step)
+        self._hand_out()
+
+    def _before_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        with self._guard():
+            if self.recording is None or not self._holds(optimizer):
+                return
+            if not self.recording.counts_updates:
+                self.recording.count_updates()
+            self._step.gradients = self.recording.groups.gradient_norms()
+            rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+            self._step.rate = max(rates, default=math.nan)
+
+    def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        with self._guard():
+            if self.recording is not None and self._holds(optimizer):
+                self._close_step()
+        self._hand_out()
+
+    def _close_step(self) -> None:
+        step, self._step = self._step, OpenStep()
+        if step.ears is not None:
+            step.ears.remove()
+        if step.passes and self.recording is not None:
+            self.recording.close(step)
+
+    def _holds(self, optimizer: torch.optim.Optimizer) -> bool:
+        if is_measuring() or self.recording is None:
+            return False
+        ours = self.recording.groups.ids
+        return any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
+
+    def _hand_out(self) -> None:
+        """Give the events to the user's own hand, outside of what is guarded."""
+        if self.recording is not None and self.recording.waiting:
+            waiting, self.recording.waiting = self.recording.waiting, []
+            if self._on_event is not None:
+                for event in waiting:
+                    self._on_event(event)
+
+    def _let_go(self) -> None:
+        self._is_active = False
+        self._stop_listening()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        if self._step.ears is not None:
+            self._step.ears.remove()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+            if self.recording is not None:
+                self.recording.log = None
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Whatever goes wrong inside, the user's training goes on: warn once and stop."""
+        began = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            self._let_go()
+            warnings.warn(
+                f"bathyscope.watch stopped: {type(error).__name__}: {error}. The training goes on.",
+                stacklevel=4,
+            )
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def watch(
+    model: nn.Module,
+    *,
+    every: int = 50,
+    log: str | Path | None = None,
+    tracker: Any | None = None,
+    conditioning: bool = False,
+    blocks: str | Iterable[str] | Blocks | None = None,
+    on_event: OnEvent | None = None,
+) -> Watch:
+    """Watch the blocks of a model while a loop of one's own trains it, and notice what happens.
+
+    Use it as a context. At every step the loss, the learning rate, and the norms of gradients and
+    weights of every block are looked at; at every k-th the moments of every block's output, its dead
+    units, how much samples differ, and the gradient at its input and output are recorded too. What is
+    out of the ordinary becomes an event: `seen.events`.
+
+    Args:
+        model: being trained; nothing about it is changed.
+        every: how many steps lie between two full records; after an event they come more often.
+        log: a folder for `watch.jsonl`, `steps.jsonl` and `events.jsonl`; kept in memory only by
+            default.
+        tracker: a TensorBoard `SummaryWriter`, `mlflow`, a wandb run, or anything with
+            `log_number(name, value, step)`.
+        conditioning: record condition number and rank of every output too, which costs more.
+        blocks: names or globs, or blocks found before; found on the first pass by default.
+        on_event: called with every event when it is noticed: to stop, save, or lower the rate.
+
+    Returns:
+        The watch; `watch.events` and `watch.table` hold what was noticed and recorded.
+
+    Raises:
+        UsageError: an argument is of another kind, or the folder cannot be written.
+
+    Examples:
+        >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> with watch(net, every=2) as seen:
+        ...     for _ in range(4):
+        ...         net(torch.randn(8, 4)).sum().backward()
+        >>> sorted(set(seen.table.step)), len(seen.table), seen.events
+        ([0, 2], 4, ())
+    """
+    check_parameters(model)
+    if blocks is not None and not isinstance(blocks, Blocks):
+        blocks = check_names("blocks", blocks, least=1)
+    if on_event is not None and not callable(on_event):
+        raise UsageError(
+            f"on_event is called with each event, but a {type(on_event).__name__} was given; "
+            "give a function of one argument."
+        )
+    return Watch(
+        model,
+        every=check_count("every", every, least=1),
+        log=None if log is None else Path(log),
+        tracker=tracker,
+        conditioning=conditioning,
+        blocks=blocks,
+        on_event=on_event,
+    )
+
+
+def _nothing() -> None:
+    """Nothing to stop."""
+
+
+def _is_first_process() -> bool:
+    group = torch.distributed
+    return not (group.is_available() and group.is_initialized()) or group.get_rank() == 0
+
+
+def _is_sharded(model: nn.Module) -> bool:
+    """Whether a pass of this process alone would wait for the others."""
+    group = torch.distributed
+    if not (group.is_available() and group.is_initialized()):
+        return False
+    waits = any(isinstance(m, nn.SyncBatchNorm) for m in model.modules())
+    return waits or any(hasattr(p, "placements") for p in model.parameters())

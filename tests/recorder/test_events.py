@@ -1,0 +1,56 @@
+"""Planted events are noticed with kind, step and place; trainings without one stay quiet."""
+
+import pytest
+
+from tests.recorder import trainings as t
+
+AT = 150
+# kind that must be among the events of the planted step, where it began, and how it was planted
+PLANTED = [
+    *[("loss-spike", "input", n, t.scaled_batch, s) for n, s in (("plain", 0), ("residual", 1))],
+    *[("loss-spike", "batch", n, t.wrong_labels, s) for n, s in (("plain", 0), ("residual", 0))],
+    *[("not-finite", "input", n, t.nan_batch, 2) for n in ("plain", "residual", "convolutional")],
+    *[("loss-spike", "learning rate", n, t.rate_jump(100), 3) for n in ("plain", "residual")],
+    ("updates-vanish", "learning rate", "residual", t.rate_to_zero, 4),
+    *[
+        ("not-finite", t.label(n, i), n, t.nan_in_block(i), 5)
+        for n, i in (("plain", 1), ("residual", 4), ("convolutional", 2))
+    ],
+    *[
+        ("not-finite", t.label(n, i), n, t.overflow_in_block(i), 6)
+        for n, i in (("plain", 3), ("residual", 2))
+    ],
+    *[("units-die", t.label("plain", i), "plain", t.dead_layer(i), 7) for i in (2, 4)],
+    *[
+        ("weights-changed", t.label(n, i), n, t.corrupted_weights(i), 8)
+        for n, i in (("plain", 2), ("residual", 3), ("convolutional", 1))
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "began", "network", "plant", "seed"),
+    PLANTED,
+    ids=[f"{kind}-{began}-{network}" for kind, began, network, _, _ in PLANTED],
+)
+def test_a_planted_event_is_noticed(kind, began, network, plant, seed):
+    seen = t.train(network, seed=seed, plant=plant, at=AT)
+    assert seen.events, "nothing was noticed"
+    found = [e for e in seen.events if e.kind == kind]
+    assert found, [e.sentence for e in seen.events]
+    assert found[0].began == began
+    assert AT <= found[0].step <= AT + 20  # the interval between two samples
+
+
+@pytest.mark.parametrize(
+    ("network", "options"),
+    [
+        ("plain", {"optimizer": "sgd", "lr": 0.02}),
+        ("residual", {"batch_size": 4}),
+        ("convolutional", {"optimizer": "sgd"}),
+        ("residual", {"batch_size": 1, "lr": 3e-4}),
+    ],
+)
+def test_ordinary_noise_is_no_event(network, options):
+    seen = t.train(network, seed=11, steps=400, **options)
+    assert [e.sentence for e in seen.events] == []

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import first_samples, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.errors import UsageError
-from bathyscope.core.one_pass import Tap, listening
+from bathyscope.core.one_pass import Tap, listen
 from bathyscope.core.preserve import RngState, measuring
 from bathyscope.core.records import Block
 
@@ -43,7 +43,7 @@ def first_not_finite(
     finder = _Finder()
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     rng = RngState.now()
-    with measuring(), listening(model, blocks, (finder, *taps)), torch.no_grad():
+    with measuring(), listen(model, blocks, (finder, *taps)), torch.no_grad():
         output = torch.func.functional_call(model, buffers, args, dict(kwargs))
     rng.restore()
     if finder.label is not None:

@@ -38,6 +38,10 @@ class ParameterGroups:
         """‖∂E/∂w‖₂ of every group; −1 where no parameter of the group has a gradient."""
         return self._norms([p.grad for p in self.parameters])
 
+    def has_gradients(self) -> bool:
+        """Whether any parameter has a gradient."""
+        return any(p.grad is not None for p in self.parameters)
+
     def versions(self) -> tuple[int, ...]:
         """How often each parameter was written, and where it lies: equal if nobody wrote to any."""
         return tuple(n for p in self.parameters for n in (p._version, p.data_ptr()))

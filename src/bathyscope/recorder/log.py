@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import make_folder
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.history import Signal
 from bathyscope.recorder.samples import Row
-from bathyscope.runs import MetricsWriter, make_folder, read_metrics
+from bathyscope.runs import MetricsWriter, read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -93,7 +93,7 @@ class Recording:
         if self.steps:
             self.steps = 0
             self.history = History(self.groups.labels)
-            self.samples.restart()
+            self.samples = Samples(self.blocks, most=self.samples.most)
             if self.log is not None:
                 self.log.forget()
 

@@ -102,11 +102,6 @@ class Samples:
             del self.steps[1:half:2]
             del self.values[1:half:2]
 
-    def restart(self) -> None:
-        """Keep only the first sample."""
-        del self.steps[1:]
-        del self.values[1:]
-
     def rows(self) -> Iterator[Row]:
         """One row for each step and block."""
         for step, values in zip(self.steps, self.values, strict=True):

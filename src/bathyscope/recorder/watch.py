@@ -163,6 +163,9 @@ class Watch:
         return recording
 
     def _open_pass(self, recording: Recording, args: Any, kwargs: Any) -> None:
+        if self._step.passes and not recording.groups.has_gradients():
+            # what came before was thrown away, as the passes of a GAN for its other network are
+            self._abandon_step()
         step = self._step
         step.passes += 1
         step.inputs = (args, kwargs)
@@ -235,11 +238,15 @@ class Watch:
         self._hand_out()
 
     def _close_step(self) -> None:
+        step = self._step
+        self._abandon_step()
+        if step.passes and self.recording is not None:
+            self.recording.close(step)
+
+    def _abandon_step(self) -> None:
         step, self._step = self._step, OpenStep()
         if step.ears is not None:
             step.ears.remove()
-        if step.passes and self.recording is not None:
-            self.recording.close(step)
 
     def _holds(self, optimizer: torch.optim.Optimizer) -> bool:
         if is_measuring() or self.recording is None:
@@ -261,8 +268,7 @@ class Watch:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        if self._step.ears is not None:
-            self._step.ears.remove()
+        self._abandon_step()
         if self._log is not None:
             self._log.close()
             self._log = None

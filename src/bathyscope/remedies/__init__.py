@@ -18,6 +18,7 @@ from bathyscope.remedies.settings import (
 )
 from bathyscope.remedies.shortcut import AddShortcuts, shortcut_
 from bathyscope.remedies.start import DrawWeights, StartRecurrence
+from bathyscope.remedies.tailored import TailoredReLU, tailor_, tailored_slope
 from bathyscope.remedies.transitions import transition_layers
 from bathyscope.remedies.unit_variance import unit_variance_
 from bathyscope.remedies.weights import reinitialise_, scale_, zero_last_layers_
@@ -43,6 +44,7 @@ __all__ = [
     "SetWeights",
     "StandardiseInputs",
     "StartRecurrence",
+    "TailoredReLU",
     "WarmUp",
     "apply_",
     "learning_rate_",
@@ -52,6 +54,8 @@ __all__ = [
     "reinitialise_",
     "scale_",
     "shortcut_",
+    "tailor_",
+    "tailored_slope",
     "transition_layers",
     "unit_variance_",
     "zero_last_layers_",

@@ -7,6 +7,7 @@ without shortcuts"; the maps of cosines are theirs).
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +20,8 @@ from bathyscope.remedies.change import Change
 TARGET = 0.9
 """The cosine to which the whole network takes a pair of inputs at right angles."""
 
-_ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus)
-_ACTIVATIONS += (nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Mish, nn.Hardswish, nn.Softsign)
+_RECTIFIERS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus)
+_OTHERS = (nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Mish, nn.Hardswish, nn.Softsign)
 
 
 class TailoredReLU(nn.Module):
@@ -130,7 +131,7 @@ def tailor_(
         >>> model[1]
         ReLU()
     """
-    kinds = (*_ACTIVATIONS, TailoredReLU)
+    kinds = (*_RECTIFIERS, *_OTHERS, TailoredReLU)
     places = [
         (parent, name, child)
         for parent in model.modules()
@@ -149,5 +150,5 @@ def tailor_(
     delta_orthogonal_(model, generator=generator)
     for parent, name, child in places:
         setattr(parent, name, TailoredReLU(slope).train(child.training))
-        change.undone_by(lambda parent=parent, name=name, child=child: setattr(parent, name, child))
+        change.undone_by(partial(setattr, parent, name, child))
     return change

@@ -118,18 +118,19 @@ def _shortened(network: ResNEst, blocks: int) -> ResNEst:
 def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
     """Risks at local minima of the prediction weights after 1, …, L blocks."""
     network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
-    risks = []
+    risks, critical = [], []
     found = certified(network, pair)
     assert found.linear_feature_risk is not None
     for blocks in range(1, len(network.blocks) + 1):
-        minimum = local_minimum(_shortened(network, blocks), pair, seed=seed)
+        minimum, reached = local_minimum(_shortened(network, blocks), pair, seed=seed)
         risks.append(certified(minimum, pair).risk / found.constant_risk)
+        critical.append(reached)
     return Measured(
         numbers={
             "risks": risks,
             "linear": found.linear_feature_risk / found.constant_risk,
         },
-        assumptions=assumptions_of(found, 2, 3, 4),
+        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
     )
 
 
@@ -159,11 +160,13 @@ def measure_corollary_2(
     """Risks at local minima in all weights, against the best linear predictor."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
     learn_features_(network, pair)
-    rows = []
+    rows, critical = [], []
     found = certified(network, pair)
     for start in range(2):
-        found = certified(local_minimum(network, pair, seed=2 * seed + start), pair)
+        minimum, reached = local_minimum(network, pair, seed=2 * seed + start)
+        found = certified(minimum, pair)
         rows.append(found.risk / found.constant_risk)
+        critical.append(reached)
     assert found.bound is not None
     assert found.linear_feature_risk is not None
     return Measured(
@@ -172,7 +175,7 @@ def measure_corollary_2(
             "linear": found.linear_feature_risk / found.constant_risk,
             "bound": found.bound / found.constant_risk,
         },
-        assumptions=assumptions_of(found, 2, 3, 4),
+        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
         settings={"width": width},
     )
 
@@ -210,7 +213,7 @@ def measure_remark_2(
 ) -> Measured:
     """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
-    network = local_minimum(network, pair, seed=seed)
+    network, reached = local_minimum(network, pair, seed=seed)
     found = certified(network, pair)
     assert found.linear_feature_risk is not None
     with torch.no_grad():
@@ -223,7 +226,7 @@ def measure_remark_2(
         risks.append(best.risk / found.constant_risk)
     return Measured(
         numbers={"risks": risks, "linear": found.linear_feature_risk / found.constant_risk},
-        assumptions=assumptions_of(found, 2, 3, 4),
+        assumptions=(*assumptions_of(found, 2, 3, 4), reached),
         settings={"width": width, "feature sizes": FEATURES},
     )
 

@@ -50,7 +50,8 @@ def measure_proposition_2(
     assumptions: list[Assumption] = []
     for name, network, pair in cases:
         drawn = certified(network, pair)
-        found = certified(local_minimum(network, pair, seed=seed), pair)
+        minimum, reached = local_minimum(network, pair, seed=seed)
+        found = certified(minimum, pair)
         assert drawn.epsilon is not None
         assert found.epsilon is not None
         rows.append(
@@ -61,7 +62,7 @@ def measure_proposition_2(
                 "chord": _chord_violation(network, pair, seed=seed),
             }
         )
-        assumptions += assumptions_of(found, 2)
+        assumptions += [*assumptions_of(found, 2), reached]
     return Measured(numbers={"cases": rows}, assumptions=tuple(assumptions))
 
 
@@ -112,9 +113,11 @@ def measure_theorem_1(
     """ε, as a share of the constant predictor's risk, at local minima from several starts."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
     rows: list[dict[str, Any]] = []
+    critical = []
     found = None
     for start in range(_STARTS):
-        minimum = local_minimum(network, pair, seed=_STARTS * seed + start)
+        minimum, reached = local_minimum(network, pair, seed=_STARTS * seed + start)
+        critical.append(reached)
         found = certify(minimum, pair, blocks=False)
         assert found.epsilon is not None
         assert found.critical_point is not None
@@ -140,7 +143,7 @@ def measure_theorem_1(
         }
     return Measured(
         numbers=numbers,
-        assumptions=assumptions_of(found, 2, 3, 4),
+        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
         settings={"width": width, "needed": ENOUGH},
     )
 

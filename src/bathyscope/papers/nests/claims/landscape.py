@@ -32,11 +32,8 @@ def measure_landscape(
     with torch.no_grad():
         for parameter in prediction_parameters(zero):
             parameter.zero_()
-    places = {
-        "zero": zero,
-        "saddle": saddle(network, pair),
-        "minimum": local_minimum(network, pair, seed=seed),
-    }
+    minimum, reached = local_minimum(network, pair, seed=seed)
+    places = {"zero": zero, "saddle": saddle(network, pair), "minimum": minimum}
     numbers: dict[str, Any] = {"outputs": network.output.out_features}
     found = None
     for name, place in places.items():
@@ -55,7 +52,7 @@ def measure_landscape(
     assert found is not None
     return Measured(
         numbers=numbers,
-        assumptions=assumptions_of(found, 1, 3, 4),
+        assumptions=(*assumptions_of(found, 1, 3, 4), reached),
         settings={"width": width, "loss": found.loss},
     )
 
@@ -63,10 +60,12 @@ def measure_landscape(
 def measure_proposition_1(
     seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = 8
 ) -> Measured:
-    """The same; only assumption 1 is needed."""
+    """The same; of the numbered assumptions only the first is needed."""
     found = measure_landscape(seed, model=model, data=data, width=width)
-    first = tuple(a for a in found.assumptions if a.statement.startswith("Assumption 1"))
-    return Measured(numbers=found.numbers, assumptions=first, settings=found.settings)
+    needed = tuple(
+        a for a in found.assumptions if not a.statement.startswith(("Assumption 3", "Assumption 4"))
+    )
+    return Measured(numbers=found.numbers, assumptions=needed, settings=found.settings)
 
 
 def proposition_1(numbers: Numbers) -> list[Relation]:

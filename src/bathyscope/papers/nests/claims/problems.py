@@ -23,6 +23,7 @@ INPUTS, OUTPUTS, FEATURES = 6, 2, (4, 4, 4, 4)
 ENOUGH = INPUTS + sum(FEATURES[:-1])  # Σ_{i<L} K_i, what the bottleneck condition asks of M
 ROOMY = ENOUGH + 2  # with just enough, x_{L−1} is close to singular and minima are slow to find
 SAMPLES = 60
+_CRITICAL = 1e-7  # ε of a critical point is then below 1e-6 of the constant predictor's risk
 
 
 def problem(
@@ -142,7 +143,10 @@ def learn_features_(network: nn.Module, pair: Pair, *, steps: int = 30) -> None:
 
 
 def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-    """A point where the gradient vanishes and no curvature is negative, by trust-region Newton."""
+    """A point where the gradient vanishes and no curvature is negative, by trust-region Newton.
+
+    It may end before: whoever says that it is a critical point looks at the gradient first.
+    """
     gradient, curvature = torch.func.grad(risk), torch.func.hessian(risk)
     found = minimize(
         lambda v: float(risk(torch.from_numpy(v))),
@@ -150,35 +154,72 @@ def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> 
         jac=lambda v: gradient(torch.from_numpy(v)).numpy(),
         hess=lambda v: curvature(torch.from_numpy(v)).numpy(),
         method="trust-exact",
-        options={"gtol": 1e-9, "maxiter": 150},
+        options={"gtol": 1e-10, "maxiter": 400},
     )
-    return torch.from_numpy(found.x)
+    # The method ends where the risk can no longer tell two points apart; gradients still can.
+    point, slope = torch.from_numpy(found.x), gradient(torch.from_numpy(found.x))
+    for _ in range(5):
+        step = torch.linalg.lstsq(curvature(point), slope[:, None], driver="gelsd").solution[:, 0]
+        lower = gradient(point - step)
+        if not lower.norm() < slope.norm():
+            break
+        point, slope = point - step, lower
+    return point
 
 
-def local_minimum(network: ResNEst, pair: Pair, *, seed: int) -> ResNEst:
-    """A copy whose prediction weights, begun at random, stand at a local minimum (problem P_φ)."""
+def local_minimum(network: ResNEst, pair: Pair, *, seed: int) -> tuple[ResNEst, Assumption]:
+    """A copy whose prediction weights, begun at random, stand at a local minimum (problem P_φ).
+
+    Newton's method works on W̃ = T W_L S⁻¹ and B̃ = W_{L+1} T⁻¹ with T and S that whiten x_{L−1} and v_L:
+    ŷ = B̃ (T x_{L−1} + W̃ S v_L) is the same map, T and S have inverses, and so the minima are the same;
+    only the valleys are no longer narrow.
+
+    Returns:
+        The network, and whether its gradient in (W_L, W_{L+1}) vanishes: no statement about critical
+        points can be tested where it does not.
+    """
     network = deepcopy(network)
     x, y = pair
     loss = mean_loss(y)
     parameters = prediction_parameters(network)
     shapes = [parameter.shape for parameter in parameters]
+    sizes = [shape.numel() for shape in shapes]
     with torch.no_grad():
         last, feature = network.representations(x)[-2], network.features(x)[-1]
+    T, S = _whitening(last), _whitening(feature)
+    white_last, white_feature = last @ T.T, feature @ S.T
 
     def risk(flat: Tensor) -> Tensor:
-        parts = flat.split([shape.numel() for shape in shapes])
+        parts = flat.split(sizes)
         mix, out, *bias = (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
-        return loss(F.linear(last + feature @ mix.T, out, *bias), y)
+        return loss(F.linear(white_last + white_feature @ mix.T, out, *bias), y)
 
     generator = torch.Generator().manual_seed(seed)
     start = [shape[-1] ** -0.5 * normal(generator, *shape).flatten() for shape in shapes]
     found = minimum_of(risk, torch.cat(start))
+    mix, out, *bias = (
+        part.view(shape) for part, shape in zip(found.split(sizes), shapes, strict=True)
+    )
     with torch.no_grad():
-        for parameter, part in zip(
-            parameters, found.split([shape.numel() for shape in shapes]), strict=True
+        for parameter, value in zip(
+            parameters, [T.inverse() @ mix @ S, out @ T, *bias], strict=True
         ):
-            parameter.copy_(part.view_as(parameter))
-    return network
+            parameter.copy_(value)
+    # The gradient in the whitened weights has the loss's own scale, whatever the features'.
+    left = float(torch.func.grad(risk)(found).norm() / risk(torch.zeros_like(found)))
+    return network, Assumption(
+        statement="a critical point was found (gradient in (W_L, W_{L+1}) over the risk at zero)",
+        holds=left <= _CRITICAL,
+        value=left,
+    )
+
+
+def _whitening(features: Float[Tensor, " n k"]) -> Float[Tensor, " k k"]:
+    """A matrix with an inverse that gives the features unit second moments, where they have any."""
+    values, vectors = torch.linalg.eigh(features.T @ features / len(features))
+    sizes = values.clamp_min(0).sqrt()
+    sizes = torch.where(sizes > 1e-7 * sizes[-1], sizes, sizes[-1])
+    return vectors @ (vectors / sizes).T
 
 
 def saddle(network: ResNEst, pair: Pair) -> ResNEst:

@@ -103,7 +103,7 @@ class WidthPoint(Computation):
         # learnt features are nearly collinear: their minima are too slow to find to many digits
         at_minimum = self.basis == "drawn"
         if at_minimum:
-            network = local_minimum(network, pair, seed=self.seed)
+            network, _ = local_minimum(network, pair, seed=self.seed)
         found = certify(network, pair, blocks=False)
         assert found.width is not None
         assert found.bound is not None

@@ -87,13 +87,19 @@ class Recording:
         """Memory that it takes."""
         return self.history.num_bytes + sum(v.nbytes for v in self.samples.values)
 
-    def count_updates(self) -> None:
-        """The first step of an optimizer has come: the passes before it belonged to this one step."""
+    def count_updates(self, step: OpenStep) -> None:
+        """The first update has come: the passes before it belonged to this one step, and are let go.
+
+        Their first sample stands for the step where its last pass has none.
+        """
         self.counts_updates = True
         if self.steps:
             self.steps = 0
             self.history = History(self.groups.labels)
+            first = self.samples.values[:1] if step.tap is None else []
             self.samples = Samples(self.blocks, most=self.samples.most)
+            for values in first:
+                self.samples.append(0, values)
             if self.log is not None:
                 self.log.forget()
 

@@ -226,7 +226,7 @@ class Watch:
             if self.recording is None or not self._holds(optimizer):
                 return
             if not self.recording.counts_updates:
-                self.recording.count_updates()
+                self.recording.count_updates(self._step)
             self._step.gradients = self.recording.groups.gradient_norms()
             rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
             self._step.rate = max(rates, default=math.nan)

@@ -39,16 +39,24 @@ def explicit(layer, size, in_channels):
     ],
     ids=repr,
 )
-def test_padding_bound_holds_and_matrix_free_is_exact(layer):
+def test_padding_bound_holds_and_matrix_free_is_exact(layer, monkeypatch):
     layer = layer.double()
     channels, size = layer.in_channels, (7, 8)
     exact = torch.linalg.svdvals(explicit(layer, size, channels))
+    small = conv_singular_values(layer, size)
+    assert small.method == "dense"  # point 1 of the hostile trial: exact where the map is small
+    assert (small.values - exact).abs().max() <= 1e-10 * exact[0]
+    monkeypatch.setattr("bathyscope.linalg.conv_spectrum._SMALL", 0)
     bound = conv_singular_values(layer, size)
     assert bound.method == "bound"
     assert bound.padding == layer.padding_mode
     assert bound.lower is not None
     assert (exact <= bound.values + 1e-10).all()
     assert (exact >= bound.lower - 1e-10).all()
+    assert math.isnan(bound.spread)  # point 1: neither a value nor a bound comes of upper bounds
+    assert math.isnan(bound.effective_condition_number)
+    assert bound.rank >= small.rank
+    assert "spread" not in repr(bound)
     true = conv_singular_values(layer, size, method="matrix-free")
     assert true.complete
     assert true.shape == (len(explicit(layer, size, channels)), channels * 56)
@@ -81,3 +89,27 @@ def test_zero_padding_has_another_spectrum_than_the_torus():
     zeros = conv_singular_values(weight, 8, padding="zeros", method="matrix-free")
     assert (torus.padding, zeros.padding) == ("circular", "zeros")
     assert (torus.values - zeros.values).abs().max() > 0.05 * torus.largest
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "mode"),
+    [(4, 2, 1, "circular"), (2, 2, 0, "zeros"), (5, 3, 1, "circular"), (4, 4, 0, "reflect")],
+)
+def test_point_1_a_strided_map_with_n_over_s_outputs_is_exact_on_the_torus(
+    kernel, stride, padding, mode
+):
+    torch.manual_seed(0)
+    layer = nn.Conv2d(2, 3, kernel, stride=stride, padding=padding, padding_mode=mode).double()
+    found = conv_singular_values(layer, (4 * stride, 3 * stride))
+    assert found.method == "fourier"
+    exact = torch.linalg.svdvals(explicit(layer, (4 * stride, 3 * stride), 2))
+    assert (found.values - exact).abs().max() <= 1e-10 * exact[0]
+
+
+def test_point_1_the_example_of_all_ones():
+    layer = nn.Conv1d(1, 2, 4, stride=2, padding=1, padding_mode="circular", bias=False).double()
+    with torch.no_grad():
+        layer.weight.zero_()
+        layer.weight[0, 0, 1] = layer.weight[1, 0, 2] = 1.0
+    found = conv_singular_values(layer, 8)
+    assert found.values.tolist() == pytest.approx([1.0] * 8)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope.core import Blocks, Measurement, blocks_of
+from bathyscope.core.arguments import checked_count
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
@@ -245,9 +246,25 @@ class CurvatureMatrix:
         with self._working("spectral density"):
             return self._once(("density", probes, steps, outlier_steps, seed), made)
 
-    def trace(self, *, probes: int = 32, sketch: int = 8, seed: int = 0) -> TraceEstimate:
-        """The sum of the eigenvalues with its standard error; see `linalg.trace_estimate`."""
+    def trace(
+        self, *, exact: bool | None = None, probes: int = 32, sketch: int = 8, seed: int = 0
+    ) -> TraceEstimate:
+        """The sum of the eigenvalues, exact for small matrices, otherwise with its standard error.
+
+        Args:
+            exact: sum the diagonal; None does so up to 2048 parameters.
+            probes: random vectors of the estimate, see `linalg.trace_estimate`.
+            sketch: columns of its sketch.
+            seed: of its random vectors.
+        """
+        checked_count("probes", probes, least=2)
+        checked_count("sketch", sketch)
         with self._working("trace"):
+            if self._is_exact(exact):
+                value = self._once(("trace",), lambda: float(self.dense().double().trace()))
+                return TraceEstimate(
+                    value=value, standard_error=0.0, num_probes=0, products=self.shape[0]
+                )
             return trace_estimate(
                 self.operator,
                 probes=probes,

@@ -13,6 +13,11 @@ from bathyscope.core.batch import Batch, loss_value
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.curvature.objective import Objective
 
+# Fewer vectors than this are multiplied one by one: the check of a block is a product of its own.
+_LEAST_TOGETHER = 8
+# In units of √ε: rounding lies far below, a wrong rule of torch far above.
+_TOGETHER_TOLERANCE = 4.0
+
 Vectors = Sequence[Tensor]
 """One tensor for each parameter, with b vectors stacked along its first dimension."""
 
@@ -26,8 +31,8 @@ class Term(Protocol):
         """The tensors from which all of its graph can be reached."""
         ...
 
-    def times(self, vectors: Vectors) -> list[Tensor]:
-        """The matrix times b vectors, in the same layout."""
+    def times(self, vectors: Vectors, *, together: bool = False) -> list[Tensor]:
+        """The matrix times b vectors, in the same layout: one by one, or several `together`."""
         ...
 
     def restricted(self, positions: Sequence[int]) -> "Term":
@@ -65,12 +70,12 @@ class HessianTerm:
         """The gradients that have a graph."""
         return [g for i in self.curved if (g := self.gradients[i]) is not None]
 
-    def times(self, vectors: Vectors) -> list[Tensor]:
+    def times(self, vectors: Vectors, *, together: bool = False) -> list[Tensor]:
         """H times b vectors."""
         if not self.curved:
             return [torch.zeros_like(v) for v in vectors]
         chosen = [vectors[i] for i in self.curved]
-        return _filled(_pulled_back(self.roots, self.parameters, chosen), vectors)
+        return _filled(_pull_back(self.roots, self.parameters, chosen, together), vectors)
 
     def restricted(self, positions: Sequence[int]) -> "HessianTerm":
         """The diagonal block of some parameters."""
@@ -130,16 +135,16 @@ class GaussNewtonTerm:
         """The pulled-back cotangents and the loss's slope."""
         return [*(p for p in self.pulled if p is not None), self.slope]
 
-    def times(self, vectors: Vectors) -> list[Tensor]:
+    def times(self, vectors: Vectors, *, together: bool = False) -> list[Tensor]:
         """G times b vectors."""
         if not self.reached or not self.slope.requires_grad:
             return [torch.zeros_like(v) for v in vectors]
         pulled = [p for i in self.reached if (p := self.pulled[i]) is not None]
-        pushed = _pulled_back(pulled, [self.cotangent], [vectors[i] for i in self.reached])
-        bent = _pulled_back([self.slope], [self.leaf], _filled(pushed, [_like(self.leaf, vectors)]))
-        back = _pulled_back(
-            [self.output], self.parameters, _filled(bent, [_like(self.leaf, vectors)])
-        )
+        like = [_zeros_like(self.leaf, vectors)]
+        at = [vectors[i] for i in self.reached]
+        pushed = _pull_back(pulled, [self.cotangent], at, together)
+        bent = _pull_back([self.slope], [self.leaf], _filled(pushed, like), together)
+        back = _pull_back([self.output], self.parameters, _filled(bent, like), together)
         return _filled(back, vectors)
 
     def restricted(self, positions: Sequence[int]) -> "GaussNewtonTerm":
@@ -154,7 +159,7 @@ class GaussNewtonTerm:
         )
 
 
-def _like(leaf: Tensor, vectors: Vectors) -> Tensor:
+def _zeros_like(leaf: Tensor, vectors: Vectors) -> Tensor:
     return leaf.new_zeros(1).expand(len(vectors[0]), *leaf.shape)
 
 
@@ -164,41 +169,69 @@ def _filled(found: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
     ]
 
 
-def _pulled_back(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Vectors
+def _pull_back(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Vectors, together: bool
 ) -> Sequence[Tensor | None]:
     """∂(outputs·cotangents)/∂inputs for b stacked cotangents, with the graph kept."""
     num = len(cotangents[0])
     with _explained():
-        if num > 1:
-            try:
-                return torch.autograd.grad(
-                    outputs,
-                    inputs,
-                    list(cotangents),
-                    retain_graph=True,
-                    allow_unused=True,
-                    is_grads_batched=True,
-                )
-            except RuntimeError as error:
-                if not _lacks_batching(error):
-                    raise
-        each = [
-            torch.autograd.grad(
-                outputs, inputs, [c[i] for c in cotangents], retain_graph=True, allow_unused=True
-            )
-            for i in range(num)
-        ]
+        if together and num >= _LEAST_TOGETHER:
+            found = _pull_back_together(outputs, inputs, cotangents)
+            if found is not None:
+                return found
+        each = [_pull_back_one(outputs, inputs, [c[i] for c in cotangents]) for i in range(num)]
     return [
         None if parts[0] is None else torch.stack([p for p in parts if p is not None])
         for parts in zip(*each, strict=True)
     ]
 
 
-def _lacks_batching(error: RuntimeError) -> bool:
-    """Whether torch could not run an operation for a whole block of vectors at once."""
-    text = str(error)
-    return "vmap" in text or "Batching rule" in text or "functorch" in text
+def _pull_back_one(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangent: Vectors
+) -> Sequence[Tensor | None]:
+    return torch.autograd.grad(outputs, inputs, cotangent, retain_graph=True, allow_unused=True)
+
+
+def _pull_back_together(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Vectors
+) -> Sequence[Tensor | None] | None:
+    """All cotangents in one go, or None where torch cannot, or does it wrongly.
+
+    torch's rules for a whole block of vectors are missing for some operations and wrong for others
+    (GroupNorm). The map is linear, so the sum of the block's answers with random signs must be the
+    answer to the sum of its cotangents with the same signs (Freivalds' check): one more product.
+    """
+    try:
+        found = torch.autograd.grad(
+            outputs,
+            inputs,
+            list(cotangents),
+            retain_graph=True,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
+    except (RuntimeError, IndexError):
+        return None
+    num = len(cotangents[0])
+    draw = torch.randint(0, 2, (num,), generator=torch.Generator().manual_seed(num))
+
+    def mix(block: Tensor) -> Tensor:
+        signs = (2 * draw - 1).to(block.device, block.dtype)
+        return (signs @ block.reshape(num, -1)).reshape(block.shape[1:])
+
+    alone = _pull_back_one(outputs, inputs, [mix(c) for c in cotangents])
+    for block, answer in zip(found, alone, strict=True):
+        if (block is None) != (answer is None):
+            return None
+        if block is None or answer is None:
+            continue
+        if block.shape[1:] != answer.shape:
+            return None
+        allowed = _TOGETHER_TOLERANCE * torch.finfo(block.dtype).eps ** 0.5
+        size = torch.linalg.vector_norm(block)
+        if not bool(torch.linalg.vector_norm(mix(block) - answer) <= allowed * size):
+            return None
+    return found
 
 
 class _explained:  # noqa: N801 - reads as a verb phrase: with _explained()

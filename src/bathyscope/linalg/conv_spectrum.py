@@ -27,7 +27,7 @@ Method = Literal["fourier", "dense", "bound", "matrix-free"]
 # below ε / tolerance of the largest is found again in a better way.
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 _CHUNK = 2**23  # complex numbers held at a time: 64 MB in single precision
-_SMALL = 2**22  # entries of a matrix, a group, whose SVD takes seconds: 34 MB in double precision
+_SMALL = 2**20  # entries of the matrix of a group whose SVD takes less than a second
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,12 +64,13 @@ class ConvSpectrum:
 
     @property
     def nonzero(self) -> Float[Tensor, " k"]:
-        """The values above the cut-off."""
-        return self.values[self.values > self.cutoff * self.largest]
+        """The values above the cut-off; where `method` is "bound", those that may lie above it."""
+        largest = self.values if self.lower is None else self.lower
+        return self.values[self.values > self.cutoff * largest[0]]
 
     @property
     def rank(self) -> int:
-        """Number of values above the cut-off."""
+        """Number of values above the cut-off, or an upper bound on it where `method` is "bound"."""
         return len(self.nonzero)
 
     @property
@@ -80,20 +81,26 @@ class ConvSpectrum:
 
     @property
     def effective_condition_number(self) -> float:
-        """Largest over smallest value above the cut-off: that of the map off its null space."""
+        """Largest over smallest value above the cut-off: that of the map off its null space.
+
+        NaN where the values are only bounded: which of them count as zero is then not known.
+        """
+        if self.lower is not None:
+            return math.nan
         return self.largest / self.nonzero[-1].item() if self.rank else math.inf
 
     @property
     def spread(self) -> float:
         """How far from norm-preserving: rms of σ/target − 1 over the values above the cut-off.
 
-        NaN where only the ends of the spectrum are known.
+        NaN where only the ends of the spectrum, or only bounds on the values, are known.
         """
-        return spread_about(self.nonzero, self.target) if self.complete else math.nan
+        known = self.complete and self.lower is None
+        return spread_about(self.nonzero, self.target) if known else math.nan
 
     @property
     def gradient_gain(self) -> float:
-        """√(E‖Δx‖²/E‖Δy‖²) for isotropic gradients: √(Σσ²/rows).
+        """√(E‖Δx‖²/E‖Δy‖²) for isotropic gradients: √(Σσ²/rows); an upper bound from upper bounds.
 
         NaN where only the ends of the spectrum are known.
         """
@@ -109,11 +116,13 @@ class ConvSpectrum:
         return counts, edges
 
     def __repr__(self) -> str:
-        kind = "≤ " if self.method == "bound" else ""
-        return (
-            f"ConvSpectrum({self.shape[0]}×{self.shape[1]}, {self.padding} padding, {self.method}, "
-            f"σ {kind}{self.largest:.4g} to {self.smallest:.4g}, spread {self.spread:.3g})"
+        what = (
+            f"ConvSpectrum({self.shape[0]}×{self.shape[1]}, {self.padding} padding, {self.method}"
         )
+        if self.lower is not None:
+            return f"{what}, σ ≤ {self.largest:.4g} and ≥ {self.smallest:.4g})"
+        spread = "" if math.isnan(self.spread) else f", spread {self.spread:.3g}"
+        return f"{what}, σ {self.largest:.4g} to {self.smallest:.4g}{spread})"
 
 
 def conv_singular_values(
@@ -133,8 +142,8 @@ def conv_singular_values(
     P(ω) = Σ_t K[t] e^{iω·t} (norm_preservation, theorem 3), with stride as polyphase components
     and one of each pair ω, −ω. A stride that does not divide the size leaves a shorter gap where
     the torus closes, so that no shift of the output is a shift of the input and no such form
-    exists: a small map is then written down. Any other padding has no such form either: every
-    value is bounded from both sides, and on request found from products with the map alone.
+    exists, nor does it for any other padding. A small map is then written down; of a larger one
+    every value is bounded from both sides, and on request found from products with the map alone.
 
     Args:
         layer: Conv1d to 3d, ConvTranspose1d to 3d, Linear, or a bare weight.
@@ -144,9 +153,9 @@ def conv_singular_values(
         stride: of a bare weight.
         dilation: of a bare weight.
         groups: of a bare weight.
-        method: "auto" is exact where Fourier analysis is, and on a torus that the stride does not
-            divide up to 2²² entries of the matrix a group; else it bounds. "matrix-free" finds the
-            true values of the padded map: all of a small map, `num` at each end of a large one.
+        method: "auto" is exact where Fourier analysis is, and elsewhere up to 2²⁰ entries of the
+            matrix of a group; else it bounds. "matrix-free" finds the true values of the padded
+            map: all of a small map, `num` at each end of a large one.
         num: how many values at each end.
 
     Returns:
@@ -173,12 +182,11 @@ def conv_singular_values(
     if method == "matrix-free":
         values, complete = padded_singular_values(conv, image, num=num)
         return _record(conv, given, image, method="matrix-free", values=values, complete=complete)
-    divisible = all(n % s == 0 for n, s in zip(image, conv.stride, strict=True))
-    if conv.is_pointwise or (conv.is_periodic and divisible):
+    if conv.is_pointwise or conv.is_torus(image):
         values = torus_singular_values(conv, conv.output_size(image))
         values = torch.cat([values, values.new_zeros(min(conv.shape(image)) - len(values))])
         return _record(conv, given, image, method="fourier", values=values)
-    if conv.is_periodic and math.prod(conv.shape(image)) <= _SMALL * len(conv.weight) ** 2:
+    if math.prod(conv.shape(image)) <= _SMALL * len(conv.weight) ** 2:
         values, _ = padded_singular_values(conv, image, num=num)
         return _record(conv, given, image, method="dense", values=values)
     upper, lower = padding_bounds(conv, image, torus_singular_values)

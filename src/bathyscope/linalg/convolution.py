@@ -92,6 +92,20 @@ class Convolution:
         )
         return wide and self.padding_mode == "circular"
 
+    def is_torus(self, input_size: tuple[int, ...]) -> bool:
+        """Whether on images of this size the map is the convolution of a torus, sampled evenly.
+
+        y[o] = Σ_t K[t] x[(s·o + δ·t − p) mod n] for o = 0, …, n/s − 1: the stride divides the size,
+        there are n/s outputs, and what a window reads beyond an edge is the other side. How wide
+        the padding is then does not matter: it shifts the image.
+        """
+        return all(
+            n % s == 0 and m == n // s and (self.padding_mode == "circular" or pad == (0, 0))
+            for n, m, s, pad in zip(
+                input_size, self.output_size(input_size), self.stride, self.padding, strict=True
+            )
+        )
+
     @property
     def is_pointwise(self) -> bool:
         """Whether there is one tap and no padding: pixels do not mix, whatever the image's edge."""

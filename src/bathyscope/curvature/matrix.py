@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope.core import Blocks, Measurement, blocks_of
-from bathyscope.core.arguments import checked_count
+from bathyscope.core.arguments import check_count
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
@@ -257,8 +257,8 @@ class CurvatureMatrix:
             sketch: columns of its sketch.
             seed: of its random vectors.
         """
-        checked_count("probes", probes, least=2)
-        checked_count("sketch", sketch)
+        check_count("probes", probes, least=2)
+        check_count("sketch", sketch)
         with self._working("trace"):
             if self._is_exact(exact):
                 value = self._once(("trace",), lambda: float(self.dense().double().trace()))

@@ -6,6 +6,7 @@ that torch differentiates one by one, w = g v/‖v‖ has the right derivatives 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,14 +20,14 @@ class plain_weight_norm(TorchFunctionMode):  # noqa: N801 - a context: with plai
         self,
         func: Callable[..., object],
         types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         """The written-out form for weight normalisation, and everything else as it is."""
         if func is torch._weight_norm:
-            return _weight_norm(*args, **(kwargs or {}))
+            return _write_out(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
-def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+def _write_out(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / torch.norm_except_dim(v, 2, dim))

@@ -80,14 +80,14 @@ def test_batches_that_can_be_taken_once_are_all_taken(own):
 
 
 def test_a_catalog_network_on_images():
-    result = certify("aresnest-8", "--data", "digits", "--samples", "60", "--no-blocks")
+    result = certify("aresnest-8", "--data", "digits", "--samples", "60", "--no-each-block")
     assert result.exit_code == 0
     assert "AugmentedResNEst, cross_entropy loss, 60 samples" in result.stdout
     assert "guaranteed: yes" in result.stdout
 
 
 def test_a_network_outside_the_family():
-    result = certify("prebasic-8", "--samples", "40", "--no-blocks")
+    result = certify("prebasic-8", "--samples", "40", "--no-each-block")
     assert result.exit_code == 0
     assert "no theorem" in result.stdout
 
@@ -97,7 +97,9 @@ def test_a_run(tmp_path):
     small = ["--set", "num_train=64", "--set", "num_test=16", "--json"]
     result = CliRunner().invoke(app, [*train, *small], catch_exceptions=False)
     folder = json.loads(result.stdout)["folder"]
-    found = certify(folder, "--samples", "64", "--no-blocks", "--json", str(tmp_path / "c.json"))
+    found = certify(
+        folder, "--samples", "64", "--no-each-block", "--json", str(tmp_path / "c.json")
+    )
     assert found.exit_code == 0
     assert json.loads((tmp_path / "c.json").read_text())["network"] == "DenseNEst"
     with pytest.raises(UsageError, match="its own weights"):

@@ -240,7 +240,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(toy, cache):
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
     code, said = _finish(toy(preexec_fn=small_disk))
-    assert code == 2
-    assert "is full" in said
+    assert code == 1
+    assert "has no room" in said
     assert "Traceback" not in said
     assert list(cache.iterdir()) == []

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
-from bathyscope.cli.case import load_weights
+from bathyscope.cli.build import load_weights
 from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
 from bathyscope.diagnosis import treatment

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import decode_json, encode_json
 from bathyscope.core.records import Block, Measurement
 from bathyscope.report import Judgement, Report, from_json, schema, to_json
-from bathyscope.report.json_form import decoded, encoded
 from tests.report.specimens import blocks, clean, exploding, staged, treated
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -56,8 +56,8 @@ VALUES = st.one_of(
 @given(st.lists(VALUES))
 @settings(max_examples=200)
 def test_any_value_survives(values):
-    text = json.dumps(encoded(tuple(values)), allow_nan=False)
-    assert all(map(same, decoded(json.loads(text)), values))
+    text = json.dumps(encode_json(tuple(values)), allow_nan=False)
+    assert all(map(same, decode_json(json.loads(text)), values))
 
 
 def test_a_measurement_of_some_blocks_keeps_its_own():

@@ -4,10 +4,13 @@ Verb modules import typer and light modules only; what loads torch is imported i
 so that `bathyscope --help` answers at once.
 """
 
+import functools
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from bathyscope import __version__
 from bathyscope.cli import (
@@ -24,10 +27,20 @@ from bathyscope.cli import (
     train,
     treat,
 )
+from bathyscope.cli.case import complete_json
 from bathyscope.core.errors import BathyscopeError
+
+
+class _Verbs(TyperGroup):
+    """The verbs; `--json` alone means standard output for each of them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, complete_json(args))
+
 
 app = typer.Typer(
     name="bathyscope",
+    cls=_Verbs,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -54,18 +67,34 @@ def bathyscope(
     """
 
 
-app.command("diagnose")(diagnose.diagnose)
-app.command("explain")(diagnose.explain)
-app.command("compare")(compare.compare)
-app.command("treat")(treat.treat)
-app.command("hessian")(hessian.hessian)
-app.command("certify")(certify.certify)
-app.command("check")(check.check)
-app.command("nets")(nets.nets)
-app.command("train")(train.train)
-app.command("reproduce")(reproduce.reproduce)
-app.command("sweep")(sweep.sweep)
-app.command("show")(show.show)
+def _add(name: str, verb: Callable[..., None]) -> None:
+    """Register a verb; `sys.exit` in a user's own code is an error of that code, not an end."""
+
+    @functools.wraps(verb)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            verb(*args, **kwargs)
+        except SystemExit as error:
+            raise BathyscopeError(
+                f"The work was cut off: code of yours (the model, its data or its loss) called "
+                f"sys.exit({error.code!r})."
+            ) from error
+
+    app.command(name)(guarded)
+
+
+_add("diagnose", diagnose.diagnose)
+_add("explain", diagnose.explain)
+_add("compare", compare.compare)
+_add("treat", treat.treat)
+_add("hessian", hessian.hessian)
+_add("certify", certify.certify)
+_add("check", check.check)
+_add("nets", nets.nets)
+_add("train", train.train)
+_add("reproduce", reproduce.reproduce)
+_add("sweep", sweep.sweep)
+_add("show", show.show)
 app.add_typer(data.app, name="data")
 
 

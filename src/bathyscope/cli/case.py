@@ -1,41 +1,51 @@
-"""What the verbs work on, from words on the command line."""
+"""The case that every verb works on: one set of words on the command line, and `--json` for all.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
+A verb takes the case as its first argument and declares what is its own:
+
+    @with_case
+    def forecast(
+        words: CaseWords,
+        budget: Annotated[int, typer.Option(min=1, help="Steps you mean to train.")] = 300,
+    ) -> None:
+        \"\"\"Will it train?
+
+        Example: bathyscope forecast plain-110 --lr 0.1
+        \"\"\"
+        case = words.case()              # model, batch, loss, optimizer: see `build.Case`
+        found = …
+        words.answer(found.as_dict(), lambda: typer.echo(found))
+
+and `cli/__init__.py` registers it: `_add("forecast", forecast.forecast)`. `MODEL`, `--data`,
+`--batch-size`, `--loss`, `--optimizer`, `--lr`, `--momentum`, `--weight-decay`, `--weights`,
+`--blocks`, `--seed`, `--set` and `--json` are then its own as well, with the same meaning as in every
+other verb; what a verb has no use for it takes without a word, so that a case can be pasted from one
+verb to another. `@with_case(batch_size=256)` changes a default, `without=("model",)` leaves a word
+out. `words.given` has the names of those that were given, not left at their default.
+
+Nothing here loads torch before `words.case()`.
+"""
+
+import dataclasses
+import functools
+import inspect
+import json
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
 
 import typer
 
-from bathyscope.cli.resolve import factory_of, model_of
-from bathyscope.core.errors import UnknownName, UsageError
-
 if TYPE_CHECKING:
-    from torch import nn, optim
+    from bathyscope.cli.build import Case
 
-ModelName = Annotated[str, typer.Argument(help="A network's name, or package.module:factory.")]
-Weights = Annotated[
-    Path | None, typer.Option(help="A .safetensors file or a torch file of weights to load.")
-]
-DataName = Annotated[
-    str, typer.Option("--data", help="A data set's name, or package.module:factory of a batch.")
-]
-BatchSize = Annotated[int, typer.Option(min=1, help="Samples of a data set in the batch.")]
-LossName = Annotated[
-    str, typer.Option("--loss", help="cross-entropy, mse, bce, or package.module:function.")
-]
-OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, adam or adamw.")]
-Rate = Annotated[float, typer.Option("--lr", min=0.0, help="Learning rate you mean to use.")]
-Seed = Annotated[int, typer.Option(help="Of the weights and of the batch.")]
-ModelOptions = Annotated[
-    list[str] | None, typer.Option("--set", help="An option of the network: KEY=VALUE.")
-]
+P = ParamSpec("P")
+_PANEL = "The case (the same words for every verb)"
+_SHOWN_ALONE = Path("-")
 
 
-def _writable(path: Path | None) -> Path | None:
+def _check_writable(path: Path | None) -> Path | None:
     """The file, unless it cannot be written: known before the work, not after it."""
-    if path is not None and str(path) != "-":
+    if path is not None and path != _SHOWN_ALONE:
         from bathyscope.core.files import check_place
 
         check_place(path)
@@ -44,187 +54,168 @@ def _writable(path: Path | None) -> Path | None:
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", callback=_writable, help="Write JSON to a file; - for standard output."),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=_check_writable,
+        help="Write JSON to a file; alone, or with -, to standard output and nothing else there.",
+        show_default=False,
+    ),
 ]
 
-NEEDS = "bathyscope.needs"
-"""Key of a weights file for the remedy that its network must have and that weights do not hold."""
+
+def _option(*names: str, help: str, **limits: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=_PANEL, **limits)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A model with a batch, a loss and the optimizer meant for it."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CaseWords:
+    """What was said of the case on the command line; `case` makes it."""
 
-    name: str
-    model: "nn.Module"
-    batch: Any
-    loss: Any
-    optimizer: "optim.Optimizer"
-
-
-def case_of(
-    name: str,
-    *,
-    weights: Path | None = None,
-    data: str = "digits",
-    batch_size: int = 64,
-    loss: str = "cross-entropy",
-    optimizer: str = "sgd",
-    lr: float = 0.1,
-    seed: int = 0,
-    options: Mapping[str, Any] | None = None,
-) -> Case:
-    """Build the model, take a batch, load weights, make the optimizer.
-
-    Raises:
-        UsageError: a name is unknown, a factory fails, or weights do not fit.
-    """
-    import torch
-
-    torch.manual_seed(seed)
-    batch, shape, classes = batch_of(data, batch_size, seed)
-    model = model_of(name, options=options or {}, sample_shape=shape, num_classes=classes)
-    if weights is not None:
-        load_weights(model, weights)
-    trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
-    if not trained:
-        raise UsageError(f"{name} has no parameters; give a network with weights.")
-    return Case(name, model, batch, loss_of(loss), optimizer_of(optimizer, trained, lr=lr))
-
-
-def loss_of(name: str) -> Any:
-    """A loss by name or as `package.module:function`."""
-    import torch.nn.functional as F
-
-    known = {
-        "cross-entropy": F.cross_entropy,
-        "mse": F.mse_loss,
-        "bce": F.binary_cross_entropy_with_logits,
-    }
-    if ":" in name:
-        return factory_of(name)
-    if name not in known:
-        raise UnknownName("loss", name, known, hint="Or give package.module:function.")
-    return known[name]
-
-
-def optimizer_of(name: str, parameters: list[Any], *, lr: float) -> "optim.Optimizer":
-    """An optimizer by name, with the settings of the papers: momentum 0.9, weight decay 1e-4."""
-    from torch import optim
-
-    if name == "sgd":
-        return optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=1e-4)
-    if name == "adam":
-        return optim.Adam(parameters, lr=lr)
-    if name == "adamw":
-        return optim.AdamW(parameters, lr=lr)
-    raise UnknownName("optimizer", name, ["sgd", "adam", "adamw"])
-
-
-def load_weights(model: "nn.Module", path: Path) -> None:
-    """Load a state dict from a safetensors or torch file, never running code from it.
-
-    Raises:
-        UsageError: the file cannot be read or does not fit the model.
-    """
-    import torch
-    from safetensors import safe_open
-    from safetensors.torch import load_file
-
-    state: Any
-    remedy = None
-    try:
-        if path.suffix == ".safetensors":
-            state = load_file(path)
-            with safe_open(path, framework="pt") as file:
-                remedy = (file.metadata() or {}).get(NEEDS)
-        else:
-            state = torch.load(path, weights_only=True, map_location="cpu")
-    except FileNotFoundError as error:
-        raise UsageError(f"There are no weights at {path}; check the path.") from error
-    except Exception as error:  # bytes that are no weights make the unpickler raise anything
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise UsageError(
-            f"The weights in {path} cannot be read ({type(error).__name__}: {first}); "
-            "give a .safetensors file, or a state dict saved by torch."
-        ) from error
-    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
-        state = state["state_dict"]
-    try:
-        model.load_state_dict(state)
-    except (RuntimeError, TypeError, AttributeError) as error:
-        first = " ".join(line.strip() for line in str(error).splitlines()[:2])
-        raise UsageError(f"The weights in {path} do not fit the model: {first}") from error
-    if remedy is not None:
-        typer.echo(f"{path}: {needs(remedy)}", err=True)
-
-
-def needs(remedy: str) -> str:
-    """The sentence on weights whose network was changed too."""
-    return (
-        f"these weights need {remedy!r} in the network; loaded without it, it is the untreated one."
+    model: Annotated[
+        str,
+        typer.Argument(help="A network's name, package.module:factory, or the folder of a run."),
+    ]
+    data: Annotated[
+        str, _option(help="A data set's name, or package.module:factory of a batch or a loader.")
+    ] = "digits"
+    batch_size: Annotated[
+        int, _option("--batch-size", "--samples", min=1, help="Samples of a data set in the batch.")
+    ] = 64
+    loss: Annotated[str, _option(help="cross-entropy, mse, bce, or package.module:function.")] = (
+        "cross-entropy"
     )
+    optimizer: Annotated[str, _option(help="sgd, adam or adamw.")] = "sgd"
+    lr: Annotated[float, _option(min=0.0, help="Learning rate you mean to use.")] = 0.1
+    momentum: Annotated[
+        float, _option(min=0.0, help="Of sgd; the first beta of adam and adamw.")
+    ] = 0.9
+    weight_decay: Annotated[float, _option(min=0.0, help="Of the optimizer.")] = 1e-4
+    weights: Annotated[
+        Path | None,
+        _option(help="A .safetensors file or a torch file of weights to load.", show_default=False),
+    ] = None
+    blocks: Annotated[
+        list[str] | None,
+        _option(help="Names or globs of the blocks to look at.", show_default=False),
+    ] = None
+    seed: Annotated[int, _option(help="Of the weights and of the batch.")] = 0
+    set_: Annotated[
+        list[str] | None,
+        _option("--set", help="An option of the network: KEY=VALUE.", show_default=False),
+    ] = None
+    as_json: JsonFile = None
+    given: frozenset[str] = frozenset()
+
+    def case(self, model: str | None = None) -> "Case":
+        """The model with its batch, loss and optimizer.
+
+        Args:
+            model: another name than the one given, for a verb that takes several.
+
+        Raises:
+            UsageError: a name is unknown, a factory fails, or weights do not fit.
+        """
+        from bathyscope.cli.build import build_case
+
+        return build_case(self, self.model if model is None else model)
+
+    def answer(self, value: object, say: Callable[[], object]) -> None:
+        """See `answer`."""
+        answer(self.as_json, value, say)
 
 
-def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
-    """A batch, the shape of one input and the number of classes (0 where it is not known)."""
-    if is_factory(data):
-        batch = _first(factory_of(data), name=data)
-        inputs, labels = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, None)
-        shape = tuple(getattr(inputs, "shape", ()))[1:]
-        return batch, shape, _num_classes(labels)
-    from bathyscope import data as sets
-
-    loaded = sets.load(data, normalise=True, seed=seed)
-    part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
-    return (part.train_inputs, part.train_labels), part.shape, part.num_classes
-
-
-def _num_classes(labels: Any) -> int:
-    """One more than the largest whole-number label; 10 where the targets are no labels."""
-    import torch
-
-    labels = torch.as_tensor(labels) if hasattr(labels, "ndim") else torch.zeros(())
-    if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
-        return 10
-    return int(labels.max()) + 1
-
-
-def is_factory(data: str) -> bool:
-    """Whether the name is `package.module:factory` and not a data set's."""
-    return ":" in data and not data.startswith(("folder:", "npz:", "synthetic:"))
-
-
-def all_batches(data: str, first: Any) -> Any:
-    """All batches of a factory that gives a loader; of a data set, the batch that was drawn.
+def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> None:
+    """Say the result in words, as JSON into a file beside, or as JSON alone on standard output.
 
     Args:
-        data: what was named.
-        first: the batch that `batch_of` gave.
+        as_json: what `--json` was given.
+        value: anything JSON can hold; numbers that are not finite are written as their names.
+        say: prints the words.
     """
-    if not is_factory(data):
-        return first
-    factory = factory_of(data)
-    if isinstance(factory, Iterator):  # no function: it gave its first batch away
-        return chain([first], factory)
-    return _made(factory, name=data)
+    if as_json is None:
+        say()
+        return
+    from bathyscope.core.files import write_atomic
+    from bathyscope.core.json_values import encode_json
 
-
-def _made(factory: Any, *, name: str) -> Any:
-    """What a factory of batches gives: a batch or a loader."""
     try:
-        return factory() if callable(factory) else factory
-    except Exception as error:  # a user's own code may raise anything
-        raise UsageError(f"The factory {name} failed: {type(error).__name__}: {error}") from error
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError):  # infinities, tensors of one number and the like
+        text = json.dumps(encode_json(value), allow_nan=False, ensure_ascii=False)
+    if as_json == _SHOWN_ALONE:
+        typer.echo(text)
+        return
+    write_atomic(as_json, text.encode() + b"\n")
+    say()
+    typer.echo(f"written: {as_json}", err=True)
 
 
-def _first(factory: Any, *, name: str) -> Any:
-    """The batch that a factory gives, or the first one of its loader."""
-    made = _made(factory, name=name)
-    try:
-        batch = made if isinstance(made, (tuple, list, Mapping)) else next(iter(made), ())
-    except Exception as error:  # so may a user's own loader
-        raise UsageError(f"The loader of {name} failed: {type(error).__name__}: {error}") from error
-    if isinstance(batch, (tuple, list, Mapping)) and not batch:
-        raise UsageError(f"The factory {name} gave no batch; what it returns is empty.")
-    return tuple(batch) if isinstance(batch, list) else batch
+def complete_json(words: list[str]) -> list[str]:
+    """`--json` without a file means standard output.
+
+    Examples:
+        >>> complete_json(["check", "all", "--json", "--fail-on", "violated"])
+        ['check', 'all', '--json', '-', '--fail-on', 'violated']
+        >>> complete_json(["nets", "--json", "nets.json"])
+        ['nets', '--json', 'nets.json']
+    """
+    completed = []
+    for word, after in zip(words, [*words[1:], "--"], strict=True):
+        completed.append(word)
+        if word == "--json" and after.startswith("-") and after != "-":
+            completed.append("-")
+    return completed
+
+
+def with_case(
+    verb: Callable[Concatenate[CaseWords, P], None] | None = None,
+    *,
+    without: Collection[str] = (),
+    **defaults: Any,
+) -> Any:
+    """The verb with the words of the case added to its own.
+
+    Args:
+        verb: takes the case first.
+        without: words that it does not take.
+        defaults: other defaults than the usual ones.
+    """
+    if verb is None:
+        return functools.partial(with_case, without=without, **defaults)
+    hints = get_type_hints(CaseWords, include_extras=True)
+    shared = []
+    for field in dataclasses.fields(CaseWords):
+        if field.name in without or field.name == "given":
+            continue
+        usual = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        shared.append(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(field.name, usual),
+                annotation=hints[field.name],
+            )
+        )
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
+    own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    names = [one.name for one in shared]
+
+    def called(*, context: typer.Context, **values: Any) -> None:
+        said = {name: values.pop(name) for name in names}
+        given = frozenset(n for n in names if _is_given(context, n))
+        verb(CaseWords(**{"model": ""} | said, given=given), **values)  # type: ignore[call-arg]
+
+    # MODEL before the verb's own arguments, for they are read in this order
+    first = [one for one in shared if one.name == "model"]
+    rest = [one for one in shared if one.name != "model"]
+    called.__name__, called.__doc__ = verb.__name__, verb.__doc__
+    called.__signature__ = inspect.Signature([context, *first, *own, *rest])  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in (context, *own, *shared)}
+    return called
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

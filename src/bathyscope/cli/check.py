@@ -1,10 +1,11 @@
 """`bathyscope check`: do the claims of the papers hold?"""
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bathyscope.cli.case import CaseWords, with_case
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import ClaimCheck, Verdict
 
@@ -20,7 +21,9 @@ _GRAVITY = [
 ]
 
 
+@with_case(without=("model",), batch_size=200)
 def check(
+    words: CaseWords,
     what: Annotated[
         str,
         typer.Argument(metavar="list|ID|THEME|all", help="list, all, a theme, or a claim's name."),
@@ -29,13 +32,6 @@ def check(
         str | None,
         typer.Option(help="Test it on this network: a catalog name or package.module:factory."),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Test it on these data: a data set's name or package.module:factory."),
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Samples of a data set.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -62,18 +58,16 @@ def check(
 
     if what == "list":
         rows = [_entry(claim) for claim in claims.values()]
-        typer.echo(json.dumps(rows, ensure_ascii=False)) if as_json else _print_list(rows)
+        words.answer(rows, lambda: _print_list(rows))
         return
     one = what != "all" and what not in themes()
     chosen = [claim_of(what)] if one else [c for c in claims.values() if what in ("all", c.theme)]
-    if not one and (model or data):
+    if not one and (model or "data" in words.given):
         raise UsageError("--model and --data go with one claim; name it.")
-    given = _given(chosen[0], model, data, samples, seed) if one else {}
-    rows = _checked(chosen, seed=seed, given=given, insist=one, echo=not as_json)
-    if as_json:
-        typer.echo(json.dumps(rows[0] if one else rows, allow_nan=False, ensure_ascii=False))
-    elif not one:
-        _print_summary(rows)
+    given = _network_and_data(chosen[0], model, words) if one else {}
+    aloud = words.as_json != Path("-")
+    rows = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+    words.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
     found = [_GRAVITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
     if limit is not None and found and max(found) >= limit:
         raise typer.Exit(3)
@@ -86,28 +80,27 @@ def _limit(fail_on: str | None) -> int | None:
     return None if fail_on is None else names.index(fail_on)
 
 
-def _given(
-    claim: "Claim", model: str | None, data: str | None, samples: int, seed: int
-) -> dict[str, Any]:
+def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> dict[str, Any]:
     """The user's network and data, from their names; a network comes with data where both are taken."""
-    if model is None and data is None:
+    if model is None and "data" not in words.given:
         return {}
     import torch
 
-    from bathyscope.cli.case import batch_of
-    from bathyscope.cli.resolve import model_of
+    from bathyscope.cli.build import batch_of
 
-    torch.manual_seed(seed)
-    batch, shape, classes = batch_of(data or "digits", samples, seed)
+    torch.manual_seed(words.seed)
     found: dict[str, Any] = {}
-    if data is not None or ("data" in claim.takes):
-        found["data"] = batch
     if model is not None:
-        found["model"] = model_of(model, options={}, sample_shape=shape, num_classes=classes)
+        case = words.case(model)
+        found["model"], batch = case.model, case.batch
+    else:
+        batch = batch_of(words.data, words.batch_size, words.seed)[0]
+    if "data" in words.given or "data" in claim.takes:
+        found["data"] = batch
     return found
 
 
-def _checked(
+def _check_all(
     claims: "list[Claim]", *, seed: int, given: dict[str, Any], insist: bool, echo: bool
 ) -> list[dict[str, Any]]:
     """One row a claim; of those without a check, what is known of them (an error if `insist`)."""
@@ -142,7 +135,7 @@ def _entry(claim: "Claim") -> dict[str, Any]:
 
 
 def _record(record: ClaimCheck) -> dict[str, Any]:
-    from bathyscope.report.json_form import encoded
+    from bathyscope.core.json_values import encode_json
 
     return {
         "verdict": record.verdict.value,
@@ -150,11 +143,11 @@ def _record(record: ClaimCheck) -> dict[str, Any]:
         "corrected": record.corrected,
         "vacuous": record.vacuous,
         "assumptions": [
-            {"statement": a.statement, "holds": a.holds, "value": encoded(a.value)}
+            {"statement": a.statement, "holds": a.holds, "value": encode_json(a.value)}
             for a in record.assumptions
         ],
-        "numbers": encoded(record.numbers),
-        "settings": encoded(record.settings),
+        "numbers": encode_json(record.numbers),
+        "settings": encode_json(record.settings),
     }
 
 

@@ -1,28 +1,23 @@
 """`bathyscope compare`: several networks side by side, before and after some steps of training."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bathyscope.cli.case import DataName, OptimizerName, Rate, Seed, case_of
+from bathyscope.cli.case import CaseWords, with_case
 
 
+@with_case(without=("model",))
 def compare(
+    words: CaseWords,
     models: Annotated[
         list[str], typer.Argument(help="Names of networks, or package.module:factory.")
     ],
     steps: Annotated[int, typer.Option(min=1, help="Training steps between the diagnoses.")] = 30,
-    data: DataName = "digits",
-    batch_size: Annotated[int, typer.Option(min=2, help="Samples in a step.")] = 64,
-    optimizer: OptimizerName = "sgd",
-    lr: Rate = 0.1,
     out: Annotated[
         Path, typer.Option(help="Folder for comparison.html, comparison.png and the reports.")
     ] = Path("comparison"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
-    seed: Seed = 0,
 ) -> None:
     """Diagnose networks side by side, train each for some steps, and diagnose them again.
 
@@ -39,13 +34,11 @@ def compare(
     with waiting("comparing") as tell:
         contenders = []
         for name in models:
-            case = case_of(
-                name, data=data, batch_size=batch_size, optimizer=optimizer, lr=lr, seed=seed
-            )
+            case = words.case(name)
             contenders.append(
                 Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
             )
-        batches = _batches(data, batch_size=batch_size, steps=steps, seed=seed)
+        batches = _batches(words, steps=steps)
         courses = diagnosis.compare(contenders, batches, loss=case.loss, tell=tell)
         tell("writing")
         reports = [course.report() for course in courses]
@@ -54,11 +47,12 @@ def compare(
             report.write(entry, out / f"{_file_name(entry.title)}.json")
         report.write_comparison(reports, out / "comparison.html")
         report.write_comparison(reports, out / "comparison.png")
-    if as_json:
-        typer.echo(json.dumps([_summary(course) for course in courses]))
-        return
-    _print(courses)
-    typer.echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
+
+    def say() -> None:
+        _print(courses)
+        typer.echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
+
+    words.answer([_summary(course) for course in courses], say)
 
 
 def _procrustes_of(model: Any) -> Any:
@@ -71,19 +65,20 @@ def _procrustes_of(model: Any) -> Any:
     return lambda twin, optimizer: procrustes_(optimizer, twin.transition_layers())
 
 
-def _batches(name: str, *, batch_size: int, steps: int, seed: int) -> list[Any]:
+def _batches(words: CaseWords, *, steps: int) -> list[Any]:
     """Batches in a random order, epoch after epoch; a factory's batch over and over."""
     import torch
 
     from bathyscope import data
-    from bathyscope.cli.case import batch_of, is_factory
+    from bathyscope.cli.build import batch_of, is_factory
 
+    name, seed = words.data, words.seed
     if is_factory(name):
-        return [batch_of(name, batch_size, seed)[0]] * steps
+        return [batch_of(name, words.batch_size, seed)[0]] * steps
     loaded = data.load(name, normalise=True, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     total = len(loaded.train_labels)
-    size = min(batch_size, total)
+    size = min(words.batch_size, total)
     order: list[int] = []
     while len(order) < steps * size:
         whole = total - total % size

@@ -1,6 +1,5 @@
 """`bathyscope data`: the data sets, where they lie and how to get them."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from bathyscope.cli.case import JsonFile, answer
 
 app = typer.Typer(no_args_is_help=True, help="List, fetch and find data sets.")
 
@@ -24,16 +25,17 @@ DataDir = Annotated[
 @app.command("list")
 def list_(
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """List the data sets: shape, classes, sizes, whether they are here, source and licence.
 
     Example: bathyscope data list --json
     """
     rows = _rows(data_dir)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
+    answer(as_json, rows, lambda: _print(rows))
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 

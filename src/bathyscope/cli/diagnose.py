@@ -1,44 +1,22 @@
 """`bathyscope diagnose` and `bathyscope explain`."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from bathyscope.cli.case import (
-    BatchSize,
-    DataName,
-    JsonFile,
-    LossName,
-    ModelName,
-    ModelOptions,
-    OptimizerName,
-    Rate,
-    Seed,
-    Weights,
-    case_of,
-)
-from bathyscope.cli.train import assignments
+from bathyscope.cli.case import CaseWords, JsonFile, answer, with_case
 from bathyscope.core.errors import UnknownName, UsageError
 
 
+@with_case
 def diagnose(
-    model: ModelName,
-    weights: Weights = None,
-    data: DataName = "digits",
-    batch_size: BatchSize = 64,
-    loss: LossName = "cross-entropy",
-    optimizer: OptimizerName = "sgd",
-    lr: Rate = 0.1,
+    words: CaseWords,
     probes: Annotated[
         Literal["standard", "full"],
         typer.Option(help="full adds a look-ahead of some steps on a copy, and block deletion."),
     ] = "standard",
     steps: Annotated[int, typer.Option(min=1, help="Steps of the look-ahead.")] = 8,
-    blocks: Annotated[
-        list[str] | None, typer.Option(help="Names or globs of the blocks to measure.")
-    ] = None,
     most_blocks: Annotated[
         int | None, typer.Option(help="Measure at most so many blocks, spread evenly.")
     ] = None,
@@ -58,13 +36,10 @@ def diagnose(
     out: Annotated[
         list[Path] | None, typer.Option(help="Write the report: .html, .json or .png.")
     ] = None,
-    as_json: JsonFile = None,
     fail_on: Annotated[
         str | None,
         typer.Option(help="Exit with code 3 from this severity on: note, warning or problem."),
     ] = None,
-    seed: Seed = 0,
-    set_: ModelOptions = None,
 ) -> None:
     """Measure a network block by block and say what is wrong, where, and what helps.
 
@@ -76,50 +51,38 @@ def diagnose(
     from bathyscope import diagnosis, report
     from bathyscope.cli.waiting import waiting
 
-    to_stdout = as_json is not None and str(as_json) == "-"
-    if to_stdout and against is not None:
+    if against is not None and str(words.as_json) == "-":
         raise UsageError(
             "--against is told in words, and --json - leaves room for JSON only; give --json a file."
         )
     for path in out or ():
         report.check_destination(path)
     earlier = None if against is None else report.read_report(against)
-    with waiting(f"diagnosing {model}"):
-        case = case_of(
-            model,
-            weights=weights,
-            data=data,
-            batch_size=batch_size,
-            loss=loss,
-            optimizer=optimizer,
-            lr=lr,
-            seed=seed,
-            options=assignments(set_ or []),
-        )
+    with waiting(f"diagnosing {words.model}"):
+        case = words.case()
         found = diagnosis.diagnose(
             case.model,
             case.batch,
             loss=case.loss,
             optimizer=case.optimizer,
             probes=probes,
-            blocks=blocks or None,
+            blocks=case.blocks,
             thresholds=thresholds,
             silence=silence or (),
             steps=steps,
             most_blocks=most_blocks,
             memory=memory,
-            title=model,
+            title=case.name,
         )
-    if to_stdout:
-        typer.echo(json.dumps(report.to_json(found.report()), allow_nan=False))
-    else:
+
+    def say() -> None:
         found.show()
         if found.stages:
             _print_events(diagnosis.events_of(found))
         if earlier is not None:
             typer.echo(f"\nAgainst {against}: {found.diff(earlier)}")
-    if as_json is not None and not to_stdout:
-        found.save(as_json.with_suffix(".json"))
+
+    words.answer(report.to_json(found.report()), say)
     for path in out or ():
         found.save(path)
         typer.echo(f"written: {path}", err=True)
@@ -132,7 +95,7 @@ def explain(
     code: Annotated[
         str | None, typer.Argument(help="Code of a finding; all of them without.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """Say what a finding means, where that comes from, and what helps.
 
@@ -142,20 +105,22 @@ def explain(
 
     from bathyscope.diagnosis.codes import CODES, code_of
 
-    if as_json:
-        chosen = CODES if code is None else {code: code_of(code)}
-        typer.echo(json.dumps({name: asdict(entry) for name, entry in chosen.items()}))
-        return
-    if code is None:
-        width = max(map(len, CODES))
-        for name, entry in CODES.items():
-            typer.echo(f"{name:<{width}}  {entry.cause:<14}  {entry.title}")
-        return
-    entry = code_of(code)
-    typer.echo(f"{code}: {entry.title}\n\n{entry.why}\n")
-    typer.echo(
-        f"Cause: {entry.cause}\nSource: {entry.source}\nWhat helps: {entry.remedy or 'none known'}"
-    )
+    chosen = CODES if code is None else {code: code_of(code)}
+
+    def say() -> None:
+        if code is None:
+            width = max(map(len, chosen))
+            for name, entry in chosen.items():
+                typer.echo(f"{name:<{width}}  {entry.cause:<14}  {entry.title}")
+            return
+        entry = chosen[code]
+        typer.echo(f"{code}: {entry.title}\n\n{entry.why}\n")
+        typer.echo(
+            f"Cause: {entry.cause}\nSource: {entry.source}\n"
+            f"What helps: {entry.remedy or 'none known'}"
+        )
+
+    answer(as_json, {name: asdict(entry) for name, entry in chosen.items()}, say)
 
 
 def _print_events(events: object) -> None:

@@ -1,25 +1,12 @@
 """`bathyscope hessian`: the curvature of a network's loss, with its uncertainty."""
 
-import json
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bathyscope.cli.case import (
-    BatchSize,
-    DataName,
-    JsonFile,
-    LossName,
-    ModelName,
-    ModelOptions,
-    Seed,
-    Weights,
-    all_batches,
-    case_of,
-)
-from bathyscope.cli.train import assignments
+from bathyscope.cli.case import CaseWords, with_case
 
 if TYPE_CHECKING:
     from bathyscope.core import Measurement
@@ -36,12 +23,9 @@ _PRODUCTS = {
 }
 
 
+@with_case(batch_size=256)
 def hessian(
-    model: ModelName,
-    weights: Weights = None,
-    data: DataName = "digits",
-    batch_size: BatchSize = 256,
-    loss: LossName = "cross-entropy",
+    words: CaseWords,
     k: Annotated[int, typer.Option("-k", min=1, help="Eigenvalues at each end.")] = 5,
     matrix: Annotated[
         Literal["hessian", "gauss-newton"], typer.Option(help="Which curvature matrix.")
@@ -57,9 +41,6 @@ def hessian(
     ] = False,
     probes: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
     steps: Annotated[int, typer.Option(min=1, help="Lanczos steps of each of them.")] = 40,
-    as_json: JsonFile = None,
-    seed: Seed = 0,
-    set_: ModelOptions = None,
 ) -> None:
     """Extreme eigenvalues, trace, condition number and index of the Hessian, each with its error.
 
@@ -69,37 +50,24 @@ def hessian(
     """
     from bathyscope import curvature
 
-    case = case_of(
-        model,
-        weights=weights,
-        data=data,
-        batch_size=batch_size,
-        loss=loss,
-        seed=seed,
-        options=assignments(set_ or []),
-    )
+    case, seed = words.case(), words.seed
     make = curvature.hessian if matrix == "hessian" else curvature.gauss_newton
     found = make(
         case.model,
-        all_batches(data, case.batch),
+        case.batches(),
         loss=case.loss,
         batchnorm=batchnorm,
         parameters=parameters or None,
         progress=True,
     )
     result = _answers(found, k=k, probes=probes, steps=steps, seed=seed)
-    if by_block:
+    if by_block or case.blocks:
         before = found.num_products
-        result["by_block"] = _table(found.by_block(seed=seed))
+        result["by_block"] = _table(found.by_block(blocks=case.blocks, seed=seed))
         result["num_products"]["by_block"] = found.num_products - before
     result["num_products"]["all"] = found.num_products
     result["notes"] = list(found.notes)
-    if as_json is not None and str(as_json) == "-":
-        typer.echo(json.dumps(result, allow_nan=False))
-        return
-    if as_json is not None:
-        as_json.write_text(json.dumps(result, allow_nan=False), encoding="utf-8")
-    _print(result)
+    words.answer(result, lambda: _print(result))
 
 
 def _answers(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bathyscope import data
+from bathyscope.cli.build import load_weights
 from bathyscope.cli.resolve import model_of
 from bathyscope.training import Callback, Outcome, Saving, TrainingConfig, train
 
@@ -24,6 +25,7 @@ class NamedRun(TrainingConfig):
         num_train: training samples to keep; all for None.
         num_test: test samples to keep; all for None.
         normalise: give each channel zero mean and unit deviation.
+        weights: a file of weights to begin with; new ones for none.
     """
 
     model: str
@@ -32,6 +34,12 @@ class NamedRun(TrainingConfig):
     num_train: int | None = Field(default=None, ge=1)
     num_test: int | None = Field(default=None, ge=1)
     normalise: bool = True
+    weights: str = ""
+
+    @field_validator("loss", mode="before")
+    @classmethod
+    def _spell_loss(cls, value: Any) -> Any:
+        return value.replace("-", "_") if isinstance(value, str) else value
 
     def prefix(self) -> str:
         """`resnet-20-digits-lr0.1-seed0`."""
@@ -62,12 +70,15 @@ def run(
 
 
 def _model(config: NamedRun, examples: data.DataSet) -> Any:
-    return model_of(
+    model = model_of(
         config.model,
         options=config.model_options,
         sample_shape=examples.train_inputs.shape[1:],
         num_classes=examples.num_classes,
     )
+    if config.weights:
+        load_weights(model, Path(config.weights))
+    return model
 
 
 def _device() -> str:

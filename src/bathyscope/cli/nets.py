@@ -1,9 +1,10 @@
 """`bathyscope nets`: the families of networks, or one network block by block."""
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from bathyscope.cli.case import JsonFile, answer
 
 if TYPE_CHECKING:
     from bathyscope.core import Blocks
@@ -20,7 +21,7 @@ def nets(
     classes: Annotated[
         int | None, typer.Option(min=1, help="Number of classes (the network's own default).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """List the networks, or show one: its blocks, their shapes and parameters.
 
@@ -30,10 +31,10 @@ def nets(
     """
     if name is None:
         rows = _families()
-        typer.echo(json.dumps(rows, indent=2)) if as_json else _print_families(rows)
+        answer(as_json, rows, lambda: _print_families(rows))
         return
     summary = _summary(name, size=size, channels=channels, classes=classes)
-    typer.echo(json.dumps(summary, indent=2)) if as_json else _print_summary(summary)
+    answer(as_json, summary, lambda: _print_summary(summary))
 
 
 def _families() -> list[dict[str, Any]]:

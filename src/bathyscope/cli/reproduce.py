@@ -1,12 +1,13 @@
 """`bathyscope reproduce`: run the studies of the papers, and gather them on one page."""
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from bathyscope.cli.case import JsonFile, answer
 
 if TYPE_CHECKING:
     from bathyscope.studies import StudyResult
@@ -33,7 +34,7 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one a core if left out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """Run a figure or table of the papers, and say what of its shape was met.
 
@@ -48,41 +49,46 @@ def reproduce(
     if study == "list":
         _list(as_json)
         return
+    quiet = as_json == Path("-")
     themes = {name.split(".")[0] for name in studies.names()}
     if study == "all" or study in themes:
         wanted = [n for n in studies.names() if study == "all" or n.startswith(f"{study}.")]
-        results = _several(wanted, preset, out, seeds=seeds, workers=workers, quiet=as_json)
+        results = _several(wanted, preset, out, seeds=seeds, workers=workers, quiet=quiet)
     else:
-        results = [_run(study, preset, out, seeds=seeds, workers=workers, quiet=as_json)]
+        results = [_run(study, preset, out, seeds=seeds, workers=workers, quiet=quiet)]
     page = studies.write_gallery(out)
-    if as_json:
-        typer.echo(json.dumps([result.as_dict() for result in results]))
-    else:
-        typer.echo(f"{page} shows all results of this folder.")
+    answer(
+        as_json,
+        [result.as_dict() for result in results],
+        lambda: typer.echo(f"{page} shows all results of this folder."),
+    )
 
 
-def _list(as_json: bool) -> None:
+def _list(as_json: Path | None) -> None:
     from bathyscope.studies import all_studies
 
-    if as_json:
-        rows = [
-            {
-                "study": study.name,
-                "title": study.title,
-                "shows": study.shows,
-                "presets": {name: p.resolved() for name, p in study.presets.items()},
-            }
-            for study in all_studies().values()
-        ]
-        typer.echo(json.dumps(rows))
-        return
-    from rich.console import Console
-    from rich.table import Table
+    studies = list(all_studies().values())
+    rows = [
+        {
+            "study": study.name,
+            "title": study.title,
+            "shows": study.shows,
+            "presets": {name: p.resolved() for name, p in study.presets.items()},
+        }
+        for study in studies
+    ]
 
-    shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
-    for study in all_studies().values():
-        shown.add_row(study.name, study.title, ", ".join(p.data for p in study.presets.values()))
-    Console().print(shown)
+    def say() -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
+        for study in studies:
+            sets = ", ".join(preset.data for preset in study.presets.values())
+            shown.add_row(study.name, study.title, sets)
+        Console().print(shown)
+
+    answer(as_json, rows, say)
 
 
 def _several(

@@ -1,8 +1,14 @@
-"""From a name on the command line to a model: a catalog name, or `package.module:factory`."""
+"""From a name on the command line to a model: a catalog name, or `package.module:factory`.
+
+A module is looked for among the installed ones first, and then in the working folder, which is put at
+the *end* of `sys.path`: a file there cannot take the place of a library.
+"""
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +16,26 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+@contextmanager
+def call_user_code(what: str) -> Iterator[None]:
+    """Turn whatever a user's own code raises, `sys.exit` included, into one sentence.
+
+    Args:
+        what: went wrong then, as the beginning of the sentence.
+
+    Raises:
+        UsageError: in place of the error.
+    """
+    try:
+        yield
+    except BathyscopeError:
+        raise
+    except SystemExit as error:
+        raise UsageError(f"{what}: it called sys.exit({error.code!r}).") from error
+    except Exception as error:
+        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def model_of(
@@ -32,7 +58,10 @@ def model_of(
         from bathyscope import nets
 
         return nets.build_for(name, sample_shape, **{"num_classes": num_classes} | dict(options))
-    model = _called(factory_of(name), options, name=name)
+    factory = factory_of(name)
+    given = f" with {dict(options)}" if options else ""
+    with call_user_code(f"The factory {name} failed{given}"):
+        model = factory(**options)
     if not isinstance(model, nn.Module):
         raise UsageError(
             f"The factory {name} returned a {type(model).__name__}; it must return a torch module."
@@ -47,27 +76,42 @@ def factory_of(name: str) -> Any:
         UsageError: the module cannot be imported or has no such attribute.
     """
     module_name, _, attribute = name.partition(":")
+    parts = (*module_name.split("."), *attribute.split("."))
+    if not all(part.isidentifier() for part in parts) or module_name.endswith(".py"):
+        plain = module_name.removesuffix(".py").strip("./").replace("/", ".") or "package.module"
+        raise UsageError(
+            f"{name!r} is no package.module:factory; write for instance "
+            f"{plain}:{attribute or 'factory'}."
+        )
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UsageError(
-            f"{name}: the module {module_name} cannot be imported: {error}."
-        ) from error
-    if not hasattr(module, attribute):
-        raise UsageError(f"{name}: the module {module_name} has no {attribute!r}.")
-    return getattr(module, attribute)
+        sys.path.append(here)
+    with call_user_code(f"{name}: the module {module_name} cannot be imported"):
+        found: Any = importlib.import_module(module_name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{name}: the module {module_name} has no {attribute!r}.")
+        found = getattr(found, part)
+    return found
 
 
-def _called(factory: Any, options: Mapping[str, Any], *, name: str) -> Any:
-    try:
-        return factory(**options)
-    except BathyscopeError:
-        raise
-    except Exception as error:  # a user's own code may raise anything
-        given = f" with {dict(options)}" if options else ""
-        raise UsageError(
-            f"The factory {name} failed{given}: {type(error).__name__}: {error}"
-        ) from error
+def read_assignments(words: list[str]) -> dict[str, Any]:
+    """`KEY=VALUE` words as a dict; a value is read as TOML and, where it is none, as a string.
+
+    Raises:
+        UsageError: a word holds no `=`.
+
+    Examples:
+        >>> read_assignments(["lr=0.1", "schedule=step", "milestones=[0.5]"])
+        {'lr': 0.1, 'schedule': 'step', 'milestones': [0.5]}
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {word!r} is not KEY=VALUE; write for instance --set lr=0.1.")
+        try:
+            values[key] = tomllib.loads(f"value = {text}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            values[key] = text
+    return values

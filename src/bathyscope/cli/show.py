@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bathyscope.cli.case import JsonFile, answer
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -25,23 +27,26 @@ def show(
     table: Annotated[
         Path | None, typer.Option(help="Write the whole table, every column: .csv or .parquet.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """Show how the runs of a folder stand: what differs between them and how each ended.
 
     Example: bathyscope show runs/depth --plot curves.png --table runs.csv
     """
     from bathyscope import runs
-    from bathyscope.sweep import read_plan
 
     frame = runs.table(folder)
     if table is not None:
         runs.write_table(frame, table)
     if plot is not None:
         _draw(folder, frame, plot, metric=metric)
-    if as_json:
-        typer.echo(json.dumps(json.loads(frame.to_json(orient="records"))))
-        return
+    rows = json.loads(frame.to_json(orient="records"))
+    answer(as_json, rows, lambda: _say(folder, frame))
+
+
+def _say(folder: Path, frame: "pd.DataFrame") -> None:
+    from bathyscope.sweep import read_plan
+
     _print(frame)
     missing = len({*read_plan(folder)} - {*frame["run"]})
     counts = ", ".join(f"{n} {how}" for how, n in frame["status"].value_counts().items())

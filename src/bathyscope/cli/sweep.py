@@ -1,11 +1,11 @@
 """`bathyscope sweep`: train every point of a grid."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bathyscope.cli.case import JsonFile, answer
 from bathyscope.core.errors import BathyscopeError, UsageError
 
 
@@ -24,7 +24,7 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the grid and count its runs; run nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the tally as JSON.")] = False,
+    as_json: JsonFile = None,
 ) -> None:
     """Train every point of a grid, each in its own folder, and never the same twice.
 
@@ -53,7 +53,8 @@ def sweep(
     configurations = [NamedRun.parse(point, source=f"The grid {grid}") for point in points]
     backend = backend_of(on, workers=workers, folder=out / "submitit")
     if dry_run:
-        typer.echo(f"{len(configurations)} runs")
+        count = len(configurations)
+        answer(as_json, {"total": count}, lambda: typer.echo(f"{count} runs"))
         return
     with GridProgress() as progress:
         tally = run_all(
@@ -64,12 +65,14 @@ def sweep(
             retry_failed=retry == "failed",
             on_change=progress,
         )
-    if as_json:
-        counts = {"total": tally.total, "before": tally.skipped} | dict(tally.ended)
-        typer.echo(json.dumps(counts | {"folder": str(out)}))
-    else:
-        ended = ", ".join(f"{count} {how}" for how, count in tally.ended.items()) or "none"
-        typer.echo(f"{tally.total} runs in {out}: {tally.skipped} had a result; now {ended}.")
+    ended = ", ".join(f"{count} {how}" for how, count in tally.ended.items()) or "none"
+    answer(
+        as_json,
+        {"total": tally.total, "before": tally.skipped} | tally.ended | {"folder": str(out)},
+        lambda: typer.echo(
+            f"{tally.total} runs in {out}: {tally.skipped} had a result; now {ended}."
+        ),
+    )
     if failed := tally.ended["failed"]:
         raise BathyscopeError(
             f"{failed} of {tally.total} runs failed; `bathyscope show {out}` names them, "

@@ -1,26 +1,11 @@
 """`bathyscope treat`: find what is wrong, try what helps, and save what did."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import (
-    NEEDS,
-    BatchSize,
-    DataName,
-    LossName,
-    ModelName,
-    ModelOptions,
-    OptimizerName,
-    Rate,
-    Seed,
-    Weights,
-    case_of,
-    needs,
-)
-from bathyscope.cli.train import assignments
+from bathyscope.cli.case import CaseWords, with_case
 from bathyscope.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,14 +14,9 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis import Treatment
 
 
+@with_case
 def treat(
-    model: ModelName,
-    weights: Weights = None,
-    data: DataName = "digits",
-    batch_size: BatchSize = 64,
-    loss: LossName = "cross-entropy",
-    optimizer: OptimizerName = "sgd",
-    lr: Rate = 0.1,
+    words: CaseWords,
     steps: Annotated[int, typer.Option(min=4, help="Steps of each short training.")] = 40,
     out: Annotated[
         Path | None, typer.Option(help="Write before and after as .html, .json or .png.")
@@ -44,9 +24,6 @@ def treat(
     save: Annotated[
         Path | None, typer.Option(help="Write the treated weights to this .safetensors file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-    seed: Seed = 0,
-    set_: ModelOptions = None,
 ) -> None:
     """Diagnose a network, try the remedies on copies, apply the best and show whether it helped.
 
@@ -60,29 +37,21 @@ def treat(
         check_destination(out)
     if save is not None:
         _check_save(save)
-    with waiting(f"treating {model}") as tell:
-        case = case_of(
-            model,
-            weights=weights,
-            data=data,
-            batch_size=batch_size,
-            loss=loss,
-            optimizer=optimizer,
-            lr=lr,
-            seed=seed,
-            options=assignments(set_ or []),
-        )
+    with waiting(f"treating {words.model}") as tell:
+        case = words.case()
         tell("diagnosing")
         before = diagnosis.diagnose(
-            case.model, case.batch, loss=case.loss, optimizer=case.optimizer, title=model
+            case.model,
+            case.batch,
+            loss=case.loss,
+            optimizer=case.optimizer,
+            blocks=case.blocks,
+            title=case.name,
         )
         treatment = diagnosis.treat(
             case.model, before, optimizer=case.optimizer, steps=steps, tell=tell
         )
-    if as_json:
-        typer.echo(json.dumps(treatment.summary()))
-    else:
-        _print(treatment)
+    words.answer(treatment.summary(), lambda: _print(treatment))
     if out is not None:
         write(treatment.report(), out)
         typer.echo(f"written: {out}", err=True)
@@ -103,6 +72,8 @@ def _check_save(path: Path) -> None:
 def _save(model: "nn.Module", treatment: "Treatment", path: Path) -> None:
     """Write the weights, and say what a network must have to be the treated one with them."""
     from safetensors.torch import save_model
+
+    from bathyscope.cli.build import NEEDS, needs
 
     needed = treatment.applied if treatment.change and treatment.change.structural else None
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,19 +5,17 @@ string that reads so is written with a backslash in front, so that nothing is lo
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib.resources import files
-from math import isfinite, isnan
 from typing import Any
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import decode_json, encode_json
 from bathyscope.core.records import Block, Finding, Measurement, Severity
 from bathyscope.report.record import Judgement, Report
 
 SCHEMA = "bathyscope.report/1"
-_SPECIAL = re.compile(r"\\*(inf|-inf|nan)")
 
 
 def schema() -> dict[str, Any]:
@@ -73,10 +71,10 @@ def _report(report: Report) -> dict[str, Any]:
         "blocks": [_fields(block) for block in report.blocks],
         "measurements": [_measurement(m, report.blocks) for m in report.measurements],
         "findings": [_fields(finding) for finding in report.findings],
-        "provenance": encoded(report.provenance),
+        "provenance": encode_json(report.provenance),
         "before": _report(report.before) if report.before is not None else None,
         "stages": [{"label": label, "report": _report(stage)} for label, stage in report.stages],
-        "curves": encoded(report.curves),
+        "curves": encode_json(report.curves),
         "notes": list(report.notes),
     }
 
@@ -85,7 +83,7 @@ def _fields(record: Block | Finding) -> dict[str, Any]:
     # names and sentences stay as they are; only values can be taken for infinities
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     return {
-        name: str(value) if isinstance(value, str) else encoded(value)
+        name: str(value) if isinstance(value, str) else encode_json(value)
         for name, value in values.items()
     } | ({"blocks": list(record.blocks)} if isinstance(record, Finding) else {})
 
@@ -95,52 +93,10 @@ def _measurement(measurement: Measurement, blocks: tuple[Block, ...]) -> dict[st
     return {
         "name": measurement.name,
         "blocks": None if same else [_fields(block) for block in measurement.blocks],
-        "columns": encoded(measurement.columns),
-        "settings": encoded(measurement.settings),
+        "columns": encode_json(measurement.columns),
+        "settings": encode_json(measurement.settings),
         "notes": list(measurement.notes),
     }
-
-
-def encoded(value: Any) -> Any:
-    """A value in JSON's own types, infinities and NaN as strings.
-
-    Examples:
-        >>> encoded({"ratio": (1.5, float("inf"), None), "what": "inf"})
-        {'ratio': [1.5, 'inf', None], 'what': '\\\\inf'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): encoded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [encoded(item) for item in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return f"\\{value}" if _SPECIAL.fullmatch(value) else str(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if isfinite(value):
-            return float(value)
-        return "nan" if isnan(value) else "inf" if value > 0 else "-inf"
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return encoded(value.item())
-    return encoded(str(value))
-
-
-def decoded(value: Any) -> Any:
-    """What `encoded` was given, sequences as tuples.
-
-    Examples:
-        >>> decoded({"ratio": [1.5, "inf", None], "what": "\\\\inf"})
-        {'ratio': (1.5, inf, None), 'what': 'inf'}
-    """
-    if isinstance(value, Mapping):
-        return {key: decoded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return tuple(decoded(item) for item in value)
-    if isinstance(value, str) and _SPECIAL.fullmatch(value):
-        return value[1:] if value.startswith("\\") else float(value)
-    return value
 
 
 def _read_report(written: Mapping[str, Any]) -> Report:
@@ -152,10 +108,10 @@ def _read_report(written: Mapping[str, Any]) -> Report:
         blocks=blocks,
         measurements=tuple(_read_measurement(m, blocks) for m in written["measurements"]),
         findings=tuple(_read_finding(finding) for finding in written["findings"]),
-        provenance=decoded(written["provenance"]),
+        provenance=decode_json(written["provenance"]),
         before=None if before is None else _read_report(before),
         stages=tuple((s["label"], _read_report(s["report"])) for s in written["stages"]),
-        curves=decoded(written["curves"]),
+        curves=decode_json(written["curves"]),
         notes=tuple(written["notes"]),
     )
 
@@ -170,8 +126,8 @@ def _read_measurement(written: Mapping[str, Any], blocks: tuple[Block, ...]) -> 
     return Measurement(
         name=written["name"],
         blocks=blocks if own is None else tuple(_read_block(block) for block in own),
-        columns=decoded(written["columns"]),
-        settings=decoded(written["settings"]),
+        columns=decode_json(written["columns"]),
+        settings=decode_json(written["settings"]),
         notes=tuple(written["notes"]),
     )
 
@@ -182,7 +138,7 @@ def _read_finding(written: Mapping[str, Any]) -> Finding:
             **written,
             "severity": Severity(written["severity"]),
             "blocks": tuple(written["blocks"]),
-            "evidence": decoded(written["evidence"]),
-            "score": decoded(written["score"]),
+            "evidence": decode_json(written["evidence"]),
+            "score": decode_json(written["score"]),
         }
     )

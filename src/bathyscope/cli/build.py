@@ -1,0 +1,235 @@
+"""From the words of a case to a model, a batch, a loss and an optimizer."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import typer
+from torch import nn, optim
+
+from bathyscope.cli.case import CaseWords
+from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
+from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UnknownName, UsageError
+
+NEEDS = "bathyscope.needs"
+"""Key of a weights file for the remedy that its network must have and that weights do not hold."""
+
+_LOSSES: dict[str, LossFn] = {
+    "cross-entropy": F.cross_entropy,
+    "mse": F.mse_loss,
+    "bce": F.binary_cross_entropy_with_logits,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model with a batch, a loss and the optimizer meant for it.
+
+    Attributes:
+        name: what was named.
+        model: in the mode its maker left it in.
+        batch: the first one.
+        loss: of an output and targets.
+        optimizer: over the parameters that are trained.
+        blocks: names or globs of the blocks to look at; None for all.
+        data: the name of the data.
+    """
+
+    name: str
+    model: nn.Module
+    batch: Any
+    loss: LossFn
+    optimizer: optim.Optimizer
+    blocks: list[str] | None
+    data: str
+
+    def batches(self) -> Any:
+        """All batches of a factory that gives a loader; of a data set, the batch that was drawn."""
+        if not is_factory(self.data):
+            return self.batch
+        factory = factory_of(self.data)
+        if isinstance(factory, Iterator):  # no function: it gave its first batch away
+            return chain([self.batch], factory)
+        return _make_batches(factory, name=self.data)
+
+
+def build_case(words: CaseWords, name: str) -> Case:
+    """Build the model, take a batch, load weights, make the optimizer.
+
+    Raises:
+        UsageError: a name is unknown, a factory fails, or weights do not fit.
+    """
+    if Path(name).is_dir():
+        return _case_of_run(words, Path(name))
+    options = read_assignments(words.set_ or [])
+    torch.manual_seed(words.seed)
+    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+    model = model_of(name, options=options, sample_shape=shape, num_classes=classes)
+    if words.weights is not None:
+        load_weights(model, words.weights)
+    return _complete(words, name, model, batch)
+
+
+def _case_of_run(words: CaseWords, folder: Path) -> Case:
+    """The network of a run with its newest weights, and its own training data unless others are given.
+
+    Raises:
+        UsageError: the folder is no run by name, or has no weights yet.
+    """
+    from bathyscope.cli.named_run import NamedRun
+    from bathyscope.runs import load_checkpoint, read_run
+
+    if words.set_ or words.weights:
+        raise UsageError(
+            "A run has its own weights and options; --weights and --set go with a network's name."
+        )
+    values, _, _ = read_run(folder)
+    config = NamedRun.parse(values, source=f"The configuration of {folder}")
+    own = {key: getattr(config, key) for key in ("data", "optimizer", "lr", "momentum")}
+    own |= {"weight_decay": config.weight_decay, "loss": config.loss}
+    words = replace(words, **{k: v for k, v in own.items() if k not in words.given})
+    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+    model = model_of(
+        config.model, options=config.model_options, sample_shape=shape, num_classes=classes
+    )
+    checkpoint = load_checkpoint(folder)
+    if checkpoint is None:
+        raise UsageError(f"The run {folder} has no weights yet; train it first.")
+    try:
+        model.load_state_dict(checkpoint.weights)
+    except RuntimeError as error:
+        raise UsageError(
+            f"The weights of {folder} do not fit its network on {words.data}: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    return _complete(words, config.model, model, batch)
+
+
+def _complete(words: CaseWords, name: str, model: nn.Module, batch: Any) -> Case:
+    trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
+    if not trained:
+        raise UsageError(f"{name} has no parameters; give a network with weights.")
+    optimizer = optimizer_of(words, trained)
+    blocks = list(words.blocks) if words.blocks else None
+    return Case(name, model, batch, loss_of(words.loss), optimizer, blocks, words.data)
+
+
+def loss_of(name: str) -> LossFn:
+    """A loss by name, with a hyphen or an underscore, or as `package.module:function`."""
+    if ":" in name:
+        found: LossFn = factory_of(name)
+        return found
+    known = name.replace("_", "-")
+    if known not in _LOSSES:
+        raise UnknownName("loss", name, _LOSSES, hint="Or give package.module:function.")
+    return _LOSSES[known]
+
+
+def optimizer_of(words: CaseWords, parameters: list[nn.Parameter]) -> optim.Optimizer:
+    """An optimizer by name, with the settings of `bathyscope train`."""
+    lr, decay = words.lr, words.weight_decay
+    if words.optimizer != "sgd" and not words.momentum < 1:
+        raise UsageError(
+            f"--momentum is {words.momentum:g}, the first beta of {words.optimizer}, which must be "
+            "below 1."
+        )
+    if words.optimizer == "sgd":
+        return optim.SGD(parameters, lr=lr, momentum=words.momentum, weight_decay=decay)
+    if words.optimizer == "adam":
+        return optim.Adam(parameters, lr=lr, betas=(words.momentum, 0.999), weight_decay=decay)
+    if words.optimizer == "adamw":
+        return optim.AdamW(parameters, lr=lr, betas=(words.momentum, 0.999), weight_decay=decay)
+    raise UnknownName("optimizer", words.optimizer, ["sgd", "adam", "adamw"])
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Load a state dict from a safetensors or torch file, never running code from it.
+
+    Raises:
+        UsageError: the file cannot be read or does not fit the model.
+    """
+    state, remedy = _read_weights(path)
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    try:
+        model.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        first = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        raise UsageError(f"The weights in {path} do not fit the model: {first}") from error
+    if remedy is not None:
+        typer.echo(f"{path}: {needs(remedy)}", err=True)
+
+
+def _read_weights(path: Path) -> tuple[Any, str | None]:
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix != ".safetensors":
+            return torch.load(path, weights_only=True, map_location="cpu"), None
+        with safe_open(path, framework="pt") as file:
+            remedy = (file.metadata() or {}).get(NEEDS)
+        return load_file(path), remedy
+    except FileNotFoundError as error:
+        raise UsageError(f"There are no weights at {path}; check the path.") from error
+    except Exception as error:  # bytes that are no weights make the unpickler raise anything
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise UsageError(
+            f"The weights in {path} cannot be read ({type(error).__name__}: {first}); "
+            "give a .safetensors file, or a state dict saved by torch."
+        ) from error
+
+
+def needs(remedy: str) -> str:
+    """The sentence on weights whose network was changed too."""
+    return (
+        f"these weights need {remedy!r} in the network; loaded without it, it is the untreated one."
+    )
+
+
+def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
+    """A batch, the shape of one input and the number of classes (10 where it is not known)."""
+    if is_factory(data):
+        batch = _first_batch(factory_of(data), name=data)
+        inputs, labels = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, None)
+        shape = tuple(getattr(inputs, "shape", ()))[1:]
+        return batch, shape, _num_classes(labels)
+    from bathyscope import data as sets
+
+    loaded = sets.load(data, normalise=True, seed=seed)
+    part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
+    return (part.train_inputs, part.train_labels), part.shape, part.num_classes
+
+
+def _num_classes(labels: Any) -> int:
+    """One more than the largest whole-number label; 10 where the targets are no labels."""
+    labels = torch.as_tensor(labels) if hasattr(labels, "ndim") else torch.zeros(())
+    if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
+        return 10
+    return int(labels.max()) + 1
+
+
+def is_factory(data: str) -> bool:
+    """Whether the name is `package.module:factory` and not a data set's."""
+    return ":" in data and not data.startswith(("folder:", "npz:", "synthetic:"))
+
+
+def _make_batches(factory: Any, *, name: str) -> Any:
+    """What a factory of batches gives: a batch or a loader."""
+    with call_user_code(f"The factory {name} failed"):
+        return factory() if callable(factory) else factory
+
+
+def _first_batch(factory: Any, *, name: str) -> Any:
+    """The batch that a factory gives, or the first one of its loader."""
+    made = _make_batches(factory, name=name)
+    with call_user_code(f"The loader of {name} failed"):
+        batch = made if isinstance(made, (tuple, list, Mapping)) else next(iter(made), ())
+    if isinstance(batch, (tuple, list, Mapping)) and not batch:
+        raise UsageError(f"The factory {name} gave no batch; what it returns is empty.")
+    return tuple(batch) if isinstance(batch, list) else batch

@@ -58,6 +58,7 @@ def not_finite(history: History, *, place: str | None = None) -> Event | None:
     weights = ~np.isfinite(history.weights[-1])
     # the loss is NaN where none was seen at all, which is no event
     loss_lost = math.isinf(loss) or (math.isnan(loss) and bool(np.isfinite(history.losses).any()))
+    loss_lost |= math.isinf(history.total_gradients[-1])
     if place is None and not (loss_lost or gradients.any() or weights.any()):
         return None
     if place is not None:
@@ -120,7 +121,8 @@ def gradient_spike(history: History) -> Event | None:
     excess = ordinary.excess(math.log10(now)) if now > 0 else 0.0
     if excess <= max(_GRADIENT_DECADES, _DEVIATIONS * ordinary.spread):
         return None
-    block = history.labels[int(np.argmax(_group_excess(history.gradients)))]
+    groups = _group_excess(history.gradients)
+    block = history.labels[int(np.argmax(groups))] if len(groups) else None
     began = _origin(history)
     return _event(
         history,
@@ -229,7 +231,7 @@ def _moved_group(history: History, *, before: int) -> int | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log10(history.weights[: before + 1].astype(np.float64))
     moves = np.nan_to_num(np.abs(np.diff(logs, axis=0)), nan=0.0, posinf=0.0)
-    if len(moves) < 16:
+    if len(moves) < 16 or not history.labels:
         return None
     late = moves[-_STAYS:]
     usual = np.quantile(moves[:-_STAYS], 0.95, axis=0)
@@ -240,7 +242,7 @@ def _moved_group(history: History, *, before: int) -> int | None:
 def _grown_group(history: History, *, before: int) -> int | None:
     """The group whose gradient first left its band in the steps before, the furthest of them."""
     logs = logarithms(history.gradients[:before].astype(np.float64))
-    if len(logs) < 16:
+    if len(logs) < 16 or not history.labels:
         return None
     late = logs[-_STAYS:]
     bands = [band(column) or Band(math.inf, 0.0) for column in logs[:-_STAYS].T]

@@ -27,6 +27,7 @@ class Signal:
         input_scale: root mean square of the model's input.
         gradients: norm by group; −1 where it has none.
         weights: norm by group, after the step.
+        total_gradient: norm of the whole gradient, where it was measured apart.
     """
 
     step: int
@@ -35,10 +36,13 @@ class Signal:
     input_scale: float
     gradients: Norms
     weights: Norms
+    total_gradient: float | None = None
 
     @property
     def gradient(self) -> float:
-        """Norm over all groups that have a gradient."""
+        """The total norm, where it is known as such; else over all groups that have a gradient."""
+        if self.total_gradient is not None:
+            return self.total_gradient
         known = self.gradients[~(self.gradients < 0)]
         return float(np.sqrt(np.sum(np.square(known, dtype=np.float64))))
 

@@ -1,0 +1,84 @@
+"""What is told after the crash: from a log, from metrics, from two states of the weights."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from bathyscope.core.errors import UsageError
+from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights
+from tests.recorder.trainings import ResidualNet
+
+KILLED = """
+    import os, signal, torch
+    import torch.nn.functional as F
+    from bathyscope.recorder import watch
+    from tests.recorder.trainings import ResidualNet
+
+    torch.manual_seed(0)
+    model = ResidualNet()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x = torch.randn(32, 16)
+    y = x[:, :4].argmax(1)
+    with watch(model, every=10, log={log!r}):
+        for step in range(40):
+            if step == 23:
+                model.blocks[4].two.weight.data[0, 0] = torch.nan
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step == 26:
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_killed_after_its_nan_still_tells_the_block_and_the_step(tmp_path):
+    script = textwrap.dedent(KILLED).format(log=str(tmp_path / "log"))
+    done = subprocess.run([sys.executable, "-c", script], check=False)
+    assert done.returncode == -signal.SIGKILL
+    found = autopsy_of_log(tmp_path / "log")
+    assert (found.began, found.events[0].step) == ("blocks.4", 23)
+    assert "Step 23" in str(found)
+
+
+def test_two_states_of_the_weights_name_the_layer():
+    torch.manual_seed(0)
+    before = ResidualNet().state_dict()
+    after = {name: value + 1e-3 * torch.randn_like(value) for name, value in before.items()}
+    assert autopsy_of_weights(before, after).began is None
+    after["blocks.2.one.weight"] = 5 * after["blocks.2.one.weight"]
+    assert autopsy_of_weights(before, after).began == "blocks.2.one"
+    after["blocks.3.two.bias"] = torch.full_like(after["blocks.3.two.bias"], torch.nan)
+    after["stem.weight"] = torch.full_like(after["stem.weight"], torch.nan)
+    found = autopsy_of_weights(before, after)
+    assert found.began == "blocks.3.two"  # gradients run back: the last is the first
+    assert found.layers[0].lost > 0
+
+
+def test_weights_that_are_all_lost_do_not_tell_and_say_so():
+    before = ResidualNet().state_dict()
+    after = {name: torch.full_like(value, torch.nan) for name, value in before.items()}
+    found = autopsy_of_weights(before, after)
+    assert found.began is None
+    assert "do not tell where it began" in str(found)
+
+
+def test_weights_of_two_models_are_refused():
+    with pytest.raises(UsageError, match="no tensor of one name and shape"):
+        autopsy_of_weights({"a.weight": torch.ones(2)}, {"b.weight": torch.ones(2)})
+
+
+def test_metrics_without_blocks_tell_when():
+    ordinary = [
+        {"step": t, "loss": 2.0 - 0.02 * t + 0.01 * (t % 3), "gradient_norm": 1.0, "lr": 0.1}
+        for t in range(40)
+    ]
+    assert autopsy_of_metrics(ordinary).events == ()
+    jumped = [*ordinary, {"step": 40, "loss": 30.0, "gradient_norm": 90.0, "lr": 0.1}]
+    found = autopsy_of_metrics(jumped)
+    assert [(e.kind, e.step) for e in found.events] == [("loss-spike", 40)]
+    lost = [*ordinary, {"step": 40, "loss": float("nan"), "gradient_norm": 1.0, "lr": 0.1}]
+    assert autopsy_of_metrics(lost).events[0].kind == "not-finite"

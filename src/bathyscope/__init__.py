@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bathyscope.curvature import hessian as hessian
     from bathyscope.diagnosis import diagnose as diagnose
     from bathyscope.diagnosis import treat as treat
+    from bathyscope.foresight import forecast as forecast
     from bathyscope.recorder import watch as watch
 
 __getattr__, __dir__, __all__ = lazy(
@@ -62,6 +63,7 @@ __getattr__, __dir__, __all__ = lazy(
     names={
         "blocks_of": "core",
         "diagnose": "diagnosis",
+        "forecast": "foresight",
         "hessian": "curvature",
         "preserve_model": "core",
         "treat": "diagnosis",

@@ -1,5 +1,6 @@
 """`python -m bathyscope.foresight`: make the table behind the forecast; it goes on where it stopped."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -7,8 +8,11 @@ import typer
 
 PARTS = Path("docs/forecast")
 RUNS = Path("runs/forecast")
+MODEL = Path(__file__).parent / "model.json"
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 @app.callback()
@@ -36,5 +40,59 @@ def label(
     typer.echo(f"{held} networks in {parts}.")
 
 
+@app.command()
+def observe(
+    parts: Annotated[Path, typer.Option(help="Folder of the table's parts.")] = PARTS,
+    anew: Annotated[bool, typer.Option(help="Also those that have features.")] = False,
+) -> None:
+    """Measure the first steps of every labelled network: the features of the table."""
+    from bathyscope.foresight.table.observation import observe_all
+
+    typer.echo(f"{observe_all(parts, anew=anew)} networks with features in {parts}.")
+
+
+@app.command()
+def fit(
+    parts: Annotated[Path, typer.Option(help="Folder of the table's parts.")] = PARTS,
+    out: Annotated[Path, typer.Option(help="The model's file.")] = MODEL,
+) -> None:
+    """Fit the model on the table, the held-out family and task left out, and write its numbers."""
+    from bathyscope.foresight.fit import fit as fitted
+    from bathyscope.foresight.table.observation import fitting_rows
+
+    rows = fitting_rows(parts)
+    fitted(rows).write(out)
+    typer.echo(f"Fitted on {len(rows)} networks: {out}.")
+
+
+@app.command()
+def score(
+    parts: Annotated[Path, typer.Option(help="Folder of the table's parts.")] = PARTS,
+    budget: Annotated[int, typer.Option(help="100, 300 or 1000 steps.")] = 300,
+) -> None:
+    """Score the forecast on families, tasks and optimizers left out of the fit, beside simple answers."""
+    import json
+
+    from bathyscope.foresight.score import score as scored
+    from bathyscope.foresight.score import simple_answers
+    from bathyscope.foresight.table.observation import fitting_rows
+
+    rows = fitting_rows(parts)
+    for key in ("family", "task", "optimizer"):
+        typer.echo(json.dumps(scored(rows, key, budget=budget), ensure_ascii=False))
+    typer.echo(json.dumps(simple_answers(rows, budget=budget), ensure_ascii=False))
+
+
+def main() -> None:
+    """Run it; an error is one sentence."""
+    from bathyscope.core.errors import BathyscopeError
+
+    try:
+        app()
+    except BathyscopeError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+
+
 if __name__ == "__main__":
-    app()
+    main()

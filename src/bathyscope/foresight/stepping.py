@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -71,12 +72,21 @@ def train_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, loss: LossFn
 ) -> float:
     """Take one step of training on a batch; the loss before it."""
+    value, _ = loss_and_gradients(model, optimizer, batch, loss)
+    optimizer.step()
+    return value
+
+
+def loss_and_gradients(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, loss: LossFn
+) -> tuple[float, Any]:
+    """A step up to its gradients, which are left where the optimizer looks: the loss and the output."""
     inputs, targets = batch
     optimizer.zero_grad(set_to_none=True)
-    value = loss_value(loss, run_forward(model, copy_tensors(inputs)), targets)
+    output = run_forward(model, copy_tensors(inputs))
+    value = loss_value(loss, output, targets)
     value.backward()
-    optimizer.step()
-    return float(value.detach())
+    return float(value.detach()), output
 
 
 def train_over(

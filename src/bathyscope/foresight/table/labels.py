@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,7 @@ def label(number: int) -> dict[str, Any]:
     }
 
 
-def outcome(row: dict[str, Any], budget: int) -> str:
+def outcome(row: Mapping[str, Any], budget: int) -> str:
     """`trains`, `fails` or `between` within a budget of steps, both seeds asked."""
     place = BUDGETS.index(budget)
     scores = [seed[place] for seed in row["scores"]]

@@ -95,13 +95,13 @@ def gather(runs: Path, parts: Path) -> int:
     return len(rows)
 
 
-def read_rows(parts: Path) -> Iterator[Row]:
-    """Every row of a folder of parts, in their order.
+def read_rows(parts: Path, *, kind: str = "part") -> Iterator[Row]:
+    """Every row of a folder of parts, in their order; labels, or `features`.
 
     Raises:
         UsageError: a line is no row.
     """
-    for path in sorted(parts.glob("part-*.jsonl")):
+    for path in sorted(parts.glob(f"{kind}-*.jsonl")):
         for place, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             try:
                 row = json.loads(line)

@@ -1,0 +1,101 @@
+"""What a training is after: how good the best constant answer is, and how far from it the network got."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bathyscope.core.batch import Batch, LossFn, main_tensor
+
+IGNORED = -100
+"""Torch's label that counts in no loss."""
+
+Kind = Literal["labels", "numbers", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the targets ask for.
+
+    Attributes:
+        kind: `labels` (one class a sample, a token or a pixel), `numbers` (as many as the output
+            has), or `other`, where only the loss itself can be followed.
+        constant_loss: the loss of the best answer that does not look at the input; the first loss
+            of the network where that is not known.
+        chance: share of the labels that the most frequent one has; 0 for numbers.
+    """
+
+    kind: Kind
+    constant_loss: float
+    chance: float
+
+    def score(self, output: Any, targets: Any) -> float | None:
+        """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
+        found = main_tensor(output)
+        if found is None or self.kind == "other":
+            return None
+        with torch.no_grad():
+            if self.kind == "labels":
+                asked = targets != IGNORED
+                right = float((found.argmax(1) == targets)[asked].float().mean())
+                return (right - self.chance) / max(1 - self.chance, 1e-3)
+            spread = (targets - targets.mean(0)).square().mean()
+            return float(1 - F.mse_loss(found, targets) / spread.clamp_min(1e-12))
+
+    def direction(self, output: Tensor, targets: Any) -> Tensor | None:
+        """Where the outputs of a batch should move, each sample against the mean; None if not known."""
+        if self.kind == "other":
+            return None
+        if self.kind == "labels":
+            known = targets.clamp_min(0)
+            wanted = F.one_hot(known, output.shape[1]).movedim(-1, 1).to(output.dtype)
+            wanted = wanted * (targets != IGNORED).unsqueeze(1)
+        else:
+            wanted = targets
+        return wanted - wanted.mean(0)
+
+
+def goal_of(output: Any, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:
+    """The goal of a training, read from an output and the targets of some batches.
+
+    Args:
+        output: of the first batch.
+        batches: whose targets are pooled.
+        loss: a scalar from output and targets.
+        first_loss: of the first batch.
+    """
+    found, targets = main_tensor(output), batches[0][1]
+    kind = _kind(found, targets)
+    if found is None or kind == "other":
+        return Goal("other", first_loss, 0.0)
+    pooled = torch.cat([batch[1] for batch in batches])
+    if kind == "labels":
+        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=found.shape[1])
+        shares = counts / counts.sum()
+        answer = (shares + 1e-6).log().to(found.dtype)
+        answer = answer.reshape(-1, *[1] * (found.ndim - 2)).expand(found.shape)
+        chance = float(shares.max())
+    else:
+        answer, chance = pooled.mean(0).expand(found.shape), 0.0
+    try:
+        with torch.no_grad():
+            constant = float(loss(answer.contiguous(), targets))
+    except Exception:  # a user's loss may ask more of an output than its shape
+        constant = math.nan
+    if not math.isfinite(constant) or constant <= 0:
+        return Goal("other", first_loss, 0.0)
+    return Goal(kind, constant, chance)
+
+
+def _kind(output: Tensor | None, targets: Any) -> Kind:
+    if output is None or not isinstance(targets, Tensor):
+        return "other"
+    if targets.is_floating_point():
+        return "numbers" if targets.shape == output.shape else "other"
+    labels = output.ndim == targets.ndim + 1 and output.ndim >= 2
+    placed = labels and output.shape[0] == targets.shape[0]
+    return "labels" if placed and output.shape[2:] == targets.shape[1:] else "other"

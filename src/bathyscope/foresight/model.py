@@ -1,0 +1,161 @@
+"""The calibrated model: a readable file of numbers, and the probability it gives to a reading."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bathyscope.core.errors import UsageError
+from bathyscope.core.files import write_atomic
+
+FILE = "model.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One feature's part in a stage.
+
+    Attributes:
+        mean, scale: of the feature in the table: a weight is that of (value − mean)/scale.
+        low, high: smallest and largest of the table but for one in a hundred; a value beyond counts
+            as this.
+        weights: one a budget.
+    """
+
+    mean: float
+    scale: float
+    low: float
+    high: float
+    weights: tuple[float, ...]
+
+    def standard(self, value: float) -> float:
+        """The value against the table."""
+        return (min(self.high, max(self.low, value)) - self.mean) / self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class StageModel:
+    """What a forecast makes of the features after some steps.
+
+    Attributes:
+        terms: by feature.
+        bias: one a budget.
+        fails_below, trains_above: the probabilities at which it is sure.
+    """
+
+    terms: Mapping[str, Term]
+    bias: tuple[float, ...]
+    fails_below: float
+    trains_above: float
+
+    def contributions(self, values: Mapping[str, float], place: int) -> dict[str, float]:
+        """What each feature adds to the logit, against the table's mean, at the place of a budget."""
+        return {
+            name: term.weights[place] * term.standard(values[name])
+            for name, term in self.terms.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The forecast's numbers.
+
+    Attributes:
+        budgets: steps for which the table was labelled.
+        stages: by steps taken.
+        about: version, networks, hash of the data, families, tasks, largest depth and so on.
+    """
+
+    budgets: tuple[int, ...]
+    stages: Mapping[int, StageModel]
+    about: Mapping[str, Any]
+
+    def logit(self, step: int, values: Mapping[str, float], budget: int) -> float:
+        """log p/(1 − p) of training within a budget, between two budgets linear in log(budget)."""
+        return sum(self.contributions(step, values, budget).values())
+
+    def contributions(
+        self, step: int, values: Mapping[str, float], budget: int
+    ) -> dict[str, float]:
+        """The parts of the logit by feature, and `bias`."""
+        stage = self.stages[step]
+        parts = dict.fromkeys([*stage.terms, "bias"], 0.0)
+        for place, share in self._shares(budget):
+            parts["bias"] += share * stage.bias[place]
+            for name, value in stage.contributions(values, place).items():
+                parts[name] += share * value
+        return parts
+
+    def probability(self, step: int, values: Mapping[str, float], budget: int) -> float:
+        """Of training within a budget."""
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, self.logit(step, values, budget)))))
+
+    def _shares(self, budget: int) -> Sequence[tuple[int, float]]:
+        if budget <= self.budgets[0]:
+            return [(0, 1.0)]
+        for place, (low, high) in enumerate(pairwise(self.budgets)):
+            if budget <= high:
+                share = math.log(budget / low) / math.log(high / low)
+                return [(place, 1 - share), (place + 1, share)]
+        return [(len(self.budgets) - 1, 1.0)]
+
+    def write(self, path: Path) -> None:
+        """As JSON that a person can read."""
+        stages = {
+            str(step): {
+                "fails_below": stage.fails_below,
+                "trains_above": stage.trains_above,
+                "bias": list(stage.bias),
+                "features": {name: asdict(term) for name, term in stage.terms.items()},
+            }
+            for step, stage in self.stages.items()
+        }
+        form = {"about": dict(self.about), "budgets": list(self.budgets), "stages": stages}
+        text = json.dumps(form, indent=1)
+        write_atomic(path, (text + "\n").encode())
+
+
+def read_model(text: str, *, source: str = "The model") -> Model:
+    """The model of a JSON text.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        form = json.loads(text)
+        stages = {
+            int(step): StageModel(
+                {
+                    name: Term(
+                        mean=term["mean"],
+                        scale=term["scale"],
+                        low=term["low"],
+                        high=term["high"],
+                        weights=tuple(term["weights"]),
+                    )
+                    for name, term in stage["features"].items()
+                },
+                tuple(stage["bias"]),
+                stage["fails_below"],
+                stage["trains_above"],
+            )
+            for step, stage in form["stages"].items()
+        }
+        return Model(tuple(form["budgets"]), stages, form["about"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{source} is no forecast model ({type(error).__name__}: {error}); "
+            "`python -m bathyscope.foresight fit` writes one."
+        ) from None
+
+
+@cache
+def standard_model() -> Model:
+    """The model that comes with the package."""
+    text = resources.files("bathyscope.foresight").joinpath(FILE).read_text(encoding="utf-8")
+    return read_model(text, source=FILE)

@@ -1,0 +1,224 @@
+"""What the first steps of a training show, in a few numbers that mean the same for any network."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    check_batches,
+    check_parameters,
+    copy_tensors,
+    main_tensor,
+    run_forward,
+)
+from bathyscope.core.preserve import preserve_model
+from bathyscope.foresight.goal import Goal, goal_of
+from bathyscope.foresight.stepping import copy_training, loss_and_gradients
+
+STAGES = (1, 8, 16, 32)
+"""Steps after which a copy is looked at; the first shows the start: its gradient and its first step."""
+
+_FLOOR = 1e-12
+_GOOD_UPDATE = -2.5  # log₁₀ of the relative step of networks that train, between 1e-3 and 1e-2
+_SPIKE = (
+    3.0  # greatest excess of a loss, as a logarithm: e³ times the best constant's is as bad as more
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a copy shows after some steps.
+
+    Attributes:
+        step: steps taken.
+        values: the features by name; all of them finite.
+        losses: before each step.
+        goal: what the training is after.
+        finite: whether loss and gradient are.
+    """
+
+    step: int
+    values: dict[str, float]
+    losses: tuple[float, ...]
+    goal: Goal
+    finite: bool
+
+
+def features(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn = F.cross_entropy,
+    optimizer: torch.optim.Optimizer | None = None,
+    at: Sequence[int] = STAGES,
+) -> dict[int, dict[str, float]]:
+    """What the first steps of a training show, after each of some numbers of steps.
+
+    Features of the start (from the first step): `depth`, the logarithm of the number of weighted
+    layers; `excess`, that of the first loss against the best constant's; `gradient`, the norm of the
+    gradient (log₁₀); `gradient_range`, the largest against the smallest layer's (log₁₀ of root mean
+    squares); `update`, `update_range`, the middle layer's relative step ‖ΔW‖/‖W‖ and the largest
+    against it (log₁₀); `update_miss`, how far the middle one lies from 10^−2.5; `spread`, how much
+    of the output depends on the sample (log₁₀ of a share).
+
+    Features of later stages: `gone`, the share of the way from the best constant's loss to zero, over
+    the last quarter of the steps; `slope`, the logarithm of the loss in the second half against the
+    first; `spike`, of the largest loss against the best constant's; `score`, the share of the way
+    from chance to all labels right (or of the variance explained); `alignment`, the cosine between
+    the change of the centred outputs and the centred targets; and the last gradient's range, the
+    last step's updates and the spread again.
+
+    Args:
+        model: any module; it is left as it was, and a copy takes the steps.
+        batches: one step each; where they are fewer than the steps they are taken again.
+        loss: a scalar from output and targets.
+        optimizer: the one meant for training; SGD at 0.1 by default. It is left as it was.
+        at: after which steps; the last is how many are taken.
+
+    Returns:
+        The features by name, by step. They end where the loss is not finite.
+
+    Raises:
+        UsageError: the batches, the loss, the optimizer or the model do not fit the others.
+
+    Examples:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> batch = torch.randn(16, 4), torch.randint(3, (16,))
+        >>> sorted(features(model, [batch], at=(1, 8)))
+        [1, 8]
+    """
+    check_parameters(model)
+    given = check_batches(model, batches, most=max(at))
+    with preserve_model(model, copy_parameters=False):
+        found = readings(model, given, loss=loss, optimizer=optimizer, at=at)
+        return {reading.step: reading.values for reading in found}
+
+
+def readings(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    *,
+    loss: LossFn,
+    optimizer: torch.optim.Optimizer | None,
+    at: Sequence[int] = STAGES,
+) -> Iterator[Reading]:
+    """Train a copy and read it at each stage; no step is taken before the next stage is asked for."""
+    twin, stepper = copy_training(model, optimizer)
+    weights = [p for p in twin.parameters() if p.requires_grad and p.ndim >= 2 and p.numel()]
+    weights = weights or [p for p in twin.parameters() if p.requires_grad]
+    losses, scores = list[float](), list[float | None]()
+    goal, first = None, None
+    for step, batch in enumerate(islice(cycle(batches), max(at)), 1):
+        value, output = loss_and_gradients(twin, stepper, batch, loss)
+        losses.append(value)
+        if goal is None:
+            goal = goal_of(output, batches[:8], loss=loss, first_loss=value)
+            first = _centred(output)
+        scores.append(goal.score(output, batch[1]))
+        read = step in at
+        old = [p.detach().clone() for p in weights] if read else []
+        layers = _layer_gradients(weights) if read or step == 1 else []
+        finite = math.isfinite(value) and all(map(math.isfinite, layers))
+        if finite:
+            stepper.step()
+        if read or not finite:
+            values = {"depth": math.log10(len(weights))}
+            values |= _step_features(weights, old, layers, output) if finite else {}
+            values |= _loss_features(losses, scores, goal)
+            if finite and step > 1:
+                values["alignment"] = _alignment(twin, batches[0], first, goal)
+            yield Reading(step, values, tuple(losses), goal, finite)
+        if not finite:
+            return
+
+
+def _step_features(
+    weights: Sequence[Tensor], old: Sequence[Tensor], layers: Sequence[float], output: Any
+) -> dict[str, float]:
+    """Of one step: its gradients, its updates, and the output before it."""
+    updates = [
+        math.log10(max(float((new.detach() - was).norm()), _FLOOR) / max(float(was.norm()), _FLOOR))
+        for new, was in zip(weights, old, strict=True)
+    ]
+    updates = sorted(min(u, 6.0) for u in updates)
+    middle = updates[len(updates) // 2]
+    logs = [math.log10(max(g, _FLOOR)) for g in layers]
+    sizes = [p.numel() for p in weights]
+    total = math.sqrt(sum(n * g * g for n, g in zip(sizes, layers, strict=True)))
+    return {
+        "gradient": math.log10(max(total, _FLOOR)),
+        "gradient_range": max(logs) - min(logs),
+        "update": middle,
+        "update_miss": abs(middle - _GOOD_UPDATE),
+        "update_range": updates[-1] - middle,
+        "spread": _spread(output),
+    }
+
+
+def _loss_features(
+    losses: Sequence[float], scores: Sequence[float | None], goal: Goal
+) -> dict[str, float]:
+    """Of the course until now."""
+    constant, steps = goal.constant_loss, len(losses)
+    excess = [_log_ratio(value, constant) for value in losses]
+    if steps == 1:
+        return {"excess": excess[0]}
+    last = losses[-max(1, steps // 4) :]
+    gone = 1 - sum(last) / len(last) / constant if math.isfinite(sum(last)) else -1.0
+    known = [s for s in scores[-max(1, steps // 4) :] if s is not None and math.isfinite(s)]
+    half = steps // 2
+    return {
+        "excess": excess[0],
+        "gone": max(-1.0, gone),
+        "slope": sum(excess[half:]) / (steps - half) - sum(excess[:half]) / half,
+        "spike": max(excess),
+        "score": max(-1.0, sum(known) / len(known)) if known else max(-1.0, gone),
+    }
+
+
+def _log_ratio(value: float, constant: float) -> float:
+    """The logarithm of a loss against the best constant's, within bounds; the upper where not finite."""
+    if not math.isfinite(value):
+        return _SPIKE
+    return min(_SPIKE, max(-_SPIKE, math.log(max(value, _FLOOR) / constant)))
+
+
+def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
+    """Root mean square of each weight's gradient; zero where it has none."""
+    return [0.0 if p.grad is None else float(p.grad.norm()) / math.sqrt(p.numel()) for p in weights]
+
+
+def _spread(output: Any) -> float:
+    """log₁₀ of the share of the output's mean square that differs from sample to sample."""
+    found = main_tensor(output)
+    if found is None:
+        return 0.0
+    flat = found.detach().float()
+    share = float((flat - flat.mean(0)).square().mean() / flat.square().mean().clamp_min(1e-30))
+    return math.log10(min(1.0, max(share, _FLOOR))) if math.isfinite(share) else 0.0
+
+
+def _centred(output: Any) -> Tensor | None:
+    found = main_tensor(output)
+    return None if found is None else (found - found.mean(0)).detach().clone()
+
+
+@torch.no_grad()
+def _alignment(model: nn.Module, batch: Batch, first: Tensor | None, goal: Goal) -> float:
+    """Cosine between the change of a batch's centred outputs since the start and its centred targets."""
+    now = _centred(run_forward(model, copy_tensors(batch[0])))
+    if first is None or now is None or now.shape != first.shape:
+        return 0.0
+    wanted = goal.direction(now, batch[1])
+    if wanted is None:
+        return 0.0
+    cosine = F.cosine_similarity((now - first).flatten(), wanted.flatten(), dim=0)
+    return float(cosine) if bool(torch.isfinite(cosine)) else 0.0

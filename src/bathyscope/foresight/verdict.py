@@ -1,0 +1,228 @@
+"""Will it train? A few steps on a copy, a calibrated probability, and a verdict that may be undecided."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.core.arguments import check_count
+from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
+from bathyscope.core.preserve import preserve_model
+from bathyscope.foresight.model import Model, standard_model
+from bathyscope.foresight.readings import STAGES, Reading, readings
+from bathyscope.foresight.words import evidence_in_words
+
+ForecastVerdict = Literal["trains", "fails", "undecided"]
+FailureKind = Literal["stuck", "diverging", "slow"]
+
+_MOST_REASONS = 3
+_FALLS = 0.02
+"""Share of the best constant's loss that a slow training loses within the steps seen; less is stuck."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The answer of `forecast`.
+
+    Attributes:
+        verdict: `trains`, `fails` or `undecided`.
+        probability: of training within the budget, by the calibrated model.
+        kind: of a failure: `stuck` (nothing moves), `diverging` (the loss grows or is not finite),
+            `slow` (it falls, but too slowly for the budget); None otherwise.
+        because: the three measurements that weighed most, in words and numbers.
+        spent: steps that the copy took.
+        budget: steps that the user means to train for.
+        inside: whether the model was calibrated on networks like this one.
+        outside: where not, in what this one differs.
+        notes: what else a reader must know.
+        calibrated_on: version, number of networks and hash of the data.
+    """
+
+    verdict: ForecastVerdict
+    probability: float
+    kind: FailureKind | None
+    because: tuple[str, ...]
+    spent: int
+    budget: int
+    inside: bool
+    outside: tuple[str, ...]
+    notes: tuple[str, ...]
+    calibrated_on: Mapping[str, Any]
+
+    def sentence(self) -> str:
+        """The forecast in one line.
+
+        Examples:
+            >>> Forecast(verdict="fails", probability=0.02, kind="stuck", because=(), spent=8,
+            ...     budget=300, inside=True, outside=(), notes=(), calibrated_on={}).sentence()
+            'Within 300 steps: fails (stuck), probability of training 2 %, after 8 steps on a copy.'
+        """
+        kind = f" ({self.kind})" if self.kind else ""
+        steps = f"{self.spent} step{'s' * (self.spent != 1)}"
+        beyond = "" if self.inside else " Nothing like this was seen in calibration."
+        return (
+            f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
+            f"{100 * self.probability:.0f} %, after {steps} on a copy.{beyond}"
+        )
+
+
+def forecast(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn = F.cross_entropy,
+    optimizer: torch.optim.Optimizer | None = None,
+    budget: int = 300,
+    spend: int | None = None,
+) -> Forecast:
+    """Say whether a network will train, from a few steps on a copy.
+
+    `trains` means 80 % of the training labels right (or of the variance explained) after the budget,
+    `fails` less than half. The copy takes its steps in stages, after 1, 8, 16 and 32, and stops as
+    soon as the model is sure.
+
+    Args:
+        model: any module; it is left as it was, as are the optimizer and the random state.
+        batches: one step each, fresh ones where possible; fewer than the steps are taken again.
+        loss: a scalar from output and targets.
+        optimizer: the one meant for training; SGD at 0.1 with momentum by default.
+        budget: steps that you mean to train for.
+        spend: most steps that the copy may take; 32 by default.
+
+    Returns:
+        The forecast: `verdict`, `probability`, `kind`, `because`, `spent`, `inside`.
+
+    Raises:
+        UsageError: the batches, the loss, the optimizer or the model do not fit the others, the
+            model cannot be copied, or an argument is of another kind.
+
+    Examples:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> with torch.no_grad():
+        ...     _ = model[0].weight.fill_(float("inf"))
+        >>> seen = forecast(model, [(torch.randn(16, 4), torch.randint(3, (16,)))])
+        >>> seen.verdict, seen.kind, seen.spent
+        ('fails', 'diverging', 1)
+    """
+    budget = check_count("budget", budget, least=1)
+    most = max(STAGES) if spend is None else check_count("spend", spend, least=1)
+    check_parameters(model)
+    at = [step for step in STAGES if step <= most]
+    given = check_batches(model, batches, most=at[-1])
+    with preserve_model(model, copy_parameters=False):
+        seen = readings(model, given, loss=loss, optimizer=optimizer, at=at)
+        return judge(seen, budget=budget, num_batches=len(given))
+
+
+def judge(
+    seen: Iterator[Reading],
+    *,
+    budget: int,
+    num_batches: int,
+    model: Model | None = None,
+) -> Forecast:
+    """The forecast of a look-ahead that goes on only as long as it is unsure.
+
+    Args:
+        seen: readings, stage by stage, at least one.
+        budget: steps that the user means to train for.
+        num_batches: how many different ones there are.
+        model: the calibrated numbers; those of the package by default.
+    """
+    model = model or standard_model()
+    for reading in seen:
+        if not reading.finite:
+            return _not_finite(reading, budget, model)
+        probability = model.probability(reading.step, reading.values, budget)
+        stage = model.stages[reading.step]
+        if probability <= stage.fails_below or probability >= stage.trains_above:
+            break
+    verdict: ForecastVerdict = "undecided"
+    if probability >= stage.trains_above:
+        verdict = "trains"
+    elif probability <= stage.fails_below:
+        verdict = "fails"
+    outside = differences(reading, budget, model)
+    return Forecast(
+        verdict=verdict,
+        probability=probability,
+        kind=failure_kind(reading) if verdict == "fails" else None,
+        because=_reasons(reading, budget, model),
+        spent=reading.step,
+        budget=budget,
+        inside=not outside,
+        outside=outside,
+        notes=_notes(reading, num_batches),
+        calibrated_on=model.about,
+    )
+
+
+def failure_kind(reading: Reading) -> FailureKind:
+    """How a training fails, from what its first steps show."""
+    values = reading.values
+    gone, excess = values.get("gone", 0.0), values["excess"]
+    if not reading.finite or (gone < -0.05 and math.log1p(-gone) > excess + 0.05):
+        return "diverging"
+    if len(reading.losses) < 2:
+        return "stuck"
+    early = reading.losses[: max(1, len(reading.losses) // 4)]
+    late = reading.losses[-max(1, len(reading.losses) // 4) :]
+    fell = (sum(early) / len(early) - sum(late) / len(late)) / reading.goal.constant_loss
+    return "slow" if fell > _FALLS and gone > 0 else "stuck"
+
+
+def differences(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
+    """In what a network lies outside of what the model was calibrated on."""
+    found = []
+    if reading.goal.kind == "other":
+        found.append("its loss is neither that of labels nor of as many numbers as it puts out")
+    layers, most = round(10 ** reading.values["depth"]), model.about["most_layers"]
+    if layers > most:
+        found.append(f"it has {layers} weighted layers, those seen at most {most}")
+    low, high = model.budgets[0], model.budgets[-1]
+    if not low <= budget <= high:
+        found.append(f"the budget of {budget} steps lies outside of {low} to {high}")
+    for name, term in model.stages[reading.step].terms.items():
+        value, margin = reading.values[name], 0.5 * (term.high - term.low)
+        if not term.low - margin <= value <= term.high + margin:
+            found.append(
+                f"its {name.replace('_', ' ')} of {value:.3g} lies far from {term.low:.3g} to "
+                f"{term.high:.3g}"
+            )
+    return tuple(found)
+
+
+def _reasons(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
+    parts = model.contributions(reading.step, reading.values, budget)
+    parts.pop("bias")
+    heaviest = sorted(parts, key=lambda name: -abs(parts[name]))[:_MOST_REASONS]
+    return tuple(evidence_in_words(name, reading, parts[name]) for name in heaviest)
+
+
+def _notes(reading: Reading, num_batches: int) -> tuple[str, ...]:
+    if num_batches >= reading.step:
+        return ()
+    return (
+        f"{num_batches} batch{'es' * (num_batches != 1)} for {reading.step} steps: they were taken "
+        "again, and learning a few by heart looks better than learning.",
+    )
+
+
+def _not_finite(reading: Reading, budget: int, model: Model) -> Forecast:
+    where = "at the start" if reading.step == 1 else f"at step {reading.step}"
+    return Forecast(
+        verdict="fails",
+        probability=0.0,
+        kind="diverging",
+        because=(f"the loss or its gradient is not finite {where}",),
+        spent=reading.step,
+        budget=budget,
+        inside=True,
+        outside=(),
+        notes=(),
+        calibrated_on=model.about,
+    )

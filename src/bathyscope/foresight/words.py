@@ -1,0 +1,53 @@
+"""The features of a forecast in words."""
+
+from bathyscope.foresight.readings import Reading
+
+
+def evidence_in_words(name: str, reading: Reading, weight: float) -> str:
+    """One feature's value as a sentence's part, and whether it speaks for training.
+
+    Args:
+        name: of the feature.
+        reading: where its value stands.
+        weight: what it added to the logit.
+    """
+    return f"{_clause(name, reading)} ({'for' if weight > 0 else 'against'}, {abs(weight):.1f})"
+
+
+def _clause(name: str, reading: Reading) -> str:
+    value, step = reading.values[name], reading.step
+    losses, constant = reading.losses, reading.goal.constant_loss
+    last = losses[-max(1, len(losses) // 4) :]
+    match name:
+        case "depth":
+            return f"{round(10**value)} weighted layers"
+        case "excess":
+            return f"the first loss is {losses[0]:.3g}, the best constant's {constant:.3g}"
+        case "gradient":
+            return f"the gradient's norm is {10**value:.2g}"
+        case "gradient_range":
+            return f"gradients of the layers differ by a factor of {10**value:.2g}"
+        case "update" | "update_miss":
+            middle = reading.values["update"]
+            return f"a step changes the middle layer's weights by {100 * 10**middle:.2g} %"
+        case "update_range":
+            return f"the largest relative step of a layer is {10**value:.2g} times the middle one"
+        case "spread":
+            return f"{100 * 10**value:.2g} % of the output depends on the sample"
+        case "gone":
+            mean = sum(last) / len(last)
+            when = f"over the last {len(last)} of {step} steps"
+            return f"the loss {when} is {mean:.3g}, the best constant's {constant:.3g}"
+        case "slope":
+            how = "fell" if value < 0 else "rose"
+            return f"the loss {how} by {100 * abs(value):.2g} % from the first half to the second"
+        case "spike":
+            return f"the largest loss is {max(losses):.3g}, the best constant's {constant:.3g}"
+        case "score" if reading.goal.kind == "labels":
+            chance = reading.goal.chance
+            right = value * (1 - chance) + chance
+            return f"{100 * right:.0f} % of the labels are right, by chance {100 * chance:.0f} %"
+        case "score":
+            return f"{100 * value:.0f} % of the way from the best constant to the targets is gone"
+        case _:
+            return f"the outputs moved towards their targets with a cosine of {value:.2f}"

@@ -1,0 +1,144 @@
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bathyscope as bs
+from bathyscope.core import UsageError
+from tests.core.test_preserve import assert_same, state_of
+
+
+def batches(count=32, *, size=32):
+    generator = torch.Generator().manual_seed(1)
+    found = []
+    for _ in range(count):
+        x = torch.randn(size, 8, generator=generator)
+        found.append((x, x[:, :4].argmax(1)))
+    return found
+
+
+def mlp(depth=2, *, width=32):
+    torch.manual_seed(0)
+    layers = [m for _ in range(depth) for m in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), *layers, nn.Linear(width, 4))
+
+
+def adam(model, lr=3e-3):
+    return torch.optim.Adam(model.parameters(), lr=lr)
+
+
+def test_a_small_network_at_a_good_rate_trains():
+    model = mlp()
+    seen = bs.forecast(model, batches(), optimizer=adam(model, lr=1e-2), budget=300)
+    assert seen.verdict != "fails"
+    assert seen.probability > 0.5
+    assert seen.kind is None
+    assert len(seen.because) == 3
+
+
+def test_a_deep_plain_network_is_stuck():
+    model = mlp(60)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    seen = bs.forecast(model, batches(), optimizer=optimizer)
+    assert (seen.verdict, seen.kind) == ("fails", "stuck")
+
+
+def test_a_huge_rate_diverges():
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e6)
+    seen = bs.forecast(model, batches(), optimizer=optimizer)
+    assert (seen.verdict, seen.kind) == ("fails", "diverging")
+
+
+def test_model_optimizer_and_random_state_are_left_as_they_were():
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 4))
+    optimizer = adam(model)
+    before, settings = state_of(model), copy.deepcopy(optimizer.state_dict())
+    bs.forecast(model, batches(), optimizer=optimizer)
+    assert_same(before, state_of(model))
+    assert optimizer.state_dict() == settings
+
+
+@pytest.mark.parametrize(("spend", "most"), [(1, 1), (7, 1), (8, 8), (20, 16), (1000, 32)])
+def test_it_never_spends_more_than_it_may(spend, most):
+    model = mlp()
+    seen = bs.forecast(model, batches(), optimizer=adam(model), spend=spend)
+    assert seen.spent <= most
+
+
+def test_batches_that_are_too_few_are_taken_again_and_this_is_said():
+    model = mlp()
+    seen = bs.forecast(model, batches(2), optimizer=adam(model, lr=1e-4))
+    assert seen.spent > 2
+    assert "2 batches" in seen.notes[0]
+    assert "taken again" in seen.notes[0]
+
+
+def test_a_loss_that_is_not_finite_at_the_start_fails_at_once():
+    model = mlp()
+    with torch.no_grad():
+        model[0].weight[0, 0] = float("inf")
+    seen = bs.forecast(model, batches())
+    assert (seen.verdict, seen.kind, seen.spent, seen.probability) == ("fails", "diverging", 1, 0.0)
+    assert seen.because == ("the loss or its gradient is not finite at the start",)
+
+
+def test_nan_in_one_batch_is_said():
+    given = batches(8)
+    given[5][0][3, 2] = float("nan")
+    with pytest.raises(UsageError, match="1 values that are NaN or infinite"):
+        bs.forecast(mlp(), given)
+
+
+def test_a_model_that_cannot_be_copied():
+    class Held(nn.Linear):
+        def __deepcopy__(self, memo):
+            raise TypeError("it holds a socket")
+
+    with pytest.raises(UsageError, match="cannot be copied"):
+        bs.forecast(nn.Sequential(nn.Linear(8, 4), Held(4, 4)), batches())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"budget": 0}, "budget is a whole number of at least 1"),
+        ({"budget": 2.5}, "budget is a whole number"),
+        ({"spend": 0}, "spend is a whole number of at least 1"),
+    ],
+)
+def test_arguments_of_another_kind(arguments, said):
+    with pytest.raises(UsageError, match=said):
+        bs.forecast(mlp(), batches(), **arguments)
+
+
+def test_no_batches():
+    with pytest.raises(UsageError, match="No batch was given"):
+        bs.forecast(mlp(), [])
+
+
+def test_what_was_never_seen_is_said():
+    model = mlp()
+    other = bs.forecast(
+        model, batches(), loss=lambda out, y: out.logsumexp(1).mean() - 0.0 * y.sum()
+    )
+    assert isinstance(other.inside, bool)
+    odd = bs.forecast(
+        model, [(x, None) for x, _ in batches()], loss=lambda out, _: out.exp().mean()
+    )
+    assert not odd.inside
+    assert "its loss is neither" in odd.outside[0]
+    long = bs.forecast(model, batches(), optimizer=adam(model), budget=100_000)
+    assert not long.inside
+    assert "budget of 100000 steps" in " ".join(long.outside)
+    assert "Nothing like this was seen" in long.sentence()
+
+
+def test_regression_is_followed_by_its_variance():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
+    given = [(x, x[:, :2] * 2) for x, _ in batches()]
+    seen = bs.forecast(model, given, loss=F.mse_loss, optimizer=adam(model, lr=1e-2))
+    assert seen.verdict != "fails"

@@ -9,6 +9,7 @@ BENCHMARKS = (
     "training_step",
     "hosvd",
     "measure",
+    "attention",
     "watching",
     "training_loop",
     "stacked",

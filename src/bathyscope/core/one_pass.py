@@ -145,7 +145,7 @@ class Ears:
         if x is None:
             return
         for tap in self.taps:
-            with torch.no_grad():
+            with aside():
                 getattr(tap, value)(block, x.detach())
             if x.requires_grad:
                 x.register_hook(_on_gradient(getattr(tap, gradient), block))
@@ -162,10 +162,17 @@ class Ears:
 
 def _on_gradient(tell: Callable[[Block, Tensor], None], block: Block) -> Callable[[Tensor], None]:
     def hook(gradient: Tensor) -> None:
-        with torch.no_grad():
+        with aside():
             tell(block, gradient.detach())
 
     return hook
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Within, nothing is differentiated, and modes that watch torch's functions see nothing."""
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        yield
 
 
 def make_differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:

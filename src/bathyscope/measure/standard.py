@@ -11,6 +11,7 @@ from bathyscope.core.calls import calls_of
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Measurement
 from bathyscope.measure.activations import ActivationTap
+from bathyscope.measure.attention import AttentionTap
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import GradientTap
 from bathyscope.measure.layers import input_sizes
@@ -33,8 +34,8 @@ def standard(
 ) -> dict[str, Measurement]:
     """Activations, representations, gradients, weights and updates of every block.
 
-    One pass serves them all. Tensors are reduced as they appear, so that no more of them is held
-    than the backward pass holds anyway.
+    Attention is measured too, where there is any. One pass serves them all. Tensors are reduced as
+    they appear, so that no more of them is held than the backward pass holds anyway.
 
     Args:
         model: any module; it is left as it was.
@@ -66,10 +67,10 @@ def standard(
     activation = ActivationTap(model, found)
     representation = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
     gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
-    with activation.watching, norm_inputs(model) as norms:
-        result = probe(
-            model, batch, loss=loss, blocks=found, taps=(activation, representation, gradient)
-        )
+    attention = AttentionTap(model, found)
+    taps = (attention, activation, representation, gradient)
+    with activation.watching, attention.watching(), norm_inputs(model) as norms:
+        result = probe(model, batch, loss=loss, blocks=found, taps=taps)
     measurements = [
         activation.measurement(),
         representation.measurement(),
@@ -78,6 +79,8 @@ def standard(
         norms.measurement(model, found),
         weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
     ]
+    if (of_attention := attention.measurement()) is not None:
+        measurements.append(of_attention)
     if optimizer is not None:
         measurements.append(
             update_measurement(model, found, result.gradients, optimizer, largest_side=largest_side)

@@ -1,0 +1,357 @@
+"""Attention, measured head by head, and what it does to the stream, block by block."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import UsageError
+from bathyscope.core.one_pass import aside, probe
+from bathyscope.core.records import Block, Measurement
+from bathyscope.linalg import frobenius_norm
+from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
+from bathyscope.measure.attention_scores import (
+    QUERIES,
+    SAMPLES,
+    HeadStatistics,
+    head_statistics,
+)
+from bathyscope.measure.axes import axes_of
+from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.branches import ResidualSums, Sum
+from bathyscope.measure.gradients import quotient
+from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
+from bathyscope.measure.rows import Rows
+from bathyscope.measure.taps import Silent
+from bathyscope.measure.tokens import token_likeness
+
+# A head that gives out, or gets back, less than this share of the strongest head's is dead.
+_DEAD = 1e-6
+_ONE_HOT_HEAD = 0.9
+_NAMED_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
+
+
+def attention(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Iterable[str] | Blocks | None = None,
+    samples: int = SAMPLES,
+    queries: int = QUERIES,
+) -> Measurement:
+    """Entropy, logits and rank of the attention in every block, and the size of its branches.
+
+    Any network is measured that calls `scaled_dot_product_attention` or `nn.MultiheadAttention`, or
+    multiplies values by a softmax of scores. Fused kernels give no scores away: they are computed
+    again for a sample of the queries.
+
+    Columns, one value a block, over all heads unless a head is named:
+        heads: how many there are.
+        entropy, lowest_entropy: −Σ p ln p / ln(keys seen), mean over rows; the mean and the least
+            head. 1 is uniform, 0 one-hot.
+        largest_logit: greatest |q·k·scale| among the keys that are seen.
+        logit_std: deviation of a row's scores, mean over rows.
+        uniform_rows, one_hot_rows: shares of the rows that see two keys or more.
+        one_hot_heads: share of heads nine tenths of whose rows are one-hot.
+        masked_rows: share of rows that see no key at all, of the head with most.
+        rank, full_rank: numerical rank of the sampled rows of the attention matrix, mean over
+            heads, and what it could be.
+        scale: factor on q·k, times √d; 1 for the usual 1/√d. None where it is not known.
+        dead_heads: share of heads that give out nothing, or whose values receive no gradient,
+            while others do; `dead` names them.
+        choice_gradient: gradient at queries or keys, the larger, over that at the values.
+        attention_size, mlp_size: ‖branch‖/‖stream‖ of the sums x + branch(x) in the block.
+        branch_rms: root mean square of the larger branch.
+        attention_gradient_ratio, mlp_gradient_ratio: gradient's norm after over before each sum.
+        post_norm: whether the stream goes on from the norm of the sum.
+        token_likeness: mean cosine between two tokens of a sequence at the block's output.
+        token_spread: ‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens; 0 where all are alike.
+        stream_growth: ‖output‖ over ‖input of the first block‖.
+    Settings hold the scale of the network's output: `output_std`, `log_z`, `log_z_std`.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+        samples: of the batch, whose scores are computed again.
+        queries: of each of them.
+
+    Returns:
+        The measurement `attention`.
+
+    Raises:
+        UsageError: no attention was found, or the batch, the loss or the model does not fit.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> model = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        >>> batch = torch.randn(4, 5, 8), torch.randn(4, 5, 8)
+        >>> attention(model, batch, loss=F.mse_loss)["heads"]
+        (2, 2, 2)
+    """
+    found = find_blocks(model, batch, blocks)
+    tap = AttentionTap(model, found, samples=samples, queries=queries)
+    with tap.watching():
+        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    measured = tap.measurement()
+    if measured is None:
+        hidden = f" {tap.hidden_note()}" if tap.hidden else ""
+        raise UsageError(
+            f"No attention was found in {type(unwrap(model)).__name__}: nothing calls "
+            "scaled_dot_product_attention or nn.MultiheadAttention, or multiplies values by a "
+            f"softmax of scores.{hidden}"
+        )
+    return measured
+
+
+def attention_heads(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Iterable[str] | Blocks | None = None,
+    samples: int = SAMPLES,
+    queries: int = QUERIES,
+) -> dict[str, tuple[HeadStatistics, ...]]:
+    """The statistics of every head, by the block's label, one entry a call of attention in it.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        >>> batch = torch.randn(4, 5, 8), torch.randn(4, 5, 8)
+        >>> heads = attention_heads(model, batch, loss=F.mse_loss)
+        >>> heads["layers.0"][0].entropy.shape
+        torch.Size([2])
+    """
+    found = find_blocks(model, batch, blocks)
+    tap = AttentionTap(model, found, samples=samples, queries=queries)
+    with tap.watching():
+        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    labels = {block.index: block.label for block in found}
+    return {labels[index]: tuple(h.statistics for h in heads) for index, heads in tap.heads.items()}
+
+
+@dataclass(slots=True, eq=False)
+class _Heads:
+    """One call of attention: its statistics, and the gradients that come back to it."""
+
+    statistics: HeadStatistics
+    scale: float | None
+    query_gradient: float | None = None
+    key_gradient: float | None = None
+    value_gradients: Float[Tensor, " h"] | None = None
+
+
+class AttentionTap(Silent):
+    """Reduces attention as it is computed; run the pass inside `watching()`."""
+
+    def __init__(
+        self, model: nn.Module, blocks: Blocks, *, samples: int = SAMPLES, queries: int = QUERIES
+    ) -> None:
+        self.model = unwrap(model)
+        self.blocks = blocks
+        self.samples = samples
+        self.queries = queries
+        self.heads: dict[int, list[_Heads]] = {}
+        self.sums: dict[int, dict[str, Sum]] = {}
+        self.rows = Rows(blocks, ())
+        self.hidden: dict[str, str] = {}
+        self.logits: LogitScale | None = None
+        self.inside: Block | None = None
+        self.num_calls = 0
+        self.since_sum = False
+        self.first_norm: float | None = None
+        self.residual = ResidualSums(self._on_sum)
+        self.calls = AttentionCalls(self._on_call)
+
+    @contextmanager
+    def watching(self) -> Iterator["AttentionTap"]:
+        """Within, every pass is watched, and what modules named attention hide is noted."""
+        with ExitStack() as stack:
+            for name, module in self.model.named_modules():
+                if _NAMED_ATTENTION.search(type(module).__name__):
+                    self._listen(stack, name, module)
+            stack.callback(self.model.register_forward_hook(self._on_model_output).remove)
+            stack.enter_context(self.residual)
+            stack.enter_context(self.calls)
+            yield self
+
+    def on_input(self, block: Block, x: Tensor) -> None:
+        """A block begins: its sums and calls belong to it."""
+        self.inside = block
+        self.since_sum = False
+        self.residual.enter(x)
+        if self.first_norm is None:
+            self.first_norm = frobenius_norm(x)
+
+    def on_output(self, block: Block, x: Tensor) -> None:
+        """A block ends: compare its tokens."""
+        self.residual.leave(x)
+        self.inside = None
+        if block.index not in self.heads:
+            return
+        if x.ndim == 3:
+            samples = axes_of(self.model, block, ndim=3).samples
+            likeness = token_likeness(x.transpose(0, 1) if samples == 1 else x)
+            self.rows.put(block, token_likeness=likeness.cosine, token_spread=likeness.spread)
+        if self.first_norm:
+            self.rows.put(block, stream_growth=frobenius_norm(x) / self.first_norm)
+
+    def measurement(self) -> Measurement | None:
+        """The record, once the pass is over; None where no attention was seen."""
+        if self.hidden:
+            self.rows.note(self.hidden_note())
+        if not self.heads:
+            return None
+        for block in self.blocks:
+            if block.index in self.heads:
+                self._put_heads(block, self.heads[block.index])
+                self._put_sums(block, self.sums.get(block.index, {}))
+        scale = self.logits
+        return self.rows.measurement(
+            "attention",
+            samples=self.samples,
+            queries=self.queries,
+            output_std=scale.std if scale else None,
+            log_z=scale.log_z if scale else None,
+            log_z_std=scale.log_z_std if scale else None,
+            num_classes=scale.num_classes if scale else None,
+        )
+
+    def hidden_note(self) -> str:
+        """Which modules are called attention and hide it."""
+        names = list(self.hidden)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return (
+            f"The attention inside {names[0]} ({self.hidden[names[0]]}){more} was not seen: it runs "
+            "in a kernel of its own; everything else was measured."
+        )
+
+    def _listen(self, stack: ExitStack, name: str, module: nn.Module) -> None:
+        before: list[int] = []
+
+        def began(module: nn.Module, args: Any) -> None:
+            before.append(self.num_calls)
+
+        def ended(module: nn.Module, args: Any, output: Any) -> None:
+            if before and before.pop() == self.num_calls:
+                self.hidden[name or "the model"] = type(module).__name__
+
+        stack.callback(module.register_forward_pre_hook(began).remove)
+        stack.callback(module.register_forward_hook(ended).remove)
+
+    def _on_model_output(self, module: nn.Module, args: Any, output: Any) -> None:
+        logits = logits_in(output)
+        if logits is not None and logits.is_floating_point() and logits.shape[-1] > 1:
+            self.logits = logit_scale(logits)
+
+    def _on_call(self, call: AttentionCall) -> None:
+        self.num_calls += 1
+        self.since_sum = True
+        if self.inside is None:
+            return
+        statistics = head_statistics(call, samples=self.samples, queries=self.queries)
+        known = call.scale is not None and call.head_width is not None
+        scale = call.scale * math.sqrt(call.head_width) if known else None  # type: ignore[operator, arg-type]
+        heads = _Heads(statistics, scale)
+        self.heads.setdefault(self.inside.index, []).append(heads)
+        if call.differentiable is not None:
+            query, key, value = call.differentiable
+            _keep_norm(query, heads, "query_gradient")
+            _keep_norm(key, heads, "key_gradient")
+            if value.requires_grad:
+                value.register_hook(lambda g: _set(heads, "value_gradients", _head_norms, g))
+
+    def _on_sum(self, found: Sum) -> None:
+        if self.inside is not None:
+            kind = "attention" if self.since_sum else "mlp"
+            self.sums.setdefault(self.inside.index, {})[kind] = found
+            self.since_sum = False
+
+    def _put_heads(self, block: Block, calls: list[_Heads]) -> None:
+        every = [call.statistics for call in calls]
+        one_hot = torch.cat([s.one_hot_rows for s in every])
+        entropy = torch.cat([s.entropy for s in every])
+        dead = [name for i, call in enumerate(calls) for name in _dead_heads(call, i, len(calls))]
+        self.rows.put(
+            block,
+            heads=len(entropy),
+            entropy=float(entropy.nanmean()),
+            lowest_entropy=_least(entropy),
+            largest_logit=max(float(s.largest_logit.max()) for s in every),
+            logit_std=float(torch.cat([s.logit_std for s in every]).nanmean()),
+            uniform_rows=float(torch.cat([s.uniform_rows for s in every]).nanmean()),
+            one_hot_rows=float(one_hot.nanmean()),
+            one_hot_heads=float((one_hot >= _ONE_HOT_HEAD).to(entropy.dtype).mean()),
+            masked_rows=max(float(s.masked_rows.max()) for s in every),
+            rank=float(torch.cat([s.rank for s in every]).mean()),
+            full_rank=min(s.full_rank for s in every),
+            scale=max((c.scale for c in calls if c.scale is not None), default=None),
+            dead_heads=len(dead) / len(entropy),
+            dead=", ".join(dead) or None,
+            choice_gradient=_choice_gradient(calls[0]),
+        )
+
+    def _put_sums(self, block: Block, sums: dict[str, Sum]) -> None:
+        for kind, found in sums.items():
+            back = (found.gradient_out, found.gradient_in)
+            ratio = quotient(*back) if None not in back else None  # type: ignore[arg-type]
+            self.rows.put(block, **{f"{kind}_size": found.size, f"{kind}_gradient_ratio": ratio})
+        if sums:
+            self.rows.put(
+                block,
+                branch_rms=max(s.branch_rms for s in sums.values()),
+                post_norm=all(s.is_normalised for s in sums.values()),
+            )
+
+
+def _keep_norm(tensor: Tensor, heads: _Heads, name: str) -> None:
+    if tensor.requires_grad:
+        tensor.register_hook(lambda g: _set(heads, name, frobenius_norm, g))
+
+
+def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: Tensor) -> None:
+    with aside():
+        setattr(heads, name, size(gradient.detach()))
+
+
+def _head_norms(gradient: Tensor) -> Tensor:
+    """Norm of the gradient at each head's values."""
+    squares = torch.linalg.vector_norm(gradient.detach().float(), dim=-1).square()
+    return squares.sum((0, 2)).sqrt()
+
+
+def _dead_heads(call: _Heads, index: int, num_calls: int) -> list[str]:
+    """Names of the heads that give out nothing or receive nothing while others do."""
+    dead: set[int] = set()
+    for sizes in (call.statistics.output, call.value_gradients):
+        if sizes is not None and float(sizes.max()) > 0:
+            dead |= set(torch.nonzero(sizes <= _DEAD * sizes.max()).flatten().tolist())
+    prefix = f"{index}." if num_calls > 1 else ""
+    return [f"{prefix}{head}" for head in sorted(dead)]
+
+
+def _choice_gradient(call: _Heads) -> float | None:
+    """Gradient at the queries or keys over that at the values."""
+    back = [g for g in (call.query_gradient, call.key_gradient) if g is not None]
+    if not back or call.value_gradients is None:
+        return None
+    return quotient(max(back), float(torch.linalg.vector_norm(call.value_gradients)))
+
+
+def _least(values: Tensor) -> float:
+    finite = values[~values.isnan()]
+    return float(finite.min()) if finite.numel() else math.nan

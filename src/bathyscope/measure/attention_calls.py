@@ -1,0 +1,274 @@
+"""Attention as it is called: fused, in `nn.MultiheadAttention`, or as a softmax over scores.
+
+Everything is caught at the level of torch's functions, because half of all networks write their
+attention out by hand. A function that works inside a compiled kernel of its own is not seen.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from bathyscope.core.one_pass import aside
+
+_SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax})
+_PRODUCTS = frozenset(
+    {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
+)
+_TIMES = frozenset({torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__})
+_OVER = frozenset({torch.div, Tensor.div, Tensor.__truediv__, torch.true_divide})
+# what leaves probabilities the same matrix, but for dropped or moved entries
+_PASSED_ON = frozenset(
+    {F.dropout, torch.dropout, Tensor.to, Tensor.type_as, Tensor.type, Tensor.float, Tensor.half}
+    | {Tensor.bfloat16, Tensor.reshape, Tensor.view, torch.reshape, torch.nan_to_num}
+    | {Tensor.contiguous}
+)
+_ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
+_FILLED = frozenset({torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionCall:
+    """One call of attention, in heads.
+
+    Attributes:
+        query, key: (samples, heads, tokens, features); None where only the scores were seen.
+        scores: queries against keys, before the softmax and with the mask; None where queries and
+            keys are there.
+        mask: added to the scores, or a bool mask of what may be seen, that broadcasts to them.
+        causal: whether a query sees only the keys up to its own position.
+        scale: factor on the scalar products; None where it is not known.
+        value: as `key`; None where only the scores were seen.
+        differentiable: the query, key and value of the graph, for their gradients.
+    """
+
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    scores: Tensor | None = None
+    mask: Tensor | None = None
+    causal: bool = False
+    scale: float | None = None
+    head_width: int | None = None
+    differentiable: tuple[Tensor, Tensor, Tensor] | None = None
+
+
+class AttentionCalls(TorchFunctionMode):
+    """Within, tells of every call of attention: `told(call)`, once it is done."""
+
+    def __init__(self, told: Callable[[AttentionCall], None]) -> None:
+        super().__init__()
+        self.told = told
+        self.factors: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.products: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.masks: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.pending: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, with the mode off inside it, and tell of it where it is attention."""
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        with aside():
+            if func is F.scaled_dot_product_attention:
+                self.told(_fused(*args, **kwargs))
+            elif func is F.multi_head_attention_forward:
+                self.told(_multi_head(*args, **kwargs))
+            elif isinstance(output, Tensor) and args:
+                self._follow(func, args, kwargs, output)
+        return output
+
+    def _follow(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        output: Tensor,
+    ) -> None:
+        """Follow scores from the product of queries and keys to that of probabilities and values."""
+        if func in _SOFTMAX:
+            self._follow_softmax(args, kwargs, output)
+        elif func in _PRODUCTS:
+            self._follow_product(args, output)
+        elif func in _TIMES or func in _OVER:
+            factor = next((a for a in args if isinstance(a, (int, float))), None)
+            tensor = next((a for a in args if isinstance(a, Tensor)), None)
+            if factor and tensor is not None and len(args) >= 2:
+                value = float(factor) if func in _TIMES else 1 / float(factor)
+                self.factors[output] = value * self.factors.get(tensor, 1.0)
+                if (width := self.products.get(tensor)) is not None:
+                    self.products[output] = width
+        elif func in _PASSED_ON:
+            self._pass_on(args[0], output)
+        elif func in _ADDED and len(args) > 1 and args[0] in self.products:
+            self._pass_on(args[0], output)
+            if isinstance(args[1], Tensor):
+                self.masks[output] = args[1].detach()
+        elif func in _FILLED and args[0] in self.products:
+            self._pass_on(args[0], output)
+            self.masks[output] = ~(kwargs["mask"] if "mask" in kwargs else args[1])
+        elif func is torch.where and len(args) == 3 and args[1] in self.products:
+            self._pass_on(args[1], output)
+            self.masks[output] = args[0]
+
+    def _pass_on(self, source: Any, output: Tensor) -> None:
+        if isinstance(source, Tensor) and source is not output:
+            for known in (self.pending, self.products, self.factors, self.masks):
+                if (value := known.get(source)) is not None:
+                    known[output] = value
+
+    def _follow_softmax(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Tensor
+    ) -> None:
+        scores = args[0]
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if not isinstance(scores, Tensor) or scores.ndim < 3 or axis not in (-1, scores.ndim - 1):
+            return
+        width = self.products.get(scores)
+        scale = self.factors.get(scores, 1.0) if width is not None else None
+        self.pending[output] = AttentionCall(
+            scores=_in_heads(scores.detach()),
+            mask=self.masks.get(scores),
+            scale=scale,
+            head_width=width,
+        )
+
+    def _follow_product(self, args: tuple[Any, ...], output: Tensor) -> None:
+        operands = [a for a in args if isinstance(a, Tensor)]
+        if len(operands) != 2 or operands[0].ndim < 3:
+            return
+        call = self.pending.pop(operands[0], None)
+        if call is not None:
+            self.told(call)
+            return
+        self.products[output] = operands[0].shape[-1]
+        self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)
+
+
+def _in_heads(x: Tensor) -> Tensor:
+    """(…, tokens, features) as (samples, heads, tokens, features); heads may lie in the samples."""
+    if x.ndim == 3:
+        return x.unsqueeze(1)
+    return x if x.ndim == 4 else x.flatten(0, x.ndim - 4)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> AttentionCall:
+    """A call of `F.scaled_dot_product_attention`, whichever kernel runs it."""
+    width = query.shape[-1]
+    used = width**-0.5 if scale is None else scale
+    mine = tuple(_in_heads(t.detach()) for t in (query, key, value))
+    if enable_gqa and mine[1].shape[1] != mine[0].shape[1]:
+        groups = mine[0].shape[1] // mine[1].shape[1]
+        mine = (mine[0], *(t.repeat_interleave(groups, dim=1) for t in mine[1:]))
+    mask = attn_mask.detach() if attn_mask is not None else None
+    return AttentionCall(
+        query=mine[0],
+        key=mine[1],
+        value=mine[2],
+        mask=mask,
+        causal=is_causal,
+        scale=used,
+        head_width=width,
+        differentiable=(query, key, value) if query.ndim == 4 else None,
+    )
+
+
+def _multi_head(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> AttentionCall:
+    """A call of `nn.MultiheadAttention`: tokens come first, and a bool mask says what is hidden."""
+    if use_separate_proj_weight:
+        weights = [w for w in (q_proj_weight, k_proj_weight, v_proj_weight) if w is not None]
+    else:
+        assert in_proj_weight is not None
+        weights = list(in_proj_weight.chunk(3))
+    biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
+    rows = []
+    for x, weight, bias in zip((query, key, value), weights, biases, strict=True):
+        mapped = F.linear(x.unsqueeze(1) if x.ndim == 2 else x, weight, bias)
+        rows.append(mapped)
+    for extra, index in ((bias_k, 1), (bias_v, 2)):
+        if extra is not None:
+            rows[index] = torch.cat([rows[index], extra.expand(1, rows[index].shape[1], -1)])
+    heads = [t.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3) for t in rows]
+    if add_zero_attn:
+        heads[1:] = [F.pad(t, (0, 0, 0, 1)) for t in heads[1:]]
+    width = heads[0].shape[-1]
+    return AttentionCall(
+        query=heads[0],
+        key=heads[1],
+        value=heads[2],
+        mask=_joined_mask(attn_mask, key_padding_mask, heads[0], heads[1].shape[2]),
+        scale=width**-0.5,
+        head_width=width,
+    )
+
+
+def _joined_mask(
+    hidden: Tensor | None, padding: Tensor | None, query: Tensor, num_keys: int
+) -> Tensor | None:
+    """Both masks of `nn.MultiheadAttention` as one that is added to the scores."""
+    samples, heads = query.shape[:2]
+    parts: list[Tensor] = []
+    if hidden is not None:
+        parts.append(_added(hidden, query).reshape(-1, *hidden.shape[-2:]))
+        if len(parts[0]) > 1:
+            parts[0] = parts[0].reshape(samples, heads, *hidden.shape[-2:])
+    if padding is not None:
+        parts.append(_added(padding, query).reshape(samples, 1, 1, -1))
+    if not parts:
+        return None
+    # keys that bias_k and add_zero_attn append are never hidden
+    parts = [F.pad(part, (0, num_keys - part.shape[-1])) for part in parts]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def _added(mask: Tensor, like: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.detach()
+    zeros = torch.zeros(mask.shape, dtype=like.dtype, device=mask.device)
+    return zeros.masked_fill(mask, -math.inf)

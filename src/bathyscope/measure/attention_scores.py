@@ -1,0 +1,168 @@
+"""What one call of attention does with its queries, head by head, from a sample of them."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from bathyscope.measure.attention_calls import AttentionCall
+
+SAMPLES = 4
+"""Samples of the batch whose scores are computed again."""
+
+QUERIES = 32
+"""Queries of each of them, spread evenly, the last one among them."""
+
+UNIFORM = 0.999
+"""A row with this share of the greatest entropy counts as uniform."""
+
+ONE_HOT = 0.99
+"""A row that gives one key this weight counts as one-hot."""
+
+# A mask of a large negative number in place of −∞ hides as well: exp(−10⁴) is zero in every format.
+# Scores themselves may be that large; where the mask is not known, only the largest numbers hide.
+_HIDDEN, _SURELY_HIDDEN = -1e4, -1e8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadStatistics:
+    """Statistics of a call of attention, one value a head.
+
+    Attributes:
+        entropy: mean over rows of −Σ p ln p / ln(number of keys seen), 0 for one-hot and 1 for
+            uniform rows; rows that see one key alone are left out.
+        largest_logit: greatest |q·k·scale| among the keys that are seen.
+        logit_std: deviation of a row's scores over the keys it sees, mean over rows.
+        uniform_rows, one_hot_rows: share of the rows that see two keys or more.
+        masked_rows: share of rows that see no key at all.
+        rank: numerical rank of the sampled rows of the attention matrix, mean over samples.
+        full_rank: what it could be.
+        output: size of what each head gives out; None where the values were not seen.
+    """
+
+    entropy: Float[Tensor, " h"]
+    largest_logit: Float[Tensor, " h"]
+    logit_std: Float[Tensor, " h"]
+    uniform_rows: Float[Tensor, " h"]
+    one_hot_rows: Float[Tensor, " h"]
+    masked_rows: Float[Tensor, " h"]
+    rank: Float[Tensor, " h"]
+    full_rank: int
+    output: Float[Tensor, " h"] | None
+
+
+def head_statistics(
+    call: AttentionCall, *, samples: int = SAMPLES, queries: int = QUERIES
+) -> HeadStatistics:
+    """The statistics of a call from at most so many samples and queries of each.
+
+    Examples:
+        >>> zeros = torch.zeros(1, 2, 4, 3)
+        >>> found = head_statistics(AttentionCall(query=zeros, key=zeros, value=zeros, scale=1.0))
+        >>> found.entropy.tolist(), found.uniform_rows.tolist(), found.rank.tolist()
+        ([1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+    """
+    scores, seen = sampled_scores(call, samples=samples, queries=queries)
+    num_seen = seen.sum(-1)
+    hidden = torch.where(seen, scores, -math.inf)
+    weights = torch.softmax(hidden, dim=-1).nan_to_num(0.0)
+    entropy = torch.special.entr(weights).sum(-1)
+    several = num_seen >= 2
+    relative = entropy / num_seen.clamp(min=2).log()
+    kept = torch.where(seen, scores, 0.0)
+    centred = torch.where(seen, kept - kept.sum(-1, keepdim=True) / _some(num_seen), 0.0)
+    deviation = (centred.square().sum(-1) / num_seen.clamp(min=1)).sqrt()
+    return HeadStatistics(
+        entropy=_mean(relative, several),
+        largest_logit=kept.abs().amax((0, 2, 3)),
+        logit_std=_mean(deviation, several),
+        uniform_rows=_mean((relative >= UNIFORM).to(scores.dtype), several),
+        one_hot_rows=_mean((weights.amax(-1) >= ONE_HOT).to(scores.dtype), several),
+        masked_rows=(num_seen == 0).to(scores.dtype).mean((0, 2)),
+        rank=_ranks(weights),
+        full_rank=min(weights.shape[-2:]),
+        output=_output_sizes(call, weights, samples),
+    )
+
+
+def sampled_scores(
+    call: AttentionCall, *, samples: int = SAMPLES, queries: int = QUERIES
+) -> tuple[Float[Tensor, " n h t k"], Bool[Tensor, " n h t k"]]:
+    """Scores of a sample of queries against all keys, and which keys each of them sees.
+
+    In float32 at least: the scores of a half-precision network are looked at, not its rounding.
+    """
+    rows = call.scores if call.scores is not None else call.query
+    assert rows is not None
+    batch = _spread(len(rows), samples, rows.device)
+    tokens = _spread(rows.shape[2], queries, rows.device)
+    chosen = rows[batch][:, :, tokens]
+    chosen = chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+    if call.scores is not None:
+        seen = torch.isfinite(chosen) & (chosen > _SURELY_HIDDEN)
+        if call.mask is not None:
+            mask = _rows_of(call.mask, batch, tokens, rows.shape)
+            seen = seen & (mask if mask.dtype == torch.bool else mask > _HIDDEN)
+        return torch.where(seen, chosen, 0.0), seen
+    assert call.key is not None
+    assert call.scale is not None
+    keys = call.key[batch].to(chosen.dtype)
+    scores = chosen @ keys.transpose(-1, -2) * call.scale
+    seen = torch.ones_like(scores, dtype=torch.bool)
+    if call.causal:
+        num_keys = keys.shape[2]
+        seen &= torch.arange(num_keys, device=rows.device) <= tokens[:, None]
+    if call.mask is not None:
+        mask = _rows_of(call.mask, batch, tokens, rows.shape)
+        if mask.dtype == torch.bool:
+            seen = seen & mask
+        else:
+            mask = mask.to(scores.dtype)
+            seen = seen & (mask > _HIDDEN)
+            scores = scores + mask.clamp(min=_HIDDEN).nan_to_num(0.0)
+    return scores, seen.expand_as(scores)
+
+
+def _rows_of(mask: Tensor, batch: Tensor, tokens: Tensor, shape: torch.Size) -> Tensor:
+    """The rows of a mask that belong to the sampled queries; axes of one entry stay."""
+    mask = mask.reshape(*(1,) * (4 - mask.ndim), *mask.shape) if mask.ndim < 4 else mask
+    if mask.shape[0] == shape[0] and shape[0] > 1:
+        mask = mask[batch]
+    return mask[:, :, tokens] if mask.shape[2] == shape[2] and shape[2] > 1 else mask
+
+
+def _spread(length: int, most: int, device: torch.device) -> Tensor:
+    """At most so many positions of a row, spread evenly, the last one among them."""
+    if length <= most:
+        return torch.arange(length, device=device)
+    return torch.linspace(length / most - 1, length - 1, most, device=device).round().long()
+
+
+def _some(count: Tensor) -> Tensor:
+    return count.clamp(min=1).unsqueeze(-1)
+
+
+def _mean(rows: Tensor, wanted: Tensor) -> Tensor:
+    """Mean over samples and queries of those wanted, one a head; NaN where there is none."""
+    total = torch.where(wanted, rows, 0.0).sum((0, 2))
+    return total / wanted.sum((0, 2))
+
+
+def _ranks(weights: Tensor) -> Tensor:
+    """Numerical rank of each head's rows, of the first sample: as many values as are no rounding."""
+    first = weights[0]
+    if not bool(torch.isfinite(first).all()) or not first.numel():
+        return torch.full(first.shape[:1], math.nan, dtype=weights.dtype)
+    values = torch.linalg.svdvals(first.double())
+    cutoff = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
+    return (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
+
+
+def _output_sizes(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:
+    if call.value is None:
+        return None
+    values = call.value[_spread(len(call.value), samples, call.value.device)].to(weights.dtype)
+    mixed = weights @ values
+    return mixed.square().mean((0, 2, 3)).sqrt()

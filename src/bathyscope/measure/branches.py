@@ -1,0 +1,141 @@
+"""The sums x + branch(x) inside a block, as they are computed: how large each branch is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from bathyscope.core.one_pass import aside
+from bathyscope.linalg import frobenius_norm
+
+_ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
+_TIMES = frozenset({torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__})
+_NORMS = frozenset({F.layer_norm, torch.layer_norm, F.rms_norm, torch.rms_norm})
+
+
+@dataclass(slots=True)
+class Sum:
+    """One sum of a stream and a branch.
+
+    Attributes:
+        size: ‖branch‖ / ‖stream‖.
+        branch_rms: root mean square of the branch.
+        is_normalised: whether the stream goes on from the norm of the sum (post-norm).
+        gradient_in, gradient_out: norm of the loss's gradient at the stream before and after.
+    """
+
+    size: float
+    branch_rms: float
+    is_normalised: bool = False
+    gradient_in: float | None = None
+    gradient_out: float | None = None
+
+
+class ResidualSums(TorchFunctionMode):
+    """Within, tells of every sum of two tensors of the stream's shape: `told(sum)`.
+
+    Of the two the older one is the stream: the branch was computed from it. A stream that is
+    multiplied by a number (DeepNorm) stays as old as it was.
+    """
+
+    def __init__(self, told: Callable[[Sum], None]) -> None:
+        super().__init__()
+        self.told = told
+        self.shape: torch.Size | None = None
+        self.births: dict[int, int] = {}
+        self.clock = 0
+        self.last: Sum | None = None
+        self.last_address = 0
+        self.normed: set[int] = set()  # addresses of the last sum's norm, scaled or not
+
+    def enter(self, x: Tensor) -> None:
+        """A block begins to work on this stream."""
+        self.shape = x.shape
+        self.births = {x.data_ptr(): self.clock}
+        self.last = None
+
+    def leave(self, x: Tensor) -> None:
+        """The block has given this output."""
+        self._normalised(x)
+        self.shape = None
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, and tell of it where it is such a sum."""
+        if self.shape is None:
+            return func(*args, **(kwargs or {}))
+        is_sum = func in _ADDED and len(args) >= 2 and self._both_of_the_stream(args)
+        found = self._sum(*args[:2]) if is_sum else None
+        output = func(*args, **(kwargs or {}))
+        if isinstance(output, Tensor) and output.shape == self.shape:
+            self._note(func, args, output, found)
+        return output
+
+    def _both_of_the_stream(self, args: tuple[Any, ...]) -> bool:
+        first, second = args[:2]
+        return (
+            isinstance(first, Tensor)
+            and isinstance(second, Tensor)
+            and first.shape == second.shape == self.shape
+            and first.data_ptr() != second.data_ptr()
+            and {first.data_ptr(), second.data_ptr()} <= set(self.births)
+        )
+
+    def _sum(self, first: Tensor, second: Tensor) -> Sum:
+        older = self.births[first.data_ptr()] < self.births[second.data_ptr()]
+        stream, branch = (first, second) if older else (second, first)
+        with aside():
+            self._normalised(stream)
+            size = frobenius_norm(branch)
+            before = frobenius_norm(stream)
+        ratio = size / before if before else float("nan")
+        found = Sum(ratio, size / max(1, branch.numel()) ** 0.5)
+        _on_gradient(stream, lambda norm: setattr(found, "gradient_in", norm))
+        return found
+
+    def _normalised(self, stream: Tensor) -> None:
+        if self.last is not None and stream.data_ptr() in self.normed:
+            self.last.is_normalised = True
+
+    def _note(
+        self, func: Callable[..., Any], args: tuple[Any, ...], output: Tensor, found: Sum | None
+    ) -> None:
+        address = output.data_ptr()
+        if found is not None:
+            _on_gradient(output, lambda norm: setattr(found, "gradient_out", norm))
+            self.last, self.last_address, self.normed = found, address, set()
+            self.told(found)
+        elif address in self.births and any(
+            isinstance(a, Tensor) and a.data_ptr() == address for a in args
+        ):
+            return  # a view, or the tensor itself
+        source = args[0].data_ptr() if args and isinstance(args[0], Tensor) else 0
+        if func in _NORMS and self.last is not None and source == self.last_address:
+            self.normed.add(address)
+        scaled = [a for a in args if isinstance(a, Tensor)]
+        if func in _TIMES and len(scaled) == 1 and scaled[0].data_ptr() in self.births:
+            self.births[address] = self.births[scaled[0].data_ptr()]
+            if scaled[0].data_ptr() in self.normed:
+                self.normed.add(address)
+        else:
+            self.clock += 1  # an address may be used again: the number of addresses is no clock
+            self.births[address] = self.clock
+
+
+def _on_gradient(tensor: Tensor, keep: Callable[[float], None]) -> None:
+    if tensor.requires_grad:
+        tensor.register_hook(lambda gradient: _tell_norm(gradient, keep))
+
+
+def _tell_norm(gradient: Tensor, keep: Callable[[float], None]) -> None:
+    with aside():
+        keep(frobenius_norm(gradient))

@@ -116,7 +116,8 @@ def layer(training, index):
     model = training.model
     if isinstance(model, nn.Sequential):
         return model[2 * index]
-    return model.blocks[index].two
+    block = model.blocks[index]
+    return block.two if hasattr(block, "two") else block.mlp.branch[1][2]
 
 
 def label(network, index):

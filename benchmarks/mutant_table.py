@@ -82,7 +82,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return Predictor(first, risk, risk, ridge, 0.1, 0.0)",
         ),
     ],
-    "tests/certificates/test_predictor.py tests/certificates/test_certify.py tests/certificates/test_regularity.py": [
+    "tests/certificates/test_predictor.py tests/certificates/test_regularity.py": [
         (
             "certificates/losses.py",
             'if loss == "logistic" and not bool(((rows == 0) | (rows == 1)).all()):',

@@ -1,4 +1,4 @@
-"""Do the tests notice? Each subtle mutant of `mutant_table` is put into a copy of the sources and tests are run.
+"""Do the tests notice? Each subtle mutant of `mutant_table` is put into a copy of the sources, and tests run.
 
     python -m benchmarks.mutants --out FILE [--only TEXT] [--seconds 240]
 

@@ -1,9 +1,9 @@
 """Every block of code in README and docs does what it says: Python runs, commands parse and run.
 
 A page's Python blocks run one after the other in one namespace, which begins with the things that pages
-take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before it,
-with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`, and runs in `make test-all`. Commands
-are parsed even where they are not run: the verb and its options must exist.
+take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before
+it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-all`.
+Commands are parsed even where they are not run: the verb and its options must exist.
 """
 
 import re
@@ -77,7 +77,7 @@ def scene() -> dict[str, object]:
     import bathyscope as bs
 
     torch.manual_seed(0)
-    model = bs.nets.build("resnet-8", in_channels=1, width=4, seed=0)
+    model = bs.nets.build("resnet-8", in_channels=1, width=2, seed=0)
     digits = bs.data.load("digits", normalise=True, num_train=64)
     x, y = digits.train_inputs[:32], digits.train_labels[:32]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

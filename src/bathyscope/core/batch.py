@@ -221,7 +221,8 @@ def _run_as_written() -> AbstractContextManager[Any]:
     """
     if "torch._dynamo" not in sys.modules:
         return nullcontext()
-    return torch.compiler.set_stance("force_eager")
+    result: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return result
 
 
 def check_parameters(model: nn.Module) -> None:

@@ -291,7 +291,8 @@ class CurvatureMatrix:
             found = self._once(
                 ("eigenvalues",), lambda: torch.linalg.eigvalsh(self.dense().double())
             )
-        return found.clone()
+        result: Tensor = found.clone()
+        return result
 
     def condition_number(
         self,

@@ -97,4 +97,5 @@ def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
     variance = square - mean**2
     if bool((variance <= _CANCELLATION * square).any()):
         return rows.var((0, 2), correction=0)
-    return variance
+    result: Tensor = variance
+    return result

@@ -99,7 +99,8 @@ class Aggregated(nn.Module):
         total = first(x)
         for path in others:
             total = total + path(x)
-        return total
+        result: Tensor = total
+        return result
 
 
 def _path(width: int) -> nn.Module:

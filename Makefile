@@ -13,7 +13,7 @@ ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 
-.PHONY: demo test test-all test-zoo lint format bench docs wheel clean
+.PHONY: demo test test-all test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -44,6 +44,9 @@ test-all: $(STAMP)  ## the tests at full count
 
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
 	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(ZOO_TESTS)
+
+test-docs: $(STAMP)  ## every block of code in README and docs, the long ones too
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 tests/test_docs_code.py
 
 lint: $(STAMP)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

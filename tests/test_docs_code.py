@@ -2,7 +2,7 @@
 
 A page's Python blocks run one after the other in one namespace, which begins with the things that pages
 take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before
-it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-all`.
+it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-docs`.
 Commands are parsed even where they are not run: the verb and its options must exist.
 """
 
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+
+from tests.report import specimens
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -61,7 +63,7 @@ def _cases(blocks: list[list[Block]] | list[Block], *, name) -> list[object]:
         pytest.param(
             item,
             id=name(item),
-            marks=[pytest.mark.slow]
+            marks=[pytest.mark.slow, pytest.mark.timeout(1200)]
             if any(b.mark == "slow" for b in (item if isinstance(item, list) else [item]))
             else [],
         )
@@ -77,9 +79,9 @@ def scene() -> dict[str, object]:
     import bathyscope as bs
 
     torch.manual_seed(0)
-    model = bs.nets.build("resnet-8", in_channels=1, width=2, seed=0)
-    digits = bs.data.load("digits", normalise=True, num_train=64)
-    x, y = digits.train_inputs[:32], digits.train_labels[:32]
+    model = bs.nets.build("resnet-8", in_channels=1, width=1, seed=0)
+    digits = bs.data.load("digits", normalise=True, num_train=32)
+    x, y = digits.train_inputs[:16], digits.train_labels[:16]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def train(model):
@@ -100,6 +102,7 @@ def scene() -> dict[str, object]:
         "loader": [(x, y)],
         "batches": [(x, y)] * 3,
         "optimizer": optimizer,
+        "report": specimens.clean(12),
         "opt": optimizer,
         "train": train,
         "v": torch.ones(sum(p.numel() for p in model.parameters())),

@@ -331,7 +331,8 @@ def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: T
 def _head_norms(gradient: Tensor) -> Tensor:
     """Norm of the gradient at each head's values."""
     squares = torch.linalg.vector_norm(gradient.detach().float(), dim=-1).square()
-    return squares.sum((0, 2)).sqrt()
+    result: Tensor = squares.sum((0, 2)).sqrt()
+    return result
 
 
 def _dead_heads(call: _Heads, index: int, num_calls: int) -> list[str]:

@@ -169,7 +169,7 @@ def complete_json(words: list[str]) -> list[str]:
 
 
 @overload
-def with_case(verb: Callable[Concatenate[CaseWords, P], None]) -> Callable[..., None]: ...
+def with_case(verb: Callable[Concatenate[CaseWords, P], None], /) -> Callable[..., None]: ...
 
 
 @overload
@@ -180,6 +180,7 @@ def with_case(
 
 def with_case(
     verb: Callable[Concatenate[CaseWords, P], None] | None = None,
+    /,
     *,
     without: Collection[str] = (),
     **defaults: object,

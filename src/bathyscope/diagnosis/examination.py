@@ -15,6 +15,7 @@ from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, 
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
+from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
@@ -30,6 +31,7 @@ from bathyscope.diagnosis.thresholds import Thresholds
 Probes = Literal["standard", "full"]
 
 
+@one_at_a_time()
 def diagnose(
     model: nn.Module,
     batch: Batch | Any,

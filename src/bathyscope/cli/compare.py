@@ -73,6 +73,9 @@ def _summary(course: Any) -> dict[str, Any]:
         "at the end": [f.code for f in course.end.findings],
         "loss": [loss if loss == loss else None for loss in course.losses],
         "accuracy": course.accuracy,
+        "forecast": course.forecast.verdict,
+        "probability": course.forecast.probability,
+        "came true": course.came_true,
     }
 
 
@@ -82,7 +85,9 @@ def _print(courses: list[Any]) -> None:
 
     console = Console()
     table = Table(
-        "network", "at the start", "loss", "accuracy", "after training", box=None, pad_edge=False
+        *("network", "at the start", "forecast", "loss", "accuracy", "came true", "after training"),
+        box=None,
+        pad_edge=False,
     )
     for course in courses:
         first, last = course.losses[0], course.losses[-1]
@@ -90,8 +95,10 @@ def _print(courses: list[Any]) -> None:
         table.add_row(
             course.start.title,
             course.start.verdict,
+            f"{course.forecast.verdict} ({course.forecast.probability:.0%})",
             f"{first:.3g} → {last:.3g}",
             accuracy,
+            course.came_true,
             course.end.verdict,
         )
     console.print(table)

@@ -80,6 +80,7 @@ def standard(
         norms.measurement(model, found),
         weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
     ]
+    attention.look_at(batch)
     if (of_attention := attention.measurement()) is not None:
         measurements.append(of_attention)
     if optimizer is not None and needs_closure(optimizer):

@@ -20,7 +20,7 @@ BENCHMARKS = (
     "curvature",
 )
 # Counts rather than ratios, of half an hour: only when named.
-LONG = ("treatment", "transformer_faults", "events")
+LONG = ("treatment", "events")
 
 
 def main(names: list[str]) -> int:

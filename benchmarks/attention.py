@@ -59,9 +59,6 @@ class _NoAttention(Silent):
     def watching(self) -> Iterator[None]:
         yield
 
-    def look_at(self, batch: object) -> None:
-        pass
-
     def measurement(self) -> None:
         return None
 

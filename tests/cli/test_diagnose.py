@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
 from bathyscope.cli.build import load_weights
 from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
-from bathyscope.diagnosis import treatment
+from bathyscope.remedies import AddShortcuts, Recipe, ScaleWeights, apply_
 
 FACTORIES = """
 import torch
@@ -157,30 +158,42 @@ def test_compare_writes_the_page_the_picture_and_the_reports(here):
 
 
 def test_treat_says_what_was_tried_and_saves_the_weights(here):
-    words = "treat mine:dead --data mine:batch --lr 0.05 --steps 12 --json --save w.safetensors"
+    words = "treat mine:dead --data mine:batch --lr 0.05 --spend 300 --json --save w.safetensors"
     result = run(words)
     assert result.exit_code == 0, result.output
     outcome = json.loads(result.stdout)
     assert outcome["before"][0] == "dead-units"
-    assert outcome["trials"][0]["remedy"] == "untreated"
+    assert outcome["attempts"][0]["recipe"] == "untreated"
     assert (here / "w.safetensors").exists()
     loaded = run("diagnose mine:model --data mine:batch --weights w.safetensors")
     assert loaded.exit_code == 0, loaded.output
 
 
-def test_weights_of_a_network_with_new_shortcuts_say_so_when_saved_and_when_loaded(
-    here, monkeypatch, capsys
-):
-    shortcut = [c for c in treatment.CANDIDATES if c.name.startswith("identity shortcut")]
-    monkeypatch.setattr(treatment, "CANDIDATES", tuple(shortcut))
-    words = "treat mine:deep --data mine:batch --lr 0.05 --steps 4 --json --save w.safetensors"
-    result = run(words)
+def test_a_recipe_is_applied_and_its_weights_load_with_it(here, capsys):
+    around = Recipe(steps=(AddShortcuts(spans=(("2", "3"),)), ScaleWeights(factors={"0": 0.5})))
+    around.save(here / "recipe.json")
+    result = run(
+        "treat mine:deep --data mine:batch --apply recipe.json --code --json "
+        "--recipe again.json --save w.safetensors"
+    )
     assert result.exit_code == 0, result.output
-    applied = json.loads(result.stdout)["applied"]
-    assert applied == shortcut[0].name
-    assert f"these weights need {applied!r} in the network" in result.stderr
-    load_weights(factory_of("mine:deep")(), here / "w.safetensors")
-    assert f"these weights need {applied!r} in the network" in capsys.readouterr().err
+    assert json.loads(result.stdout)["applied"] == around.words
+    assert "add_shortcut_" in result.stderr
+    assert Recipe.load(here / "again.json") == around
+    diagnosed = run("diagnose mine:deep --data mine:batch --recipe recipe.json")
+    assert diagnosed.exit_code == 0, diagnosed.output
+
+    expected, loaded = factory_of("mine:deep")(), factory_of("mine:deep")()
+    load_weights(loaded, here / "w.safetensors")
+    assert "applied what these weights need: shortcuts around 1 blocks" in capsys.readouterr().err
+    expected.load_state_dict(loaded.state_dict())
+    x = factory_of("mine:batch")()[0]
+    assert not torch.allclose(expected(x), loaded(x))
+    apply_(expected, around.beside_the_weights)
+    torch.testing.assert_close(expected(x), loaded(x))
+
+    result = run("treat mine:model --data mine:batch --apply none.json")
+    assert "no recipe at none.json" in str(result.exception)
 
 
 def test_explain_lists_and_explains():

@@ -19,6 +19,7 @@ SCRIPT = """
     from torch import nn
 
     from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat
+    from bathyscope.diagnosis.verification import Verification
     from bathyscope.recorder import watch
 
     torch.manual_seed(0)
@@ -70,7 +71,7 @@ SCRIPT = """
         "unknown finding": of(silence="zz"),
         "treat without diagnosis": lambda: treat(model, None),
         "treat without model": lambda: treat(None, found),
-        "treat without steps": lambda: treat(model, found, steps=0),
+        "treat without steps": lambda: treat(model, found, spend=0),
         "treat without batches": lambda: treat(model, found, batches=[]),
         "treat with one batch": lambda: treat(model, found, batches=pair),
         "treat with a number": lambda: treat(model, found, batches=3),
@@ -80,7 +81,16 @@ SCRIPT = """
         "compare models": lambda: compare([model], [pair], loss=F.cross_entropy),
         "diff with nothing": lambda: found.diff(None),
         "diff with a treatment": lambda: found.diff(
-            Treatment(found, found, None, (), helped=False)
+            Treatment(
+                before=found,
+                after=found,
+                recipe=None,
+                attempts=(),
+                verification=Verification((), 0),
+                helped=False,
+                optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+                spent=0,
+            )
         ),
         "save nowhere": lambda: found.save(None),
         "watch nothing": lambda: watch(None),
@@ -130,7 +140,7 @@ EXPECTED = {
     "unknown finding": r"named 'zz'\. There are: not-finite, .* and \d+ more\.",
     "treat without diagnosis": "what `diagnose` returned, but a NoneType",
     "treat without model": "torch.nn.Module, but a NoneType",
-    "treat without steps": "steps is a whole number of at least 1, but 0",
+    "treat without steps": "spend is a whole number of at least 300, but 0",
     "treat without batches": "No batch was given",
     "treat with one batch": "but a Tensor was given",
     "treat with a number": "list or a loader of pairs .* but a int",

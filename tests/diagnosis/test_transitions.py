@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 import bathyscope as bs
 from bathyscope import data, nets
+from bathyscope.diagnosis.candidates import Patient, candidates
 from bathyscope.linalg import conv_singular_values
 from bathyscope.remedies import transition_layers
 
@@ -54,18 +55,22 @@ def test_a_spoilt_transition_is_found_and_the_projection_mends_it(model, batch):
     assert by_block(diagnosis, "gradients", "ratio")[block] < 0.01
     assert by_block(diagnosis, "weights", "spread")[block] > 100
 
-    treatment = bs.treat(model, diagnosis, optimizer=optimizer, steps=20)
-    assert treatment.applied == "Procrustes on the transitions"
-    assert treatment.helped
-    assert not treatment.after.findings
-    assert 0.5 < by_block(treatment.after, "gradients", "ratio")[block] < 2
+    patient = Patient(
+        model, optimizer, batch, diagnosis.blocks, diagnosis.findings, F.cross_entropy
+    )
+    answers = [c.recipe for c in candidates(patient, ("settings", "weights"), 4) if c.answers]
+    recipe = next(r for r in answers if r.words.startswith("Procrustes projection of the trans"))
+    change = recipe.apply_(model, optimizer)
+    after = bs.diagnose(model, batch, loss=F.cross_entropy, optimizer=optimizer)
+    assert not after.findings
+    assert 0.5 < by_block(after, "gradients", "ratio")[block] < 2
     assert conv_singular_values(layer, 8, padding="circular").spread < 1e-5
     # In force while training, and gone once undone.
     F.cross_entropy(model(batch[0]), batch[1]).backward()
     for _ in range(2):
         optimizer.step()
     assert conv_singular_values(layer, 8, padding="circular").spread < 0.01
-    treatment.undo()
+    change.undo()
     assert conv_singular_values(layer, 8, padding="circular").largest == pytest.approx(
         1e3, rel=1e-3
     )

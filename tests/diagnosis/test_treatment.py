@@ -1,12 +1,16 @@
 import copy
+import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from bathyscope import remedies
 from bathyscope.core import UsageError
 from bathyscope.diagnosis import Contender, compare, diagnose, treat
+from bathyscope.diagnosis.constant import best_constant_loss
+from bathyscope.diagnosis.race import ROUNDS, Supply, most_entrants
 from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import ResidualMLP, batch, chain
 
@@ -22,37 +26,78 @@ def plain(depth=24, width=64):
     return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
-def loss_after(model, optimizer, examples, steps=60):
-    for _ in range(steps):
+def digits_batches(count, seed=0, size=32):
+    x, y = batch(size=1000)
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(len(x), (size,), generator=generator) for _ in range(count)]
+    return [(x[r], y[r]) for r in rows]
+
+
+def accuracy_after(model, optimizer, batches):
+    model.train()
+    shares = []
+    for x, y in batches:
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(examples[0]), examples[1])
-        loss.backward()
+        output = model(x)
+        F.cross_entropy(output, y).backward()
         optimizer.step()
-    return loss.item()
+        shares.append((output.argmax(1) == y).float().mean().item())
+    return sum(shares[-16:]) / 16
 
 
-def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back():
+def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(tmp_path):
     model = plain()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    before = state_of(model)
+    before, settings = state_of(model), copy.deepcopy(optimizer.state_dict())
     found = diagnose(model, batch(), optimizer=optimizer)
     assert found.findings
-    treatment = treat(model, found, optimizer=optimizer, steps=15)
+    treatment = treat(model, found, optimizer=optimizer, batches=iter(digits_batches(400)))
     assert treatment.helped
-    assert treatment.applied is not None
-    assert "loss after 15 steps" in treatment.before_after.index
+    assert treatment.spent <= 400
+    assert treatment.verification.steps <= 300
+    assert not treatment.notes
+    assert "It helped" in treatment.outcome
+    assert "Less was not enough: settings" in treatment.lower_rungs
+    assert "problems found" in treatment.before_after.index
     assert treatment.report().before is not None
-    assert treatment.summary()["helped"]
-    untreated = plain()
-    alone = torch.optim.SGD(untreated.parameters(), lr=0.05, momentum=0.9)
-    copied, its_own = copy.deepcopy((model, optimizer))
-    assert loss_after(copied, its_own, batch()) < 0.5 * loss_after(untreated, alone, batch())
+    assert treatment.summary()["rung"] == treatment.rung
+
+    # the same cure on a fresh model, by the saved recipe and by the printed code
+    x = batch()[0]
+    fresh = plain()
+    used = remedies.apply_(fresh, treatment.recipe.save(tmp_path / "recipe.json"))
+    torch.testing.assert_close(fresh(x), model(x))
+    other = plain()
+    names = {"model": other, "optimizer": torch.optim.SGD(other.parameters(), lr=0.05)}
+    exec(compile(treatment.code(), "recipe", "exec"), names)
+    torch.testing.assert_close(names["model"](x), model(x))
+    assert accuracy_after(fresh, used, digits_batches(150, seed=5)) > 0.8
+
     treatment.undo()
     assert_same(before, state_of(model))
-    assert optimizer.param_groups[0]["lr"] == 0.05
+    assert optimizer.state_dict() == settings
 
 
-def test_a_dead_block_is_reinitialised():
+def test_a_rung_that_is_not_allowed_is_not_used():
+    model = plain()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    found = diagnose(model, batch(), optimizer=optimizer)
+    before = state_of(model)
+    treatment = treat(
+        model, found, optimizer=optimizer, batches=digits_batches(80), allow="settings", spend=300
+    )
+    assert {a.recipe.rung for a in treatment.attempts} == {"settings"}
+    if treatment.recipe is None:
+        assert_same(before, state_of(model))
+        assert "as it was" in treatment.outcome
+    for allow, message in [((), "allow is empty"), (("weight",), "weights"), ((3,), "takes names")]:
+        with pytest.raises(UsageError, match=message):
+            treat(model, found, optimizer=optimizer, allow=allow)
+    with pytest.raises(UsageError, match="at least 300, but 20"):
+        treat(model, found, optimizer=optimizer, spend=20)
+
+
+def test_a_dead_block_is_drawn_anew():
     torch.manual_seed(0)
     model = chain(6, norm=False)
     with torch.no_grad():
@@ -60,8 +105,9 @@ def test_a_dead_block_is_reinitialised():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     found = diagnose(model, batch(), optimizer=optimizer)
     assert (found.findings[0].code, found.findings[0].blocks[0]) == ("dead-units", "5")
-    treatment = treat(model, found, optimizer=optimizer, steps=15)
+    treatment = treat(model, found, optimizer=optimizer, batches=digits_batches(380))
     assert treatment.helped
+    assert treatment.rung == "weights"
     assert "dead-units" not in {f.code for f in treatment.after.findings}
 
 
@@ -69,10 +115,14 @@ def test_a_healthy_network_is_left_alone():
     torch.manual_seed(0)
     model = ResidualMLP(6)
     before = state_of(model)
-    found = diagnose(model, batch())
-    treatment = treat(model, found, steps=8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    found = diagnose(model, batch(), optimizer=optimizer)
+    treatment = treat(model, found, optimizer=optimizer, batches=digits_batches(80))
+    assert treatment.recipe is None
     assert treatment.applied is None
     assert not treatment.helped
+    assert "trains as it is" in treatment.outcome
+    assert treatment.optimizer is optimizer
     assert_same(before, state_of(model))
 
 
@@ -82,31 +132,97 @@ def test_a_diagnosis_of_another_model_is_refused():
         treat(ResidualMLP(3), found)
 
 
-def test_remedies_that_start_slowly_get_more_steps():
-    model = plain(depth=12)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0005, momentum=0.9)
+class Uncopied(nn.Sequential):
+    def __deepcopy__(self, memo):
+        raise TypeError("a handle of a camera")
+
+
+class Signs(torch.optim.Optimizer):
+    """An optimizer that nobody knows, without a setting called lr."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"size": 0.001})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.sub_(group["size"] * p.grad.sign())
+
+
+def test_bad_input_is_told_in_a_sentence_and_an_unknown_optimizer_is_worked_with():
+    torch.manual_seed(0)
+    pair = torch.randn(16, 8), torch.randint(4, (16,))
+    model = Uncopied(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    with pytest.raises(UsageError, match=r"cannot be copied.*camera"):
+        treat(model, diagnose(model, pair))
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    found = diagnose(model, pair)
+    with pytest.raises(UsageError, match=r"a torch.optim.Optimizer, but a str"):
+        treat(model, found, optimizer="adam")
+    treatment = treat(model, found, optimizer=Signs(model.parameters()), spend=300)
+    assert not any("learning rate" in a.name for a in treatment.attempts)
+    assert "too few batches" in treatment.notes[0]
+    model.requires_grad_(False)
+    with pytest.raises(UsageError, match="unfreeze"):
+        treat(model, found)
+
+
+def test_frozen_parameters_stay_as_they_are():
+    model = plain(depth=10)
+    model[1].requires_grad_(False)
+    frozen = model[1].weight.clone()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=1e-5)
     found = diagnose(model, batch(), optimizer=optimizer)
-    treatment = treat(model, found, optimizer=optimizer, steps=3)
-    assert treatment.applied is not None
-    lengths = {trial.name: len(trial.losses) for trial in treatment.trials}
-    assert lengths["untreated"] == lengths[treatment.applied] == 12
-    assert min(lengths.values()) == 3
-    assert len(lengths) == len(treatment.trials)
+    treat(model, found, optimizer=optimizer, batches=digits_batches(380), allow=("weights",))
+    assert torch.equal(model[1].weight, frozen)
 
 
-def test_batches_come_from_any_loader_and_no_more_are_taken_than_there_are_steps(monkeypatch):
-    monkeypatch.setattr("bathyscope.diagnosis.treatment.CANDIDATES", ())
+def test_batches_come_from_any_loader_and_are_taken_as_they_are_needed():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     pair = torch.randn(8, 8), torch.randint(4, (8,))
-    found = diagnose(model, pair)
     taken = []
     endless = (taken.append(1) or pair for _ in iter(int, 1))
-    assert len(treat(model, found, batches=endless, steps=12).trials[0].losses) == 12
-    assert len(taken) == 12
+    supply = Supply(model, endless)
+    assert len(supply.take(12)) == len(taken) == 12
+    assert not supply.is_repeating
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*pair), batch_size=4)
-    assert len(treat(model, found, batches=loader, steps=12).trials[0].losses) == 12
+    supply = Supply(model, loader)
+    assert len(supply.take(5)) == 5
+    assert supply.is_repeating
+    with pytest.raises(UsageError, match="No batch"):
+        Supply(model, []).take(3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     contenders = [Contender(name, model, optimizer) for name in ("one", "two")]
     courses = compare(contenders, (b for b in loader), loss=F.cross_entropy)
     assert [len(course.losses) for course in courses] == [2, 2]
+
+
+def test_the_best_constant_is_the_entropy_of_labels_and_the_variance_of_numbers():
+    labels = torch.tensor([0, 0, 0, 1, 2, 2])
+    shares = torch.tensor([3, 1, 2]) / 6
+    entropy = -(shares * shares.log()).sum().item()
+    found = best_constant_loss(torch.randn(6, 3), labels, F.cross_entropy)
+    assert found == pytest.approx(entropy, rel=1e-4)
+    y = torch.randn(50, 2)
+    expected = y.var(0, correction=0).mean().item()
+    assert best_constant_loss(torch.randn(50, 2), y, F.mse_loss) == pytest.approx(
+        expected, rel=1e-4
+    )
+    assert best_constant_loss(torch.randn(4, 2), None, F.mse_loss) is None
+
+
+@pytest.mark.parametrize("entrants", [1, 2, 5, 14])
+def test_the_race_takes_as_many_steps_as_it_says(entrants):
+    """Against the halving written out."""
+    total, alive, done = 0, entrants, 0
+    for steps, left in zip(
+        ROUNDS, [math.ceil(entrants / 2), math.ceil(entrants / 4), 2, 0], strict=True
+    ):
+        total += alive * (steps - done)
+        alive, done = min(alive, left), steps
+    assert most_entrants(total) >= entrants
+    assert most_entrants(total - 1) < entrants or entrants == 1

@@ -54,6 +54,7 @@ REMEDIES = {
     "scale-weights": remedies.ScaleWeights(factors={"one.0": 0.5, "head": 0.0}),
     "set-weights": remedies.SetWeights(values={"head.bias": [1.0, -2.0, 0.5]}),
     "project-transitions": remedies.ProjectTransitions(layers=("down.0",)),
+    "tailor-activations": remedies.TailorActivations(layers=("one.2", "down.1"), slope=0.4),
     "add-shortcuts": remedies.AddShortcuts(
         spans=(("one", "one"), ("down.0", "down.1"), ("lstm", "lstm")), scale=0.7
     ),
@@ -139,7 +140,7 @@ def test_a_step_that_does_not_fit_is_named_and_nothing_is_half_applied():
     model, optimizer = mixed()
     before, settings = state_of(model), settings_of(optimizer)
     steps = (*REMEDIES.values(), remedies.AddNorms(layers=("blocks.7.conv",)))
-    with pytest.raises(UsageError, match=r"Step 17 .*'blocks\.7\.conv'.*Nothing was changed"):
+    with pytest.raises(UsageError, match=r"Step 18 .*'blocks\.7\.conv'.*Nothing was changed"):
         remedies.apply_(model, Recipe(steps=steps), optimizer=optimizer)
     assert_same(before, state_of(model))
     assert str(settings_of(optimizer)) == str(settings)
@@ -150,6 +151,7 @@ def test_a_step_that_does_not_fit_is_named_and_nothing_is_half_applied():
     [
         (remedies.SetWeights(values={"head.bias": [1.0]}), "no parameter 'head.bias' of shape"),
         (remedies.AddNorms(layers=("softmax",)), "cannot be normalised"),
+        (remedies.TailorActivations(layers=("head",), slope=0.5), "no activation"),
         (remedies.DropActivation(layer="head"), "has parameters"),
         (remedies.DrawWeights(layers=("softmax",)), "no weight"),
         (remedies.StandardiseInputs(shift=(1.0, 2.0), scale=(1.0,)), "as many shifts as scales"),

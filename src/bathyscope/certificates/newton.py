@@ -159,6 +159,5 @@ def _cholesky(matrices: Float[Tensor, " b k k"]) -> Float[Tensor, " b k k"]:
     while True:
         factors, failed = torch.linalg.cholesky_ex(matrices + shift * largest[:, None, None] * eye)
         if not bool(failed.any()):
-            result: Tensor = factors
-            return result
+            return factors
         shift *= 100

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_as
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName, UsageError
 
-NEEDS = "bathyscope.needs"
-"""Key of a weights file for the remedy that its network must have and that weights do not hold."""
+NEEDS = "bathyscope.recipe"
+"""Key of a weights file for the recipe that its network must have and that weights do not hold."""
 
 _LOSSES: dict[str, LossFn] = {
     "cross-entropy": F.cross_entropy,
@@ -150,10 +150,12 @@ def optimizer_of(words: CaseWords, parameters: list[nn.Parameter]) -> optim.Opti
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict from a safetensors or torch file, never running code from it.
 
+    Weights that `treat --save` wrote bring the recipe that their network needs; it is applied.
+
     Raises:
         UsageError: the file cannot be read or does not fit the model.
     """
-    state, remedy = _read_weights(path)
+    state, recipe = _read_weights(path)
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     try:
@@ -161,8 +163,12 @@ def load_weights(model: nn.Module, path: Path) -> None:
     except (RuntimeError, TypeError, AttributeError) as error:
         first = " ".join(line.strip() for line in str(error).splitlines()[:2])
         raise UsageError(f"The weights in {path} do not fit the model: {first}") from error
-    if remedy is not None:
-        typer.echo(f"{path}: {needs(remedy)}", err=True)
+    if recipe is not None:
+        from bathyscope.remedies import Recipe, apply_
+
+        needed = Recipe.parse(recipe, source=f"The recipe in {path}")
+        apply_(model, needed)
+        typer.echo(f"{path}: applied what these weights need: {needed.words}.", err=True)
 
 
 def _read_weights(path: Path) -> tuple[Any, str | None]:
@@ -173,8 +179,8 @@ def _read_weights(path: Path) -> tuple[Any, str | None]:
         if path.suffix != ".safetensors":
             return torch.load(path, weights_only=True, map_location="cpu"), None
         with safe_open(path, framework="pt") as file:
-            remedy = (file.metadata() or {}).get(NEEDS)
-        return load_file(path), remedy
+            recipe = (file.metadata() or {}).get(NEEDS)
+        return load_file(path), recipe
     except FileNotFoundError as error:
         raise UsageError(f"There are no weights at {path}; check the path.") from error
     except Exception as error:  # bytes that are no weights make the unpickler raise anything
@@ -183,13 +189,6 @@ def _read_weights(path: Path) -> tuple[Any, str | None]:
             f"The weights in {path} cannot be read ({type(error).__name__}: {first}); "
             "give a .safetensors file, or a state dict saved by torch."
         ) from error
-
-
-def needs(remedy: str) -> str:
-    """The sentence on weights whose network was changed too."""
-    return (
-        f"these weights need {remedy!r} in the network; loaded without it, it is the untreated one."
-    )
 
 
 def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
@@ -204,32 +203,6 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
     loaded = sets.load(data, normalise=True, seed=seed)
     part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
     return (part.train_inputs, part.train_labels), part.shape, part.num_classes
-
-
-def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
-    """Batches for so many steps: of a data set in a random order, epoch after epoch.
-
-    A factory's loader gives the batches it has, at most so many; a factory's one batch is taken over
-    and over.
-    """
-    from bathyscope import data as sets
-
-    if is_factory(words.data):
-        made = _make_batches(factory_of(words.data), name=words.data)
-        if isinstance(made, (tuple, Mapping)):
-            return [made] * steps
-        with call_user_code(f"The loader of {words.data} failed"):
-            return list(islice(made, steps))
-    loaded = sets.load(words.data, normalise=True, seed=words.seed)
-    generator = torch.Generator().manual_seed(words.seed)
-    total = len(loaded.train_labels)
-    size = min(words.batch_size, total)
-    order: list[int] = []
-    while len(order) < steps * size:
-        whole = total - total % size
-        order += torch.randperm(total, generator=generator)[:whole].tolist()
-    rows = torch.tensor(order[: steps * size]).split(size)
-    return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
 
 
 def _num_classes(labels: Any) -> int:

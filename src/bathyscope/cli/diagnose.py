@@ -33,6 +33,9 @@ def diagnose(
     against: Annotated[
         Path | None, typer.Option(help="An earlier report (.json): did it get better?")
     ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="Apply this recipe (.json, of `treat`) first.")
+    ] = None,
     out: Annotated[
         list[Path] | None, typer.Option(help="Write the report: .html, .json or .png.")
     ] = None,
@@ -60,11 +63,16 @@ def diagnose(
     earlier = None if against is None else report.read_report(against)
     with waiting(f"diagnosing {words.model}"):
         case = words.case()
+        optimizer = case.optimizer
+        if recipe is not None:
+            from bathyscope.remedies import apply_
+
+            optimizer = apply_(case.model, recipe, optimizer=optimizer)
         found = diagnosis.diagnose(
             case.model,
             case.batch,
             loss=case.loss,
-            optimizer=case.optimizer,
+            optimizer=optimizer,
             probes=probes,
             blocks=case.blocks,
             thresholds=thresholds,

@@ -1,7 +1,8 @@
-"""`bathyscope treat`: find what is wrong, try what helps, and save what did."""
+"""`bathyscope treat`: find what is wrong, race what may help, and save what did."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,13 +12,29 @@ from bathyscope.core.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from bathyscope.diagnosis import Treatment
+    from bathyscope.cli.build import Case
+    from bathyscope.diagnosis import Diagnosis, Treatment
+    from bathyscope.remedies import Recipe
+
+ALL_RUNGS = "settings,weights,activations,structure"
 
 
 @with_case
 def treat(
     words: CaseWords,
-    steps: Annotated[int, typer.Option(min=4, help="Steps of each short training.")] = 40,
+    allow: Annotated[str, typer.Option(help="Rungs that a recipe may use.")] = ALL_RUNGS,
+    spend: Annotated[
+        int, typer.Option(min=300, help="Steps of the network that the search may take.")
+    ] = 400,
+    apply: Annotated[
+        Path | None, typer.Option(help="Apply this recipe (.json), and search for none.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="Write what was applied as a recipe (.json).")
+    ] = None,
+    code: Annotated[
+        bool, typer.Option("--code", help="Print what was applied as PyTorch code.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write before and after as .html, .json or .png.")
     ] = None,
@@ -25,38 +42,115 @@ def treat(
         Path | None, typer.Option(help="Write the treated weights to this .safetensors file.")
     ] = None,
 ) -> None:
-    """Diagnose a network, try the remedies on copies, apply the best and show whether it helped.
+    """Diagnose a network, find the smallest change with which it trains, and show that it does.
 
-    Example: bathyscope treat plain-56 --lr 0.1 --out before-after.html
+    Example: bathyscope treat plain-56 --lr 0.1 --recipe recipe.json --save treated.safetensors
     """
-    from bathyscope import diagnosis
     from bathyscope.cli.waiting import waiting
+    from bathyscope.core.files import check_place
+    from bathyscope.remedies import Recipe
     from bathyscope.report import check_destination, write
 
     if out is not None:
         check_destination(out)
     if save is not None:
         _check_save(save)
+    if recipe is not None:
+        check_place(recipe)
+    given = None if apply is None else Recipe.load(apply)
     with waiting(f"treating {words.model}") as tell:
         case = words.case()
         tell("diagnosing")
-        before = diagnosis.diagnose(
-            case.model,
-            case.batch,
-            loss=case.loss,
-            optimizer=case.optimizer,
-            blocks=case.blocks,
-            title=case.name,
-        )
-        treatment = diagnosis.treat(
-            case.model, before, optimizer=case.optimizer, steps=steps, tell=tell
-        )
-    words.answer(treatment.summary(), lambda: _print(treatment))
+        before = _diagnosis(case, case.optimizer)
+        if given is not None:
+            treatment = None
+        else:
+            from bathyscope import diagnosis
+
+            treatment = diagnosis.treat(
+                case.model,
+                before,
+                optimizer=case.optimizer,
+                batches=_training_batches(case, words),
+                allow=[name.strip() for name in allow.split(",") if name.strip()],
+                spend=spend,
+                seed=words.seed,
+                tell=tell,
+            )
+            given = treatment.recipe
+    if treatment is not None:
+        found = treatment
+        words.answer(found.summary(), lambda: _print(found))
+        report = found.report()
+    else:
+        assert given is not None
+        report = _applied(words, case, given, before)
+    if code and given is not None:
+        typer.echo(given.code(), err=str(words.as_json) == "-")
     if out is not None:
-        write(treatment.report(), out)
+        write(report, out)
         typer.echo(f"written: {out}", err=True)
+    if recipe is not None and given is not None:
+        given.save(recipe)
+        typer.echo(f"written: {recipe}", err=True)
     if save is not None:
-        _save(case.model, treatment, save)
+        _save(case.model, given, save)
+
+
+def _diagnosis(case: "Case", optimizer: Any) -> "Diagnosis":
+    from bathyscope import diagnosis
+
+    return diagnosis.diagnose(
+        case.model,
+        case.batch,
+        loss=case.loss,
+        optimizer=optimizer,
+        blocks=case.blocks,
+        title=case.name,
+    )
+
+
+def _applied(words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosis") -> Any:
+    """The report after a recipe that was given, beside the one before."""
+    from dataclasses import replace
+
+    from bathyscope.remedies import apply_
+
+    after = _diagnosis(case, apply_(case.model, recipe, optimizer=case.optimizer))
+    told = {
+        "applied": recipe.words,
+        "before": [f.code for f in before.findings],
+        "after": [f.code for f in after.findings],
+    }
+
+    def say() -> None:
+        typer.echo(f"Before: {before.verdict}\nApplied: {recipe.words}\nAfter: {after.verdict}")
+
+    words.answer(told, say)
+    return replace(after.report(), before=before.report())
+
+
+def _training_batches(case: "Case", words: CaseWords) -> Iterable[Any]:
+    """The batches of a factory's loader; random ones of a data set."""
+    from bathyscope.cli.build import is_factory
+
+    if is_factory(words.data):
+        made = case.batches()
+        return [made] if isinstance(made, (tuple, dict)) else made
+    return _drawn_batches(words)
+
+
+def _drawn_batches(words: CaseWords) -> Iterator[Any]:
+    import torch
+
+    from bathyscope import data as sets
+
+    loaded = sets.load(words.data, normalise=True, seed=words.seed)
+    inputs, labels = loaded.train_inputs, loaded.train_labels
+    generator = torch.Generator().manual_seed(words.seed)
+    while True:
+        rows = torch.randint(len(inputs), (words.batch_size,), generator=generator)
+        yield inputs[rows], labels[rows]
 
 
 def _check_save(path: Path) -> None:
@@ -69,18 +163,17 @@ def _check_save(path: Path) -> None:
     check_place(path)
 
 
-def _save(model: "nn.Module", treatment: "Treatment", path: Path) -> None:
-    """Write the weights, and say what a network must have to be the treated one with them."""
+def _save(model: "nn.Module", recipe: "Recipe | None", path: Path) -> None:
+    """Write the weights, and with them what a network must have to be the treated one."""
     from safetensors.torch import save_model
 
-    from bathyscope.cli.build import NEEDS, needs
+    from bathyscope.cli.build import NEEDS
 
-    needed = treatment.applied if treatment.change and treatment.change.structural else None
+    needed = None if recipe is None else recipe.beside_the_weights
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_model(model, str(path), metadata={NEEDS: needed} if needed else None)
+    metadata = {NEEDS: needed.to_json()} if needed is not None and needed.steps else None
+    save_model(model, str(path), metadata=metadata)
     typer.echo(f"written: {path}", err=True)
-    if needed:
-        typer.echo(needs(needed), err=True)
 
 
 def _print(treatment: "Treatment") -> None:
@@ -90,17 +183,21 @@ def _print(treatment: "Treatment") -> None:
     console = Console()
     console.print(f"[bold]Before[/]: {treatment.before.verdict}", highlight=False)
     table = Table(
-        "remedy", "loss at the end", "problems", title="Tried on copies", title_justify="left"
+        "recipe", "rung", "steps", "loss at the end", title="Tried on copies", title_justify="left"
     )
-    for trial in treatment.trials:
-        mark = " ←" if trial.name == treatment.applied else ""
-        table.add_row(trial.name + mark, f"{trial.end:.3g}", str(trial.problems))
+    for attempt in treatment.attempts:
+        rung = attempt.recipe.rung if attempt.recipe.steps else ""
+        table.add_row(attempt.name, rung, str(len(attempt.losses)), f"{attempt.end:.3g}")
     console.print(table)
-    if treatment.applied is None:
-        console.print("No remedy did better than none; the network is as it was.")
-        return
-    console.print(f"[bold]Applied[/]: {treatment.applied}", highlight=False)
-    console.print(f"[bold]After[/]: {treatment.after.verdict}", highlight=False)
-    console.print(treatment.before_after.to_string(float_format=lambda v: f"{v:.3g}"))
-    verdict = "It helped" if treatment.helped else "It trains better, but problems remain"
-    console.print(f"[bold]{verdict}[/].")
+    if treatment.recipe is not None:
+        console.print(f"[bold]Applied[/]: {treatment.applied}", highlight=False)
+        console.print(f"[bold]After[/]: {treatment.after.verdict}", highlight=False)
+        console.print(treatment.before_after.to_string(float_format=lambda v: f"{v:.3g}"))
+    for line in (treatment.outcome, treatment.lower_rungs, *treatment.notes):
+        if line:
+            console.print(line, highlight=False)
+    console.print(
+        f"Spent: {treatment.spent} of the network's own steps, and "
+        f"{treatment.verification.steps} to verify.",
+        highlight=False,
+    )

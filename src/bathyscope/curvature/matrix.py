@@ -47,10 +47,6 @@ from bathyscope.linalg import (
 T = TypeVar("T")
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(check_count("seed", seed))
-
-
 def hessian(
     model: nn.Module,
     data: Any,
@@ -222,7 +218,7 @@ class CurvatureMatrix:
                 tolerance=tolerance,
                 max_products=max_products,
                 check_copies=check_copies,
-                generator=_generator(seed),
+                generator=torch.Generator().manual_seed(seed),
             )
 
     def density(
@@ -244,7 +240,7 @@ class CurvatureMatrix:
                 steps=steps,
                 outlier_steps=outlier_steps,
                 at_once=max(1, min(probes, room)),
-                generator=_generator(seed),
+                generator=torch.Generator().manual_seed(seed),
             )
 
         with self._working("spectral density"):
@@ -273,7 +269,7 @@ class CurvatureMatrix:
                 self.operator,
                 probes=probes,
                 sketch=sketch,
-                generator=_generator(seed),
+                generator=torch.Generator().manual_seed(seed),
             )
 
     def dense(self) -> Float[Tensor, " d d"]:
@@ -295,8 +291,7 @@ class CurvatureMatrix:
             found = self._once(
                 ("eigenvalues",), lambda: torch.linalg.eigvalsh(self.dense().double())
             )
-        result: Tensor = found.clone()
-        return result
+        return found.clone()
 
     def condition_number(
         self,

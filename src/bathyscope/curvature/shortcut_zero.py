@@ -85,8 +85,7 @@ class ZeroPoint:
             unit = torch.cat(
                 [torch.cat([torch.zeros_like(a), a.T], 1), torch.cat([a, torch.zeros_like(a)], 1)]
             )
-            result: Tensor = torch.block_diag(*[unit] * num_units)
-            return result
+            return torch.block_diag(*[unit] * num_units)
         if self.own is not None and self.cross is not None:
             below = torch.ones(num_units, num_units).tril(-1).to(self.own)
             return (
@@ -108,8 +107,7 @@ class ZeroPoint:
             return torch.cat([sizes, -sizes]).repeat(self.d * num_units).sort().values
         if self.own is None:
             return torch.zeros(num_units * self.n * self.d**2, dtype=self.dtype)
-        result: Tensor = torch.linalg.eigvalsh(self.dense(num_units))
-        return result
+        return torch.linalg.eigvalsh(self.dense(num_units))
 
 
 def zero_point(

@@ -53,5 +53,4 @@ def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
 
 
 def _norm(a: Sequence[Tensor]) -> float:
-    result: float = sum(float(x.double().square().sum()) for x in a) ** 0.5
-    return result
+    return sum(float(x.double().square().sum()) for x in a) ** 0.5

@@ -6,12 +6,14 @@ from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import Event, events_of
+from bathyscope.diagnosis.race import Attempt
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
-from bathyscope.diagnosis.treatment import Treatment, Trial, treat
+from bathyscope.diagnosis.treatment import Treatment, treat
 
 __all__ = [
     "CODES",
     "THRESHOLDS",
+    "Attempt",
     "Contender",
     "Course",
     "Diagnosis",
@@ -20,7 +22,6 @@ __all__ = [
     "Threshold",
     "Thresholds",
     "Treatment",
-    "Trial",
     "code_of",
     "compare",
     "diagnose",

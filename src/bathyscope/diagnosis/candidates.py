@@ -1,59 +1,43 @@
-"""What `treat` can try, and for which findings: the remedies of `bathyscope.remedies`, named."""
+"""Which recipes enter the race: those that answer the findings first, then what has helped before."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from bathyscope import remedies
 from bathyscope.certificates import best_prediction_weights
-from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.batch import Batch, LossFn, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
-from bathyscope.remedies import Change
+from bathyscope.remedies import (
+    AddNorms,
+    AddShortcuts,
+    ClipGradient,
+    DecayWeights,
+    DrawWeights,
+    DropActivation,
+    ProjectTransitions,
+    Recipe,
+    ReplaceOptimizer,
+    Rung,
+    ScaleRate,
+    ScaleWeights,
+    SetWeights,
+    StandardiseInputs,
+    StartRecurrence,
+    TailorActivations,
+    WarmUp,
+    tailored_slope,
+    transition_layers,
+)
+from bathyscope.remedies.activations import activation_names
+from bathyscope.remedies.places import Places, last_layers, places_of, unit_variance_factors
+from bathyscope.remedies.recipe import AnyRemedy
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What a remedy works on: the model, or a copy of it, with its optimizer, batch and findings."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    batch: Batch
-    blocks: Blocks
-    findings: tuple[Finding, ...]
-    loss: LossFn | None = None
-
-    def named_by(self, codes: frozenset[str]) -> list[Block]:
-        """The blocks that findings of these codes name."""
-        labels = {label for f in self.findings if f.code in codes for label in f.blocks}
-        return [b for b in self.blocks if b.label in labels]
-
-    @property
-    def equal_shaped(self) -> list[Block]:
-        """The blocks whose output has the shape of their input."""
-        return [b for b in self.blocks if b.in_shape == b.out_shape]
-
-
-Apply = Callable[[Case], Change | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A remedy: its name, the codes it is for, and what it does (None where it does not apply).
-
-    One that `solves` lowers the loss at once: what it gains counts from the loss before it.
-    """
-
-    name: str
-    codes: frozenset[str]
-    apply: Apply
-    solves: bool = False
-
-
-_LOCAL = frozenset(
+LOCAL = frozenset(
     {
         "not-finite",
         "exploding-weights",
@@ -65,167 +49,208 @@ _LOCAL = frozenset(
         "flat-to-second-order",
     }
 )
-_DEPTH = frozenset(
-    {
-        "exploding-gradient",
-        "vanishing-gradient",
-        "collapsed-representation",
-        "singular-representation",
-        "not-norm-preserving",
-        "cut-gradient",
-        "dead-units",
+"""Faults of single blocks: what they name is drawn anew."""
+
+ADAM = ReplaceOptimizer(kind="adam", lr=3e-3)
+"""What trained 68 of 68 failing networks together with shortcuts, norms and a start that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is to be treated: the model, the optimizer meant for it, and what the diagnosis knows."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    batch: Batch
+    blocks: Blocks
+    findings: tuple[Finding, ...]
+    loss: LossFn
+
+    def named_by(self, codes: frozenset[str]) -> list[Block]:
+        """The blocks that findings of these codes name."""
+        labels = {label for f in self.findings if f.code in codes for label in f.blocks}
+        return [b for b in self.blocks if b.label in labels]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A recipe in the race; one that `answers` a finding is also tried where the network trains."""
+
+    recipe: Recipe
+    answers: bool = False
+    surest: bool = False
+
+
+def candidates(patient: Patient, allow: tuple[Rung, ...], most: int) -> list[Candidate]:
+    """The recipes that enter, at most so many, none deeper than what is allowed.
+
+    What answers a finding comes first, then each rung's own in turns, so that every rung is heard; the
+    surest of the deepest rung is always among them.
+    """
+    places = places_of(patient.model, patient.batch[0], patient.blocks)
+    by_rung = {
+        "settings": list(_settings(patient)),
+        "weights": list(_weights(patient, places)),
+        "activations": list(_activations(patient, places)),
+        "structure": list(_structure(patient, places)),
     }
-)
-_STEPS = frozenset(
-    {
-        "large-update",
-        "exploding-gradient",
-        "exploding-weights",
-        "not-norm-preserving",
-        "unstable-rate",
-    }
-)
+    answers = [
+        Candidate(Recipe(steps=steps), answers=True)
+        for steps in _answers(patient)
+        if all(step.rung in allow for step in steps)
+    ]
+    chosen = {c.recipe.to_json(): c for c in answers}
+    lists = [
+        [r for r in (Recipe(steps=s) for s in by_rung[rung]) if r.steps and _is_within(r, allow)]
+        for rung in allow
+    ]
+    surest = next((recipes[0] for recipes in reversed(lists) if recipes), None)
+    if surest is not None:
+        chosen[surest.to_json()] = Candidate(surest, surest=True)
+    for turn in range(max(map(len, lists), default=0)):
+        for recipes in reversed(lists):
+            if turn < len(recipes) and len(chosen) < most:
+                chosen.setdefault(recipes[turn].to_json(), Candidate(recipes[turn]))
+    return list(chosen.values())[:most]
 
 
-def _reinitialise(case: Case) -> Change | None:
-    blocks = case.named_by(_LOCAL)
-    generator = torch.Generator().manual_seed(0)
-    return remedies.reinitialise_(case.model, blocks, generator=generator) if blocks else None
+def _is_within(recipe: Recipe, allow: tuple[Rung, ...]) -> bool:
+    return all(step.rung in allow for step in recipe.steps)
 
 
-def _shortcut(case: Case) -> Change | None:
-    blocks = case.equal_shaped
-    if not blocks:
-        return None
-    return remedies.shortcut_(case.model, blocks, scale=len(blocks) ** -0.5)
+Steps = tuple[AnyRemedy, ...]
 
 
-def _scale_branches(case: Case) -> Change | None:
-    blocks = case.equal_shaped
-    if not blocks:
-        return None
-    change = remedies.scale_(case.model, dict.fromkeys(blocks, len(blocks) ** -0.5))
-    change.what = "scaled each branch by 1/√depth"
-    return change
+def _answers(patient: Patient) -> Iterator[Steps]:
+    """What a finding asks for by itself."""
+    codes = {f.code for f in patient.findings}
+    named = patient.named_by(LOCAL)
+    if named:
+        yield (DrawWeights(gain=math.sqrt(2), layers=tuple(dict.fromkeys(b.name for b in named))),)
+    if any(b.changes_dimension for b in patient.named_by(frozenset({"not-norm-preserving"}))):
+        layers = tuple(transition_layers(patient.model))
+        if layers:
+            yield (ProjectTransitions(layers=layers),)
+    if "worse-than-linear" in codes and (solved := _solved(patient)) is not None:
+        yield (solved,)
+    told = next((f.evidence for f in patient.findings if f.code == "unstable-rate"), None)
+    if told is not None:
+        rate, stable = told["learning_rate"], told["stable_rate"]
+        assert isinstance(rate, float)
+        assert isinstance(stable, float)
+        # a tenth of what the curvature allows: it mostly grows once training begins
+        yield (ScaleRate(factor=stable / (10 * rate)),)
+    if any(group.get("weight_decay", 0) > 0.01 for group in patient.optimizer.param_groups):
+        yield (DecayWeights(value=0.0),)
 
 
-def _zero_last_layers(case: Case) -> Change | None:
-    blocks = case.equal_shaped
-    return remedies.zero_last_layers_(case.model, blocks) if blocks else None
-
-
-def _normalise(case: Case) -> Change | None:
+def _solved(patient: Patient) -> SetWeights | None:
     try:
-        return remedies.normalise_(case.model, case.blocks[1:])  # the first reads the user's data
-    except UsageError:  # each block has a norm already
-        return None
-
-
-def _unit_variance(case: Case) -> Change | None:
-    return remedies.unit_variance_(case.model, case.batch[0], case.blocks)
-
-
-def _slower(case: Case) -> Change | None:
-    return remedies.learning_rate_(case.optimizer, factor=0.1)
-
-
-def _stable(case: Case) -> Change | None:
-    """A tenth of the greatest rate that the curvature allows: it mostly grows once training begins."""
-    told = next((f.evidence for f in case.findings if f.code == "unstable-rate"), None)
-    if told is None:
-        return None
-    rate, stable = told["learning_rate"], told["stable_rate"]
-    assert isinstance(rate, float)
-    assert isinstance(stable, float)
-    return remedies.learning_rate_(case.optimizer, factor=stable / (10 * rate))
-
-
-def _faster(case: Case) -> Change | None:
-    return remedies.learning_rate_(case.optimizer, factor=10.0)
-
-
-def _procrustes(case: Case) -> Change | None:
-    """Only where a transition is to blame: other blocks have their shortcut for that."""
-    if not any(b.changes_dimension for b in case.named_by(frozenset({"not-norm-preserving"}))):
-        return None
-    layers = list(remedies.transition_layers(case.model).values())
-    if not layers:
-        return None
-    change = Change("Procrustes projection of the transitions")
-    change.keeping(*(p for layer in layers for p in layer.parameters(recurse=False)))
-    handle = remedies.procrustes_(case.optimizer, layers)
-    handle.project()
-    return change.undone_by(handle.remove)
-
-
-def _solve_prediction_weights(case: Case) -> Change | None:
-    """Only where it was found: on a batch that is small beside the features it would fit the noise."""
-    if not any(f.code == "worse-than-linear" for f in case.findings):
-        return None
-    try:
-        values = best_prediction_weights(case.model, case.batch, loss=case.loss)
+        values = best_prediction_weights(patient.model, patient.batch, loss=patient.loss)
     except UsageError:  # outside the family, or nothing to solve for
         return None
-    parameters = {name: case.model.get_parameter(name) for name in values}
-    change = Change("solved for the prediction weights").keeping(*parameters.values())
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(values[name])
-    return change
+    nested = {name: value.tolist() for name, value in values.items()}
+    return SetWeights(values=nested, purpose="prediction weights solved for")
 
 
-def _together(*remedies: Apply) -> Apply:
-    """One remedy after the other; nothing is left changed where one of them does not apply."""
-
-    def apply(case: Case) -> Change | None:
-        done: list[Change] = []
-        for remedy in remedies:
-            change = remedy(case)
-            if change is None:
-                for earlier in reversed(done):
-                    earlier.undo()
-                return None
-            done.append(change)
-        joined = Change(
-            ", and ".join(c.what for c in done),
-            done[0].blocks,
-            structural=any(c.structural for c in done),
-        )
-        for change in done:
-            joined.undone_by(change.undo)
-        return joined
-
-    return apply
+def _settings(patient: Patient) -> Iterator[Steps]:
+    yield (ADAM,)
+    for factor in (0.1, 10.0, 0.01):
+        yield (ScaleRate(factor=factor),)
+    yield ReplaceOptimizer(kind="adam", lr=3e-4), ClipGradient(norm=1.0)
+    yield (ScaleRate(factor=100.0),)
+    yield ReplaceOptimizer(kind="adam", lr=1e-2), WarmUp(steps=50), ClipGradient(norm=1.0)
+    yield (ScaleRate(factor=1e-3),)
+    yield ReplaceOptimizer(kind="sgd", lr=0.03), WarmUp(steps=20), ClipGradient(norm=1.0)
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("re-initialise the named blocks", _LOCAL, _reinitialise),
-    Candidate(
-        "re-initialise the named blocks, and zero the last layer of each branch",
-        frozenset({"flat-start", "flat-to-second-order"}),
-        _together(_reinitialise, _zero_last_layers),
-    ),
-    Candidate("identity shortcut around equal-shaped blocks", _DEPTH, _shortcut),
-    Candidate("scale each branch by 1/√depth", _DEPTH, _scale_branches),
-    Candidate("zero the last layer of each branch", _DEPTH, _zero_last_layers),
-    Candidate("layer normalisation where there is none", _DEPTH, _normalise),
-    Candidate("rescale every layer to unit variance", _DEPTH | _LOCAL, _unit_variance),
-    Candidate("Procrustes on the transitions", frozenset({"not-norm-preserving"}), _procrustes),
-    Candidate("learning rate ÷ 10", _STEPS | _DEPTH, _slower),
-    Candidate("learning rate at a tenth of the stable one", frozenset({"unstable-rate"}), _stable),
-    Candidate(
-        "solve for the prediction weights",
-        frozenset({"worse-than-linear"}),
-        _solve_prediction_weights,
-        solves=True,
-    ),
-    Candidate("learning rate × 10", frozenset({"small-update"}), _faster),
-    Candidate("shortcut, and learning rate ÷ 10", _DEPTH, _together(_shortcut, _slower)),
-    Candidate("shortcut, and layer normalisation", _DEPTH, _together(_shortcut, _normalise)),
-    Candidate(
-        "shortcut, layer normalisation, and learning rate ÷ 10",
-        _DEPTH,
-        _together(_shortcut, _normalise, _slower),
-    ),
-    Candidate("unit variance, and learning rate ÷ 10", _DEPTH, _together(_unit_variance, _slower)),
-)
+def _weights(patient: Patient, places: Places) -> Iterator[Steps]:
+    drawn = DrawWeights(gain=places.gain)
+    if any(isinstance(m, (nn.RNNBase, nn.RNNCellBase)) for m in patient.model.modules()):
+        yield StartRecurrence(), drawn, ADAM, ClipGradient(norm=1.0)
+        yield StartRecurrence(), ADAM, ClipGradient(norm=1.0)
+    yield drawn, ADAM
+    yield (drawn,)
+    factors = unit_variance_factors(patient.model, patient.batch[0], patient.blocks)
+    if factors:
+        even = ScaleWeights(factors=factors, purpose="rescaled to unit variance")
+        yield even, ADAM
+        yield (even,)
+    if places.residual:
+        ends = last_layers(patient.model, places.residual)
+        zero = dict.fromkeys(ends, 0.0)
+        yield ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
+        scale = dict.fromkeys(ends, len(ends) ** -0.5)
+        yield (ScaleWeights(factors=scale, purpose="branches scaled by 1/√depth"),)
+        yield drawn, ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
+    orthogonal = DrawWeights(scheme="delta-orthogonal", gain=places.gain)
+    yield orthogonal, ReplaceOptimizer(kind="adam", lr=1e-3), ClipGradient(norm=1.0)
+    yield drawn, ScaleRate(factor=0.1)
+    yield drawn, ReplaceOptimizer(kind="adam", lr=3e-4), ClipGradient(norm=1.0)
+
+
+def _activations(patient: Patient, places: Places) -> Iterator[Steps]:
+    """Tailored rectifiers, for networks without shortcuts of their own, with rates that suit them."""
+    layers = activation_names(patient.model)
+    if not layers or places.residual:
+        return
+    tailored = TailorActivations(layers=layers, slope=tailored_slope(len(layers)))
+    orthogonal = DrawWeights(scheme="delta-orthogonal")
+    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=3e-3)
+    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=1e-3)
+    yield tailored, orthogonal, ReplaceOptimizer(kind="adam", lr=1e-3)
+    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=1e-2), ClipGradient(norm=1.0)
+
+
+def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
+    """The surest first: S + N + R + A of the measurements in docs/treatment.md; then less of it."""
+    scale = max(1, len(places.spans)) ** -0.5
+    around = [AddShortcuts(spans=places.spans, scale=scale)] if places.spans else []
+    norms = [AddNorms(layers=places.norms)] if places.norms else []
+    drawn = DrawWeights(gain=places.gain)
+    meets = (*_output(patient), *_input(patient))
+    recurrent = any(isinstance(m, nn.RNNBase) for m in patient.model.modules())
+    cell = [StartRecurrence()] * recurrent
+    clip = [ClipGradient(norm=1.0)] * recurrent
+    yield (*meets, *around, *norms, *cell, drawn, ADAM, *clip)
+    if meets:
+        yield meets
+        yield (*meets, ADAM)
+    yield (*around, *norms, ADAM)
+    yield (*around, *norms)
+    yield tuple(around)
+    yield (*around, drawn, ADAM)
+    yield (*norms, drawn, ADAM)
+    yield tuple(norms)
+    yield (*around, *norms, drawn, ReplaceOptimizer(kind="adam", lr=1e-3), ClipGradient(norm=1.0))
+    yield (*around, *norms, drawn, ReplaceOptimizer(kind="sgd", lr=0.03))
+
+
+def _output(patient: Patient) -> list[AnyRemedy]:
+    """The softmax at the end dropped, where the loss takes a softmax of its own."""
+    own = getattr(patient.loss, "__name__", type(patient.loss).__name__).lower().replace("_", "")
+    last = [(name, m) for name, m in patient.model.named_modules() if not list(m.children())]
+    if not last or "crossentropy" not in own or "binary" in own:
+        return []
+    name, module = last[-1]
+    squashing = (nn.Softmax, nn.Sigmoid, nn.ReLU, nn.Softmax2d)
+    return [DropActivation(layer=name)] if name and isinstance(module, squashing) else []
+
+
+def _input(patient: Patient) -> list[AnyRemedy]:
+    """Inputs standardised, where they are far from it: one number a column, or one for an image."""
+    x = next(tensors_in(patient.batch[0]), None)
+    if x is None or not x.is_floating_point() or x.ndim < 2:
+        return []
+    values = x.detach().double()
+    by_column = values.flatten(2).transpose(1, 2).reshape(-1, x.shape[1]) if x.ndim > 2 else values
+    deviation, mean = by_column.std(0), by_column.mean(0)
+    varies = deviation > 1e-8 * deviation.max()
+    if not bool(varies.any()):
+        return []
+    large = float(values.abs().max()) > 30
+    uneven = x.ndim == 2 and float(deviation[varies].max() / deviation[varies].min()) > 100
+    if not large and not uneven:
+        return []
+    scale = torch.where(varies, deviation, torch.ones_like(deviation))
+    return [StandardiseInputs(shift=tuple(mean.tolist()), scale=tuple(scale.tolist()))]

@@ -1,63 +1,42 @@
-"""Treatment: try the remedies on copies, apply the best one, and show whether it helped."""
+"""Treatment: recipes race on copies; the smallest that trains is applied, and a training shows it."""
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from bathyscope.core.arguments import check_count
-from bathyscope.core.batch import Batch, check_batches, check_parameters
+from bathyscope.core.arguments import check_count, check_names
+from bathyscope.core.batch import Batch, LossFn, check_parameters, copy_tensors, run_forward
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Severity
-from bathyscope.diagnosis.candidates import CANDIDATES, Candidate, Case
+from bathyscope.diagnosis.candidates import Candidate, Patient, candidates
+from bathyscope.diagnosis.constant import best_constant_loss
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.foresight import copy_training, train_over
-from bathyscope.remedies import Change
+from bathyscope.diagnosis.race import LEARNT, ROUNDS, Attempt, Race, Racer, Supply, most_entrants
+from bathyscope.diagnosis.verification import Verification, verify
+from bathyscope.remedies import RUNGS, Change, Recipe, Rung
+from bathyscope.remedies.recipe import checked_optimizer
 from bathyscope.report import Report
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# A short training counts as better when it ends at nine tenths of the untreated loss or less and has
-# itself come down by a tenth: another seed moves the end of a run by a few per cent.
-_BETTER = 0.9
+MEASURING = 90
+"""Own steps set aside for reading the network and measuring it again: the most seen, of a small MLP."""
 
-# Where no remedy shows anything, so many of them are trained for so many times the steps.
-_PROMISING, _LONGER = 3, 4
+LEAST_SPEND = 300
+"""Below this no race of at least six is possible."""
 
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One remedy on a copy: the losses of the short training, and the findings left at the start."""
-
-    name: str
-    losses: tuple[float, ...]
-    problems: int
-
-    @property
-    def end(self) -> float:
-        """Mean loss over the last quarter of the training; infinite where it diverged."""
-        tail = self.losses[-max(1, len(self.losses) // 4) :]
-        return fmean(tail) if all(map(math.isfinite, self.losses)) else math.inf
-
-    @property
-    def trains(self) -> bool:
-        """Whether the loss comes down by a tenth."""
-        return self.end < _BETTER * self.losses[0]
-
-    def trains_better_than(self, untreated: "Trial") -> bool:
-        """Whether it ends well below the untreated copy and well below where it began."""
-        return self.trains and self.end < _BETTER * untreated.end
+_TRIAL = 32  # steps after which the untreated copy may be known to train
+_BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a few per cent
 
 
 @dataclass(slots=True)
@@ -66,18 +45,82 @@ class Treatment:
 
     Attributes:
         before, after: diagnoses of the model.
-        applied: the remedy's name; None where no remedy did better than nothing.
-        trials: the untreated copy first, then each remedy that was tried.
-        helped: whether a remedy trained better than none and, measured again, leaves fewer problems
-            than before, or none.
+        recipe: what was applied, as data; None where the network was left as it was.
+        attempts: the untreated copy first, then each recipe of the race.
+        verification: the trainings with other batches and another seed that decide on `helped`.
+        helped: whether such a training of the treated network passes: 80 % accuracy on the training
+            data, or half the loss of the best constant answer.
+        optimizer: the one to go on with.
+        spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
+        notes: what a reader must know.
     """
 
     before: Diagnosis
     after: Diagnosis
-    applied: str | None
-    trials: tuple[Trial, ...]
+    recipe: Recipe | None
+    attempts: tuple[Attempt, ...]
+    verification: Verification
     helped: bool
+    optimizer: torch.optim.Optimizer
+    spent: int
+    notes: tuple[str, ...] = ()
     change: Change | None = field(default=None, repr=False)
+
+    @property
+    def applied(self) -> str | None:
+        """The recipe in words."""
+        return None if self.recipe is None else self.recipe.words
+
+    @property
+    def rung(self) -> Rung | None:
+        """The deepest rung that was needed."""
+        return None if self.recipe is None else self.recipe.rung
+
+    @property
+    def by_rung(self) -> dict[Rung, Attempt]:
+        """Of each rung that was tried, the recipe that learnt most in the race."""
+        tried = [a for a in self.attempts if a.recipe.steps]
+        return {
+            rung: max(of_rung, key=lambda a: a.learnt)
+            for rung in RUNGS
+            if (of_rung := [a for a in tried if a.recipe.rung == rung])
+        }
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in a sentence."""
+        untreated = self.attempts[0]
+        if self.recipe is None:
+            if untreated.learnt >= LEARNT or any(
+                a.passes and not a.recipe.steps for a in self.verification.attempts
+            ):
+                return "The network trains as it is; it was left so."
+            best = max(self.attempts, key=lambda a: a.learnt)
+            return (
+                f"No recipe trains it; the best, {best.name}, ends at a loss of {best.end:.3g} "
+                f"against {untreated.end:.3g} untreated. The network is as it was."
+            )
+        last = self.verification.attempts[-1] if self.verification.attempts else untreated
+        seen = f"loss {last.end:.3g}" + (
+            "" if last.accuracy is None else f", accuracy {last.accuracy:.0%}"
+        )
+        if self.helped:
+            return f"It helped: with other batches and another seed it trains ({seen})."
+        return (
+            f"It trains better, but a training of {len(last.losses)} steps does not pass ({seen})."
+        )
+
+    @property
+    def lower_rungs(self) -> str:
+        """What less would have reached; empty where nothing less was tried."""
+        if self.rung is None:
+            return ""
+        best = {r: a for r, a in self.by_rung.items() if RUNGS.index(r) < RUNGS.index(self.rung)}
+        told = [
+            f"{rung} alone ({a.name}) ended at {a.end:.3g} after {len(a.losses)} steps"
+            for rung, a in best.items()
+        ]
+        return f"Less was not enough: {'; '.join(told)}." if told else ""
 
     @property
     def difference(self) -> Difference:
@@ -89,48 +132,65 @@ class Treatment:
         """The key numbers before and after, one row each."""
         import pandas as pd
 
-        untreated = self.trials[0]
-        treated = next((t for t in self.trials if t.name == self.applied), untreated)
+        untreated, treated = self.attempts[0], self._treated
+        steps = min(len(untreated.losses), len(treated.losses))
         rows = dict(self.difference.numbers) | {
-            "problems found": (
-                sum(f.severity is Severity.PROBLEM for f in self.before.findings),
-                sum(f.severity is Severity.PROBLEM for f in self.after.findings),
-            ),
-            f"loss after {len(untreated.losses)} steps": (untreated.end, treated.end),
+            "problems found": (_num_problems(self.before), _num_problems(self.after)),
+            f"loss at step {steps}": (untreated.losses[steps - 1], treated.losses[steps - 1]),
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["before", "after"])
 
+    def code(self) -> str:
+        """The change as PyTorch code over the names `model` and `optimizer`."""
+        return Recipe().code() if self.recipe is None else self.recipe.code()
+
     def report(self) -> Report:
-        """The report after, with the one before beside it and the losses as curves."""
-        curves = {t.name: tuple(enumerate(t.losses)) for t in self.trials if t.name in self._shown}
-        return replace(self.after.report(), before=self.before.report(), curves=curves)
+        """The report after, with the one before beside it, the losses as curves and the recipe's code."""
+        curves = {a.name: tuple(enumerate(a.losses)) for a in (self.attempts[0], self._treated)}
+        told = [self.outcome, self.lower_rungs, *self.notes]
+        if self.recipe is not None:
+            told.insert(0, f"Applied: {self.applied}.")
+        after = self.after.report()
+        return replace(
+            after,
+            before=self.before.report(),
+            curves=curves,
+            notes=(*(t for t in told if t), *after.notes),
+        )
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values, for JSON."""
         return {
             "applied": self.applied,
             "helped": self.helped,
+            "rung": self.rung,
+            "spent": self.spent,
+            "verified": self.verification.steps,
+            "outcome": self.outcome,
+            "recipe": None if self.recipe is None else self.recipe.model_dump(mode="json"),
             "before": [f.code for f in self.before.findings],
             "after": [f.code for f in self.after.findings],
-            "trials": [
+            "attempts": [
                 {
-                    "remedy": t.name,
-                    "loss": t.end if math.isfinite(t.end) else None,
-                    "problems": t.problems,
+                    "recipe": a.name,
+                    "rung": a.recipe.rung if a.recipe.steps else None,
+                    "steps": len(a.losses),
+                    "loss": a.end if math.isfinite(a.end) else None,
                 }
-                for t in self.trials
+                for a in self.attempts
             ],
         }
 
-    @property
-    def _shown(self) -> tuple[str, ...]:
-        return tuple(name for name in ("untreated", self.applied) if name is not None)
-
     def undo(self) -> None:
-        """Put the model (and the optimizer's learning rates) back as they were before."""
+        """Put the model and the optimizer back as they were before."""
         if self.change is not None:
             self.change.undo()
             self.change = None
+
+    @property
+    def _treated(self) -> Attempt:
+        verified = [a for a in self.verification.attempts if a.recipe == self.recipe]
+        return verified[0] if verified else self.attempts[0]
 
 
 def treat(
@@ -139,42 +199,135 @@ def treat(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     batches: Iterable[Batch] | None = None,
-    steps: int = 40,
+    allow: str | Iterable[str] = RUNGS,
+    spend: int = 400,
+    seed: int = 0,
     tell: Callable[[str], None] | None = None,
 ) -> Treatment:
-    """Apply the remedy that helps most, in place, undoable, measured again.
+    """Find the smallest change with which a network trains, apply it in place, and show that it helps.
 
-    Every remedy for the problems found is tried on a copy of the model: measured, and trained for a
-    few steps beside an untreated copy. Where that copy does not train and none of them helps, the
-    other remedies are tried too, and then the most promising ones for four times the steps. Of those
-    that end well below the untreated copy, the one that leaves the fewest problems is applied to the
-    model, and of several the one with the lowest loss; if there is none, the model is left as it is.
+    Recipes of remedies race on copies over the user's batches: settings, weights, activations, structure.
+    Half of them drop out after 8, 16 and 32 steps. Of the finalists that have learnt, the one that changes
+    least is trained anew with other batches and another seed; where it does not pass, the next is. What
+    passes is applied to the model. A network that trains as it is, is left so.
 
     Args:
-        model: the diagnosed model; changed in place if a remedy helps.
+        model: the diagnosed model; changed in place if a recipe helps.
         diagnosis: what `diagnose` said of it; it keeps the batch and the loss.
-        optimizer: the one meant for training; a remedy may lower its learning rate. By default SGD
-            at 0.1 with momentum 0.9 is tried with.
-        batches: for the short trainings, a list or a loader, of which as many as the steps are
-            taken, over and over if they are fewer; the diagnosis's own batch by default.
-        steps: of each short training; at least one.
+        optimizer: the one meant for training; SGD at 0.1 with momentum 0.9 by default.
+        batches: for the trainings, a list or a loader, used over and over if they are fewer than the
+            steps; the diagnosis's own batch by default.
+        allow: the rungs that a recipe may use: settings, weights, activations, structure.
+        spend: of the network's own steps, on the race and on measuring, at least 300. The verifying
+            training, of at most 300 steps, is counted apart.
+        seed: of the weights and the dropout of the race.
         tell: told what is tried, for a progress display.
 
     Returns:
-        The treatment; `helped` is true only where the training shows it and fewer problems, or none,
-        are left.
+        The treatment: `recipe`, `code()`, the `optimizer` to go on with, `helped`, `undo()`.
 
     Raises:
-        UsageError: the diagnosis is of another model, a batch cannot be used, or a copy cannot be
-            made.
+        UsageError: the diagnosis is of another model, a batch cannot be used, a rung is unknown, nothing
+            is trained, or a copy cannot be made.
     """
+    root, allowed = _check(model, diagnosis, allow)
+    spend = check_count("spend", spend, least=LEAST_SPEND)
+    given = [diagnosis.setting.batch] if batches is None else batches
+    if not isinstance(given, Iterable):
+        raise UsageError(
+            f"The batches are a list or a loader of pairs (inputs, targets), but a "
+            f"{type(given).__name__} was given."
+        )
+    stepper = checked_optimizer(root, optimizer)
+    supply = Supply(root, given)
+    course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
+    constant = _constant(root, course, loss)
+    race = Race(root, stepper, course, loss, constant, seed=seed, tell=tell)
+    untreated, racers, finalists = _run(
+        race, diagnosis, allowed, most_entrants(spend - MEASURING - _TRIAL)
+    )
+    verification = verify(race, finalists, supply) if finalists else Verification((), 0)
+    chosen = _chosen(verification, untreated.attempt)
+    notes = []
+    if supply.is_repeating:
+        notes.append(
+            "There were too few batches for fresh ones: the verifying training repeats some."
+        )
+    done = Treatment(
+        before=diagnosis,
+        after=diagnosis,
+        recipe=None,
+        attempts=tuple(r.attempt for r in racers),
+        verification=verification,
+        helped=False,
+        optimizer=stepper,
+        spent=race.spent + MEASURING,
+        notes=tuple(notes),
+    )
+    if chosen is None:
+        return done
+    change = chosen.recipe.apply_(root, stepper)
+    assert change.optimizer is not None
+    return replace(
+        done,
+        after=_measured_again(root, diagnosis, change.optimizer),
+        recipe=chosen.recipe,
+        helped=chosen.passes,
+        optimizer=change.optimizer,
+        change=change,
+    )
+
+
+def _run(
+    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], most: int
+) -> tuple[Racer, list[Racer], list[Racer]]:
+    """The untreated copy, all racers, and the finalists; none where the network trains as it is."""
+    setting = diagnosis.setting
+    untreated = race.enter(Candidate(Recipe()))
+    assert untreated is not None
+    race.advance(untreated, _TRIAL)
+    patient = Patient(
+        race.model,
+        race.optimizer,
+        setting.batch,
+        diagnosis.blocks,
+        diagnosis.findings,
+        setting.loss,
+    )
+    entrants = candidates(patient, allow, most - 1)
+    trains = untreated.attempt.learnt >= LEARNT
+    if trains:  # what answers a problem may still do much better
+        entrants = [c for c in entrants if c.answers and _num_problems(diagnosis)]
+    racers = [untreated, *(r for c in entrants if (r := race.enter(c)) is not None)]
+    if not trains:
+        return untreated, racers, race.run(racers)
+    for racer in racers[1:]:
+        race.advance(racer, _TRIAL)
+    better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
+    return untreated, racers, sorted(better, key=lambda r: r.attempt.end)[:1]
+
+
+def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:
+    """What to apply: the recipe that passed, or else the one that learnt most, if well above nothing."""
+    passed = verification.passed
+    if passed is not None:
+        return passed if passed.recipe.steps else None
+    treated = [a for a in verification.attempts if a.recipe.steps]
+    best = max(treated, key=lambda a: a.learnt, default=None)
+    if best is None or best.learnt < 0.1 or best.end >= _BETTER * untreated.end:
+        return None
+    return best
+
+
+def _check(
+    model: nn.Module, diagnosis: Diagnosis, allow: str | Iterable[str]
+) -> tuple[nn.Module, tuple[Rung, ...]]:
     check_parameters(model)
     if not isinstance(diagnosis, Diagnosis):
         raise UsageError(
             f"The diagnosis is what `diagnose` returned, but a {type(diagnosis).__name__} was given; "
             "diagnose the model first."
         )
-    steps = check_count("steps", steps, least=1)
     root = unwrap(model)
     missing = [b.name for b in diagnosis.blocks if b.name not in dict(root.named_modules())]
     if missing:
@@ -182,104 +335,34 @@ def treat(
             f"The diagnosis is of another model: this one has no block {missing[0]!r}; "
             "diagnose this model first."
         )
-    given = [diagnosis.setting.batch] if batches is None else batches
-    course = list(islice(cycle(check_batches(root, given, most=steps)), steps))
-    trying = _Trying(root, optimizer, diagnosis, course, tell)
-    codes = {f.code for f in diagnosis.findings if f.severity is not Severity.NOTE}
-    untreated = trying.nothing()
-    named = trying.each((c for c in CANDIDATES if c.codes & codes), untreated)
-    best = _best(named, untreated)
-    trials = (untreated, *named)
-    if best is None and not untreated.trains:
-        others = trying.each((c for c in CANDIDATES if not c.codes & codes), untreated)
-        best = _best(others, untreated)
-        trials = (*trials, *others)
-    if best is None and not untreated.trains:
-        # a slow start shows nothing yet: the most promising get more time
-        longer = replace(trying, course=course * _LONGER)
-        patient = longer.nothing()
-        again = longer.each(_promising(trials[1:]), patient)
-        best = _best(again, patient)
-        done = {t.name for t in (patient, *again)}
-        trials = (patient, *again, *(t for t in trials if t.name not in done))
-    if best is None:
-        return Treatment(diagnosis, diagnosis, None, trials, helped=False)
-    chosen = next(c for c in CANDIDATES if c.name == best.name)
-    stepper = optimizer if optimizer is not None else copy_training(root, None)[1]
-    change = chosen.apply(trying.case(root, stepper))
-    after = _again(root, diagnosis, optimizer)
-    # it trains, and fewer problems are left, or none as before
-    helped = _num_problems(after) < max(1, _num_problems(diagnosis))
-    return Treatment(diagnosis, after, best.name, trials, helped=helped, change=change)
+    names = check_names("allow", allow, least=1)
+    for name in names:
+        if name not in RUNGS:
+            raise UnknownName("rung", name, RUNGS)
+    return root, tuple(rung for rung in RUNGS if rung in names)
 
 
-def _promising(trials: Sequence[Trial]) -> list[Candidate]:
-    """The remedies whose loss came down most, in proportion."""
-    falling = sorted((t for t in trials if t.end < t.losses[0]), key=lambda t: t.end / t.losses[0])
-    named = {c.name: c for c in CANDIDATES}
-    return [named[t.name] for t in falling[:_PROMISING]]
+def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
+    """Loss of the best constant answer on some batches; of the untreated network where there is none."""
+    inputs, targets = course[0]
+    some = list({id(t): t for _, t in course}.values())[:16]
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
+        model.train()
+        output = run_forward(model, copy_tensors(inputs))
+        found = None
+        if isinstance(output, Tensor) and all(
+            isinstance(t, Tensor) and t.shape == some[0].shape for t in some
+        ):
+            wide = output.repeat(len(some), *[1] * (output.ndim - 1))
+            found = best_constant_loss(wide, torch.cat(some), loss)
+        if found is None:
+            value = output.loss if targets is None else loss(output, targets)
+            found = abs(float(value)) or 1.0
+    return found if math.isfinite(found) else 1.0
 
 
-def _best(trials: Sequence[Trial], untreated: Trial) -> Trial | None:
-    """Of those that train better than the untreated copy: fewest problems first, then lowest loss."""
-    # what starts near a constant output has about the loss of chance: to get there is no training
-    starts = (t.losses[0] for t in (untreated, *trials))
-    chance = min(filter(math.isfinite, starts), default=math.inf)
-    helping = [t for t in trials if t.trains_better_than(untreated) and t.end < _BETTER * chance]
-    return min(helping, key=lambda t: (t.problems, t.end), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trying:
-    """Remedies on copies of a model, each measured and trained over the same batches."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer | None
-    diagnosis: Diagnosis
-    course: Sequence[Batch]
-    tell: Callable[[str], None] | None
-
-    def case(self, model: nn.Module, stepper: torch.optim.Optimizer) -> Case:
-        """What a remedy works on: the model, or a copy of it."""
-        found = self.diagnosis
-        return Case(
-            model,
-            stepper,
-            found.setting.batch,
-            found.blocks,
-            found.findings,
-            loss=found.setting.loss,
-        )
-
-    def nothing(self) -> Trial:
-        """The copy as it is."""
-        with preserve_model(self.model, copy_parameters=False):
-            return self._trained("untreated", *copy_training(self.model, self.optimizer))
-
-    def each(self, candidates: Iterable[Candidate], untreated: Trial) -> list[Trial]:
-        """A trial of every remedy that applies."""
-        trials = []
-        for candidate in candidates:
-            with preserve_model(self.model, copy_parameters=False):
-                twin, stepper = copy_training(self.model, self.optimizer)
-                if candidate.apply(self.case(twin, stepper)) is None:
-                    continue
-                trial = self._trained(candidate.name, twin, stepper)
-                if candidate.solves:
-                    trial = replace(trial, losses=(untreated.losses[0], *trial.losses))
-                trials.append(trial)
-        return trials
-
-    def _trained(self, name: str, twin: nn.Module, stepper: torch.optim.Optimizer) -> Trial:
-        if self.tell is not None:
-            self.tell(name)
-        found = _again(twin, self.diagnosis, stepper)
-        losses = train_over(twin, stepper, self.course, loss=self.diagnosis.setting.loss)
-        return Trial(name, tuple(losses), _num_problems(found))
-
-
-def _again(
-    model: nn.Module, diagnosis: Diagnosis, optimizer: torch.optim.Optimizer | None
+def _measured_again(
+    model: nn.Module, diagnosis: Diagnosis, optimizer: torch.optim.Optimizer
 ) -> Diagnosis:
     options = copy.copy(dict(diagnosis.setting.options))
     return diagnose(

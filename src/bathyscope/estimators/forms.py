@@ -201,8 +201,7 @@ class Truncated(nn.Module):
 
     def forward(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n c"]:
         """The head on the linear feature and those of the first blocks."""
-        result: Tensor = self.head(torch.cat(self._features(x), dim=1))
-        return result
+        return self.head(torch.cat(self._features(x), dim=1))
 
     def _features(self, x: Tensor) -> list[Tensor]:
         if isinstance(self.network, DenseNEst):

@@ -56,8 +56,7 @@ class Goal:
             wanted = wanted * (targets != IGNORED).unsqueeze(1)
         else:
             wanted = targets
-        result: Tensor | None = wanted - wanted.mean(0)
-        return result
+        return wanted - wanted.mean(0)
 
 
 def goal_of(output: Any, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:

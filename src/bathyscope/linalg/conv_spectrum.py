@@ -262,8 +262,7 @@ def _values_at(
         )
     elif len(again):
         values[again] = torch.linalg.svdvals(matrices[again]).flip(-1)
-    result: Tensor = values.flatten(1)
-    return result
+    return values.flatten(1)
 
 
 def _gram(matrices: Complex[Tensor, " *b d c"]) -> Complex[Tensor, " *b m m"]:

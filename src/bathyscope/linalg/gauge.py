@@ -109,5 +109,4 @@ def _power_estimate(excess: Tensor, target: float) -> float:
     for _ in range(_POWER_STEPS):
         vectors = vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         vectors = torch.baddbmm(vectors, excess, vectors, beta=target**2)
-    result: float = torch.linalg.vector_norm(vectors, dim=1).max().item()
-    return result
+    return torch.linalg.vector_norm(vectors, dim=1).max().item()

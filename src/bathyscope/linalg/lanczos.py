@@ -108,8 +108,7 @@ class KrylovBasis:
     def residuals(self, index: int, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """‖A u − θ u‖ of the Ritz pairs: β_m times the last component; zero once all is spanned."""
         beta = self.beta[-1][index] if self.room > 0 else 0.0
-        result: NDArray[np.float64] = np.abs(beta * vectors[-1])
-        return result
+        return np.abs(beta * vectors[-1])
 
     def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
         """Eigenvectors of T_m carried to the whole space, one a row."""

@@ -97,14 +97,12 @@ def inverse_square_root(
     for _ in range(steps):
         t = 3 * identity - z @ y
         y, z = y @ t / 2, t @ z / 2
-    result: Tensor = z / norm.sqrt()
-    return result
+    return z / norm.sqrt()
 
 
 def _by_svd(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
     left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
-    result: Tensor = (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
-    return result
+    return (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
 
 
 def inverse_root(gram: Inexact[Tensor, " *b c c"]) -> Inexact[Tensor, " *b c c"] | None:

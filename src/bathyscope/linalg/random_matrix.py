@@ -128,8 +128,7 @@ def fuss_catalan_quantiles(
     edge = (m + 1.0) ** (m + 1) / float(m) ** m
     below = np.concatenate([[1.0], below[1:-1], [0.0]])
     values = np.concatenate([[edge], squared[1:-1], [0.0]])
-    result: np.ndarray = np.sqrt(np.interp(wanted, below[::-1], values[::-1]))
-    return result
+    return np.sqrt(np.interp(wanted, below[::-1], values[::-1]))
 
 
 def lyapunov_exponents(size: int, *, std: float = 1.0) -> np.ndarray:
@@ -146,8 +145,7 @@ def lyapunov_exponents(size: int, *, std: float = 1.0) -> np.ndarray:
     _positive("size", size)
     _positive("std", std)
     order = np.arange(size, 0, -1)
-    result: np.ndarray = 0.5 * (math.log(2) + digamma(order / 2)) + math.log(std)
-    return result
+    return 0.5 * (math.log(2) + digamma(order / 2)) + math.log(std)
 
 
 def expected_log10_condition(size: int, *, factors: int) -> float:

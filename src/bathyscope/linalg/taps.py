@@ -132,8 +132,7 @@ def _gather(weight: Float[Tensor, " g d rc t"], layout: Layout) -> Float[Tensor,
     assert layout.slots is not None
     component, offset = zip(*layout.slots, strict=True)
     split = weight.unflatten(2, (layout.components, -1)).transpose(3, 4)
-    result: Tensor = split[:, :, component, offset].transpose(2, 3)
-    return result
+    return split[:, :, component, offset].transpose(2, 3)
 
 
 def compressed(taps: Taps) -> Taps:

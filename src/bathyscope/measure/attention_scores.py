@@ -157,8 +157,7 @@ def _ranks(weights: Tensor) -> Tensor:
         return torch.full(first.shape[:1], math.nan, dtype=weights.dtype)
     values = torch.linalg.svdvals(first.double())
     cutoff = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
-    result: Tensor = (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
-    return result
+    return (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
 
 
 def _output_sizes(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:

@@ -12,7 +12,6 @@ from torch.nn.utils.parametrize import ParametrizationList
 from bathyscope.core.batch import main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
-from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Block
 
 _CONVOLUTION = nn.modules.conv._ConvNd
@@ -91,16 +90,14 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
 
         return hook
 
-    with one_at_a_time():
-        try:
-            for name, module in unwrap(model).named_modules():
-                if isinstance(module, _CONVOLUTION):
-                    hook = module.register_forward_pre_hook(written(name), with_kwargs=True)
-                    handles.append(hook)
-            yield sizes
-        finally:
-            for handle in handles:
-                handle.remove()
+    try:
+        for name, module in unwrap(model).named_modules():
+            if isinstance(module, _CONVOLUTION):
+                handles.append(module.register_forward_pre_hook(written(name), with_kwargs=True))
+        yield sizes
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
-from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Measurement
 from bathyscope.measure.rows import Rows
 
@@ -71,15 +70,14 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
 
         return hook
 
-    with one_at_a_time():
-        try:
-            for name, module in unwrap(model).named_modules():
-                if isinstance(module, _BATCH_NORM):
-                    handles.append(module.register_forward_pre_hook(written(name)))
-            yield seen
-        finally:
-            for handle in handles:
-                handle.remove()
+    try:
+        for name, module in unwrap(model).named_modules():
+            if isinstance(module, _BATCH_NORM):
+                handles.append(module.register_forward_pre_hook(written(name)))
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
@@ -99,5 +97,4 @@ def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
     variance = square - mean**2
     if bool((variance <= _CANCELLATION * square).any()):
         return rows.var((0, 2), correction=0)
-    result: Tensor = variance
-    return result
+    return variance

@@ -66,12 +66,10 @@ class Attention(nn.Module):
         if self.rotary:
             query, key = rotate(query), rotate(key)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-        result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return result
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
-        result: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return result
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 def rotate(x: Float[Tensor, " n h t d"]) -> Float[Tensor, " n h t d"]:

@@ -1,6 +1,6 @@
 """The block all networks are made of: a branch, and a shortcut around it or none."""
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from bathyscope.core.errors import UsageError
 
 
-@runtime_checkable
 class Join(Protocol):
     """How branch and shortcut become one tensor, where it is not by addition."""
 
@@ -96,8 +95,6 @@ class ResidualBlock(nn.Module):
                     "input and has no shortcut; drop blocks that keep their shape."
                 )
             return h
-        around: Tensor = self.shortcut(h)
         if self.join is None:
-            return around
-        assert isinstance(self.join, Join)
-        return self.join.without_branch(h, around)
+            return self.shortcut(h)
+        return self.join.without_branch(h, self.shortcut(h))  # type: ignore[operator]

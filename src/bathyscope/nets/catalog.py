@@ -13,7 +13,6 @@ from bathyscope.nets import (
 )
 from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family
-from bathyscope.nets.samples import Images, Vectors
 
 CATALOG: dict[str, Family] = {
     "plain": Family(
@@ -71,7 +70,6 @@ CATALOG: dict[str, Family] = {
         summary="imagenet-resnet without its skips",
         theme="singularity",
         example="imagenet-plain-18",
-        samples=Images(num_classes=1000),
     ),
     "imagenet-resnet": Family(
         pattern="imagenet-resnet-D",
@@ -80,7 +78,6 @@ CATALOG: dict[str, Family] = {
         summary="residual network for large images, 1000 classes",
         theme="singularity",
         example="imagenet-resnet-18",
-        samples=Images(num_classes=1000),
     ),
     "imagenet-resnext": Family(
         pattern="imagenet-resnext-D",
@@ -89,7 +86,6 @@ CATALOG: dict[str, Family] = {
         summary="ResNeXt 32 × 4d for large images, 1000 classes",
         theme="singularity",
         example="imagenet-resnext-50",
-        samples=Images(num_classes=1000),
     ),
     "linear-plain": Family(
         pattern="linear-plain-N",
@@ -99,7 +95,6 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-plain-20",
         init="xavier",
-        samples=Vectors(),
     ),
     "linear-residual": Family(
         pattern="linear-residual-N",
@@ -109,7 +104,6 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-residual-20",
         init="xavier",
-        samples=Vectors(),
     ),
     "linear-aggregated": Family(
         pattern="linear-aggregated-N",
@@ -119,7 +113,6 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-aggregated-20",
         init="xavier",
-        samples=Vectors(),
     ),
     "prebasic": Family(
         pattern="prebasic-N",
@@ -133,17 +126,9 @@ CATALOG: dict[str, Family] = {
         pattern="wrn-D-K",
         builder=preresnet.wrn,
         depths=Arithmetic(6, 4),
-        summary="wide ResNet, K times the channels, the usual form",
+        summary="wide ResNet, K times the channels",
         theme="nests",
         example="wrn-16-2",
-    ),
-    "nests-wrn": Family(
-        pattern="nests-wrn-D-K",
-        builder=preresnet.nests_wrn,
-        depths=Arithmetic(6, 4),
-        summary="wrn whose stem is as wide as its first stage",
-        theme="nests",
-        example="nests-wrn-16-2",
     ),
     "resnest": Family(
         pattern="resnest-N",
@@ -157,7 +142,7 @@ CATALOG: dict[str, Family] = {
         pattern="resnest-wrn-D-K",
         builder=nest_conv.resnest,
         depths=Arithmetic(6, 4),
-        summary="nests-wrn without nonlinearity at its last representation",
+        summary="wrn without nonlinearity at its last representation",
         theme="nests",
         example="resnest-wrn-16-2",
     ),
@@ -189,7 +174,7 @@ CATALOG: dict[str, Family] = {
         pattern="aresnest-wrn-D-K",
         builder=nest_conv.aresnest,
         depths=Arithmetic(6, 4),
-        summary="augmented ResNEst: a linear head on every feature of nests-wrn",
+        summary="augmented ResNEst: a linear head on every feature of wrn",
         theme="nests",
         example="aresnest-wrn-16-2",
     ),
@@ -205,7 +190,7 @@ CATALOG: dict[str, Family] = {
         pattern="densenest-wrn-D-K",
         builder=nest_conv.densenest,
         depths=Arithmetic(6, 4),
-        summary="dense blocks, features side by side, the size of nests-wrn",
+        summary="dense blocks, features side by side, the size of wrn",
         theme="nests",
         example="densenest-wrn-16-2",
     ),
@@ -241,7 +226,6 @@ CATALOG: dict[str, Family] = {
         theme="shortcut_length",
         example="nshortcut-5-2",
         init="xavier",
-        samples=Vectors(),
     ),
     "convshortcut": Family(
         pattern="convshortcut-N-n",

@@ -55,8 +55,7 @@ class DiracConv2d(nn.Conv2d):
 
     def forward(self, input: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """Convolve with Ŵ."""
-        result: Tensor = self._conv_forward(input, self.effective_weight(), self.bias)
-        return result
+        return self._conv_forward(input, self.effective_weight(), self.bias)
 
 
 def _per_filter(values: Float[Tensor, " d"]) -> Float[Tensor, " d 1 1 1"]:

@@ -70,8 +70,7 @@ class ResNEst(nn.Module):
         x = self.expansion(x)
         for block in self.blocks:
             x = block(x)
-        result: Tensor = self.output(self.pool(self.norm(x)))
-        return result
+        return self.output(self.pool(self.norm(x)))
 
 
 class AugmentedResNEst(nn.Module):
@@ -180,8 +179,7 @@ class DenseNEst(nn.Module):
         """The prediction for each sample."""
         for block in self.blocks:
             x = block(x)
-        result: Tensor = self.output(self.pool(x))
-        return result
+        return self.output(self.pool(x))
 
 
 NEst = ResNEst | AugmentedResNEst | DenseNEst

@@ -20,8 +20,7 @@ class OnLeading(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The function of x[:, :channels]."""
-        result: Tensor = self.function(x[:, : self.channels])
-        return result
+        return self.function(x[:, : self.channels])
 
 
 def dense_to_residual(network: DenseNEst) -> ResNEst:

@@ -36,8 +36,7 @@ class Network(nn.Module):
 
     def forward(self, x: Shaped[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
         """Outputs, for instance logits, one row a sample."""
-        result: Tensor = self.head(self.blocks(self.stem(x)))
-        return result
+        return self.head(self.blocks(self.stem(x)))
 
     def block_names(self) -> tuple[str, ...]:
         """Qualified names of the blocks, first to last."""

@@ -106,8 +106,7 @@ class TransformerBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, " n t d"]) -> Float[Tensor, " n t d"]:
         """The tokens after attention and feed-forward."""
-        result: Tensor = self.mlp(self.attention(x))
-        return result
+        return self.mlp(self.attention(x))
 
 
 class Scale(nn.Module):
@@ -146,8 +145,7 @@ class SwiGlu(nn.Module):
 
     def forward(self, x: Float[Tensor, " *n d"]) -> Float[Tensor, " *n d"]:
         """Each token by itself."""
-        result: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
-        return result
+        return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 def _around(branch: nn.Module, design: Design) -> ResidualBlock:

@@ -99,26 +99,22 @@ class History:
     @property
     def losses(self) -> Series:
         """One a step."""
-        result: Series = self._scalars[self._order, 0]
-        return result
+        return self._scalars[self._order, 0]
 
     @property
     def rates(self) -> Series:
         """Learning rates."""
-        result: Series = self._scalars[self._order, 1]
-        return result
+        return self._scalars[self._order, 1]
 
     @property
     def input_scales(self) -> Series:
         """Root mean squares of the input."""
-        result: Series = self._scalars[self._order, 2]
-        return result
+        return self._scalars[self._order, 2]
 
     @property
     def total_gradients(self) -> Series:
         """Gradient norms over all groups."""
-        result: Series = self._scalars[self._order, 3]
-        return result
+        return self._scalars[self._order, 3]
 
     @property
     def gradients(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

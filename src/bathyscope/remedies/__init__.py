@@ -1,8 +1,8 @@
 """Reversible changes to a model or an optimizer, as data: remedies, and recipes of several."""
 
+from bathyscope.remedies.activations import TailorActivations
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.interface import DropActivation, StandardiseInputs
-from bathyscope.remedies.learning_rate import learning_rate_
 from bathyscope.remedies.normalise import AddNorms, normalise_
 from bathyscope.remedies.parametrization import norm_preserving
 from bathyscope.remedies.procrustes import ProcrustesHandle, ProcrustesReport, procrustes_
@@ -20,8 +20,6 @@ from bathyscope.remedies.shortcut import AddShortcuts, shortcut_
 from bathyscope.remedies.start import DrawWeights, StartRecurrence
 from bathyscope.remedies.tailored import TailoredReLU, tailor_, tailored_slope
 from bathyscope.remedies.transitions import transition_layers
-from bathyscope.remedies.unit_variance import unit_variance_
-from bathyscope.remedies.weights import reinitialise_, scale_, zero_last_layers_
 
 __all__ = [
     "RUNGS",
@@ -44,19 +42,15 @@ __all__ = [
     "SetWeights",
     "StandardiseInputs",
     "StartRecurrence",
+    "TailorActivations",
     "TailoredReLU",
     "WarmUp",
     "apply_",
-    "learning_rate_",
     "norm_preserving",
     "normalise_",
     "procrustes_",
-    "reinitialise_",
-    "scale_",
     "shortcut_",
     "tailor_",
     "tailored_slope",
     "transition_layers",
-    "unit_variance_",
-    "zero_last_layers_",
 ]

@@ -29,7 +29,6 @@ class Change:
     what: str
     blocks: tuple[str, ...] = ()
     optimizer: torch.optim.Optimizer | None = None
-    structural: bool = False
     _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
     def keeping(self, *tensors: Tensor) -> "Change":

@@ -14,6 +14,7 @@ from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import check_place, write_atomic
+from bathyscope.remedies.activations import TailorActivations
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.interface import DropActivation, StandardiseInputs
 from bathyscope.remedies.normalise import AddNorms
@@ -40,6 +41,7 @@ AnyRemedy = Annotated[
     | ScaleWeights
     | SetWeights
     | ProjectTransitions
+    | TailorActivations
     | AddShortcuts
     | AddNorms
     | StandardiseInputs
@@ -48,6 +50,7 @@ AnyRemedy = Annotated[
 ]
 
 _IMPORTS = {
+    "math.": "import math",
     "bathyscope.": "import bathyscope",
     "torch.": "import torch",
     "F.": "import torch.nn.functional as F",

@@ -26,7 +26,7 @@ class ScaleWeights(Remedy):
         """What it is for, and of how many layers."""
         return f"{self.purpose} ({len(self.factors)} layers)"
 
-    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Multiply them."""
         layers = {name: submodule(model, name) for name in self.factors}
         change = Change(self.words, tuple(layers))
@@ -79,7 +79,7 @@ class SetWeights(Remedy):
         """What it is for, and which parameters."""
         return f"{self.purpose} ({', '.join(self.values)})"
 
-    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Write the values."""
         parameters = dict(model.named_parameters(remove_duplicate=False))
         for name, nested in self.values.items():

@@ -46,6 +46,10 @@ class TailoredReLU(nn.Module):
         return f"slope={self.slope:.4g}"
 
 
+ACTIVATIONS = (*_RECTIFIERS, *_OTHERS, TailoredReLU)
+"""What can be tailored."""
+
+
 def cosine_after(cosine: float, slope: float, depth: int) -> float:
     """The cosine of two inputs after so many wide layers with tailored rectifiers.
 
@@ -131,12 +135,11 @@ def tailor_(
         >>> model[1]
         ReLU()
     """
-    kinds = (*_RECTIFIERS, *_OTHERS, TailoredReLU)
     places = [
         (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
-        if isinstance(child, kinds)
+        if isinstance(child, ACTIVATIONS)
     ]
     if not places:
         raise UsageError(
@@ -145,7 +148,6 @@ def tailor_(
         )
     slope = tailored_slope(depth if depth is not None else len(places), target=target)
     change = Change(f"tailored rectifiers with slope {slope:.3g}, orthogonal start")
-    change.structural = True
     change.keeping(*model.parameters())
     delta_orthogonal_(model, generator=generator)
     for parent, name, child in places:

@@ -56,8 +56,7 @@ def optimal_linear_loss(x: torch.Tensor, y: torch.Tensor) -> float:
         0.0
     """
     solution = torch.linalg.lstsq(x, y).solution
-    result: float = ((y - x @ solution).square().sum() / (2 * len(x))).item()
-    return result
+    return ((y - x @ solution).square().sum() / (2 * len(x))).item()
 
 
 def absent(names: set[str]) -> list[str]:

@@ -179,8 +179,7 @@ class Loop:
         limit = self.config.clip_norm
         if limit is not None and limit < norm < math.inf:
             torch._foreach_mul_(gradients, limit / norm)
-        result: float = norm
-        return result
+        return norm
 
     def _complete(
         self, loss: float, correct: int | None, *, norm: float, lr: float, num_samples: int
@@ -252,7 +251,6 @@ def _caller(model: nn.Module, config: TrainingConfig, *, device: str) -> Callabl
 
     def call(x: Tensor) -> Tensor:
         with torch.autocast(device, dtype=torch.bfloat16):
-            result: Tensor = network(x).float()
-            return result
+            return network(x).float()
 
     return call

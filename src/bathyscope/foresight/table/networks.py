@@ -31,8 +31,7 @@ class Channels(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures of the same shape."""
-        result: Tensor = self.norm(x.movedim(1, -1)).movedim(-1, 1)
-        return result
+        return self.norm(x.movedim(1, -1)).movedim(-1, 1)
 
 
 class Tokens(nn.Module):
@@ -44,8 +43,7 @@ class Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens of the same shape."""
-        result: Tensor = self.norm(x.flatten(0, 1)).reshape(x.shape)
-        return result
+        return self.norm(x.flatten(0, 1)).reshape(x.shape)
 
 
 class Step(nn.Module):
@@ -59,8 +57,7 @@ class Step(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x_{l+1} = after(x_l + scale · branch(x_l)), without x_l where there is no shortcut."""
         out = self.branch(x) * self.scale if self.scale != 1.0 else self.branch(x)
-        result: Tensor = self.after(out if self.shortcut == "none" else x + out)
-        return result
+        return self.after(out if self.shortcut == "none" else x + out)
 
 
 class Growth(nn.Module):
@@ -84,8 +81,7 @@ class Across(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens of the same shape."""
-        result: Tensor = self.branch(x.mT).mT
-        return result
+        return self.branch(x.mT).mT
 
 
 class Attention(nn.Module):
@@ -103,8 +99,7 @@ class Attention(nn.Module):
         parts = self.mix(x).reshape(n, length, 3, _HEADS, width // _HEADS).permute(2, 0, 3, 1, 4)
         q, k, v = parts.unbind(0)
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        result: Tensor = self.out(seen.transpose(1, 2).reshape(n, length, width))
-        return result
+        return self.out(seen.transpose(1, 2).reshape(n, length, width))
 
 
 class Rows(nn.Module):
@@ -117,8 +112,7 @@ class Rows(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Eight tokens a picture."""
-        result: Tensor = self.embed(x.squeeze(1)) + self.places
-        return result
+        return self.embed(x.squeeze(1)) + self.places
 
 
 class Words(nn.Module):
@@ -131,8 +125,7 @@ class Words(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One vector a token."""
-        result: Tensor = self.embed(x) + self.places
-        return result
+        return self.embed(x) + self.places
 
 
 class Mean(nn.Module):
@@ -156,8 +149,7 @@ class NextToken(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
-        result: Tensor = self.head(x).mT
-        return result
+        return self.head(x).mT
 
 
 class Trunk(nn.Module):
@@ -172,8 +164,7 @@ class Trunk(nn.Module):
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
-        result: Tensor = self.head(x)
-        return result
+        return self.head(x)
 
 
 def network(drawn: Draw, *, seed: int = 0) -> nn.Module:

@@ -219,8 +219,7 @@ def _whitening(features: Float[Tensor, " n k"]) -> Float[Tensor, " k k"]:
     values, vectors = torch.linalg.eigh(features.T @ features / len(features))
     sizes = values.clamp_min(0).sqrt()
     sizes = torch.where(sizes > 1e-7 * sizes[-1], sizes, sizes[-1])
-    result: Tensor = vectors @ (vectors / sizes).T
-    return result
+    return vectors @ (vectors / sizes).T
 
 
 def saddle(network: ResNEst, pair: Pair) -> ResNEst:

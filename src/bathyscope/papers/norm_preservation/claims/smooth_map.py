@@ -33,14 +33,12 @@ class SmoothMap:
 
     def __call__(self, x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """F(x)."""
-        result: Tensor = self.A @ (x + 0.5 * (self.B @ x).tanh())
-        return result
+        return self.A @ (x + 0.5 * (self.B @ x).tanh())
 
     def slope(self, x: Float[Tensor, " n"]) -> Float[Tensor, " n n"]:
         """F′(x)."""
         bent = (1 - (self.B @ x).tanh().square())[:, None] * self.B
-        result: Tensor = self.A @ (torch.eye(_SIZE, dtype=torch.float64) + 0.5 * bent)
-        return result
+        return self.A @ (torch.eye(_SIZE, dtype=torch.float64) + 0.5 * bent)
 
 
 def block_slopes(

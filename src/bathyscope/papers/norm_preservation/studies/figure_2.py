@@ -42,8 +42,7 @@ class ThreeLayers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, one row a sample."""
-        result: Tensor = self.head(self.third(self.second(self.first(x))))
-        return result
+        return self.head(self.third(self.second(self.first(x))))
 
     def block_names(self) -> tuple[str, ...]:
         """The three layers, each with its ReLU."""

@@ -1,0 +1,306 @@
+"""The race: recipes on copies of a network, halved again and again, judged by how much they learn.
+
+A copy has learnt what its loss lies below that of the best constant answer: at a share of one half the
+loss is half of it. That is the one place where a copy is judged (`learnt`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import fmean
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    check_batches,
+    copy_tensors,
+    loss_value,
+    run_forward,
+)
+from bathyscope.core.errors import UsageError
+from bathyscope.core.preserve import preserve_model
+from bathyscope.diagnosis.candidates import Candidate
+from bathyscope.foresight import copy_training
+from bathyscope.remedies import RUNGS, Recipe
+
+ROUNDS = (8, 16, 32, 64)
+"""Steps after which the field is halved; the last are those of the finalists."""
+
+FINALISTS = 2
+PASSES = 0.8
+"""Accuracy on training batches at which a training has passed."""
+
+LEARNT = 0.5
+"""Share of the best constant's loss that must be gone, where there is no accuracy; enough in a race."""
+
+_SURE_ACCURACY, _SURE_SHARE = 0.92, 0.8  # a training that ends early must be this far
+_WINDOW = 8  # batches over which a training is judged
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One recipe on a copy: the loss before each step, and what it is measured against.
+
+    Attributes:
+        recipe: without steps for the untreated copy.
+        losses: before each step; it ends where one is not finite.
+        constant: loss of the best answer that does not look at the inputs.
+        accuracies: of each step's batch; empty where the targets are no labels.
+    """
+
+    recipe: Recipe
+    losses: tuple[float, ...]
+    constant: float
+    accuracies: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The recipe in words."""
+        return self.recipe.words if self.recipe.steps else "untreated"
+
+    @property
+    def end(self) -> float:
+        """Mean loss over the last eight steps, or the last quarter of fewer; infinite where it diverged."""
+        tail = self.losses[-min(_WINDOW, max(1, len(self.losses) // 4)) :]
+        return fmean(tail) if tail and all(map(math.isfinite, self.losses)) else math.inf
+
+    @property
+    def learnt(self) -> float:
+        """Share of the best constant's loss that is gone at the end; below zero where it is worse."""
+        return 1 - self.end / self.constant
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean accuracy over the last eight steps' batches, before each step."""
+        return fmean(self.accuracies[-_WINDOW:]) if self.accuracies else None
+
+    @property
+    def passes(self) -> bool:
+        """Whether it has learnt: 80 % accuracy, or half the loss of the best constant answer."""
+        if not all(map(math.isfinite, self.losses)):
+            return False
+        return self.learnt >= LEARNT if self.accuracy is None else self.accuracy >= PASSES
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is so far beyond passing that the rest of a training need not be seen."""
+        if len(self.losses) < 5 * _WINDOW or not self.passes:
+            return False
+        if self.accuracy is None:
+            return self.learnt >= _SURE_SHARE
+        return self.accuracy >= _SURE_ACCURACY
+
+
+@dataclass(slots=True)
+class Racer:
+    """A copy of the network under a recipe, and how far it has come."""
+
+    recipe: Recipe
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    constant: float
+    surest: bool = False
+    answers: bool = False
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+
+    @property
+    def attempt(self) -> Attempt:
+        """As it stands."""
+        return Attempt(
+            self.recipe, tuple(self.losses), self.constant, accuracies=tuple(self.accuracies)
+        )
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """How much it changes: nothing, then by rung, then by the number of steps."""
+        steps = len(self.recipe.steps)
+        return (RUNGS.index(self.recipe.rung) + 1 if steps else 0), steps
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether a loss was not finite."""
+        return bool(self.losses) and not math.isfinite(self.losses[-1])
+
+    def run(self, batches: Iterable[Batch], *, loss: LossFn) -> int:
+        """Take one step a batch; how many were taken."""
+        taken = 0
+        for inputs, targets in batches:
+            if self.has_diverged:
+                break
+            self.optimizer.zero_grad(set_to_none=True)
+            output = run_forward(self.model, copy_tensors(inputs))
+            value = loss_value(loss, output, targets)
+            value.backward()
+            self.optimizer.step()
+            taken += 1
+            self.losses.append(float(value.detach()))
+            accuracy = label_accuracy(output, targets)
+            if accuracy is not None:
+                self.accuracies.append(accuracy)
+        return taken
+
+
+def label_accuracy(output: object, targets: object) -> float | None:
+    """The share of labels that an output names; None where the targets are no labels of its classes."""
+    if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
+        return None
+    if targets.is_floating_point() or output.ndim != targets.ndim + 1 or output.shape[1] < 2:
+        return None
+    known = targets >= 0
+    return float((output.argmax(1) == targets)[known].float().mean()) if bool(known.any()) else None
+
+
+@dataclass(slots=True)
+class Race:
+    """Copies of one network over the same batches.
+
+    Attributes:
+        model, optimizer: as they were given; they stay as they are.
+        course: the batches, as many as the finalists take steps.
+        loss: of an output and targets.
+        constant: loss of the best constant answer on these batches.
+        seed: of everything that is random in it.
+        spent: steps taken by all copies together.
+        tell: told what is going on.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    course: Sequence[Batch]
+    loss: LossFn
+    constant: float
+    seed: int = 0
+    spent: int = 0
+    tell: Callable[[str], None] | None = None
+
+    def enter(self, candidate: Candidate, *, seed: int | None = None) -> Racer | None:
+        """A copy under the recipe; None where a step of it does not fit."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed if seed is None else seed)
+            with preserve_model(self.model, copy_parameters=False):
+                twin, stepper = copy_training(self.model, self.optimizer)
+            twin.train()
+            try:
+                used = candidate.recipe.apply_(twin, stepper).optimizer
+            except UsageError:
+                return None
+        assert used is not None
+        return Racer(
+            candidate.recipe,
+            twin,
+            used,
+            self.constant,
+            surest=candidate.surest,
+            answers=candidate.answers,
+        )
+
+    def advance(self, racer: Racer, steps: int) -> None:
+        """Let a copy run until it has taken so many steps."""
+        if self.tell is not None:
+            self.tell(f"{racer.attempt.name} to step {steps} ({self.spent} steps spent)")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed + len(racer.losses))
+            self.spent += racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+
+    def run(self, racers: list[Racer]) -> list[Racer]:
+        """Successive halving; the finalists, best bet first."""
+        alive = racers
+        for number, steps in enumerate(ROUNDS):
+            for racer in alive:
+                self.advance(racer, steps)
+            left = len(alive) // 2 + len(alive) % 2 if number < len(ROUNDS) - 2 else FINALISTS
+            if number < len(ROUNDS) - 1:
+                alive = survivors(alive, left)
+        return sorted(alive, key=bet)
+
+
+def survivors(racers: Sequence[Racer], count: int) -> list[Racer]:
+    """Those that learnt most; the surest stays, and so does the smallest change that keeps up."""
+    order = sorted(racers, key=lambda r: -r.attempt.learnt)
+    kept = order[:count]
+    best = order[0].attempt.learnt
+    wanted = [r for r in racers if r.surest and not r.has_diverged]
+    keeping_up = [r for r in racers if r.attempt.learnt >= max(0.1, 0.6 * best)]
+    wanted += sorted(keeping_up, key=lambda r: (not r.answers, r.rank))[:1]
+    for racer in wanted:
+        if racer not in kept:
+            spare = [r for r in kept if r not in wanted]
+            if spare:
+                kept.remove(spare[-1])
+                kept.append(racer)
+    return kept
+
+
+def bet(racer: Racer) -> tuple[int, tuple[int, int], float]:
+    """Order of the finalists: those that will pass by how little they change, then by what they learnt."""
+    learnt = racer.attempt.learnt
+    will_pass = learnt >= LEARNT or (learnt >= 0.8 * LEARNT and racer.attempt.passes)
+    return (0, racer.rank, -learnt) if will_pass else (1, (0, 0), -learnt)
+
+
+def most_entrants(steps: int) -> int:
+    """How many can start so that the whole race takes at most so many steps.
+
+    Examples:
+        >>> most_entrants(310)
+        14
+    """
+    count = 1
+    while _length(count + 1) <= steps:
+        count += 1
+    return count
+
+
+def _length(entrants: int) -> int:
+    total, done, alive = 0, 0, entrants
+    for number, steps in enumerate(ROUNDS):
+        total += alive * (steps - done)
+        done = steps
+        alive = alive // 2 + alive % 2 if number < len(ROUNDS) - 2 else min(alive, FINALISTS)
+    return total
+
+
+def reseed(recipe: Recipe, by: int) -> Recipe:
+    """The same recipe with other random numbers."""
+    steps = [
+        step.model_copy(update={"seed": step.seed + by}) if hasattr(step, "seed") else step
+        for step in recipe.steps
+    ]
+    return Recipe(steps=tuple(steps))
+
+
+class Supply:
+    """Batches of a list, a loader or an iterator, checked, over and over.
+
+    Attributes:
+        is_repeating: whether a batch was given that may have been given before.
+    """
+
+    def __init__(self, model: nn.Module, batches: Iterable[Batch]) -> None:
+        self.model = model
+        self.source = batches
+        self.is_repeating = False
+        self._seen: list[Batch] = []
+        self._rest = self._all()
+
+    def take(self, count: int) -> list[Batch]:
+        """The next so many.
+
+        Raises:
+            UsageError: there is none, or one of them cannot be used.
+        """
+        return check_batches(self.model, islice(self._rest, count))
+
+    def _all(self) -> Iterator[Batch]:
+        once = isinstance(self.source, Iterator)
+        for batch in self.source:
+            self._seen = [*self._seen, batch] if once or not self._seen else self._seen
+            yield batch
+        self.is_repeating = True
+        while self._seen:  # a loader that shuffles gives other batches the second time
+            yield from self._seen if once else self.source

@@ -3,10 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ZOO ?= .venv-zoo
+ZOO_STAMP := $(ZOO)/.installed
+# What the zoo's environment adds to .venv; torchvision and timm come without what they ask for, which
+# would be another build of torch.
+ZOO_ALONE := torchvision timm
+ZOO_WITH_NEEDS := transformers accelerate lightning huggingface_hub pyyaml
+ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 
-.PHONY: demo test test-all lint format bench docs wheel clean
+.PHONY: demo test test-all test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -18,6 +25,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
+$(ZOO_STAMP): $(STAMP)
+	test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > $$(echo $(ZOO)/lib/python3*/site-packages)/over_venv.pth
+	$(ZOO)/bin/python -m pip install --quiet --no-deps --constraint constraints.txt $(ZOO_ALONE)
+	$(ZOO)/bin/python -m pip install --quiet --constraint constraints.txt $(ZOO_WITH_NEEDS)
+	touch $(ZOO_STAMP)
+
 demo: $(STAMP)  ## compare a plain, a residual and a Procrustes network of about 80 layers on digits
 	$(BIN)/bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --batch-size 32 --out demo
 
@@ -26,6 +41,12 @@ test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 
 test-all: $(STAMP)  ## the tests at full count
 	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2
+
+test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
+	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(ZOO_TESTS)
+
+test-docs: $(STAMP)  ## every block of code in README and docs, the long ones too
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 tests/test_docs_code.py
 
 lint: $(STAMP)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
@@ -47,4 +68,4 @@ wheel: $(STAMP)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel
 
 clean:  ## remove everything that make built
-	rm -rf $(VENV) site dist build
+	rm -rf $(VENV) $(ZOO) site dist build

@@ -20,7 +20,7 @@ BENCHMARKS = (
     "curvature",
 )
 # Counts rather than ratios, of half an hour: only when named.
-LONG = ("treatment", "events")
+LONG = ("treatment", "transformer_faults", "events")
 
 
 def main(names: list[str]) -> int:

@@ -59,6 +59,9 @@ class _NoAttention(Silent):
     def watching(self) -> Iterator[None]:
         yield
 
+    def look_at(self, batch: object) -> None:
+        pass
+
     def measurement(self) -> None:
         return None
 

@@ -21,7 +21,7 @@ def doubled(x: Float[Tensor, " n d"]) -> Float[Tensor, " n d"]:
 PLANTED = {
     "sound": ("", set(), set()),
     "undefined name": (
-        '\n\ndef f() -> int:\n    """F."""\n    return undefined_name\n',
+        '\n\ndef f() -> None:\n    """F."""\n    print(undefined_name)\n',
         {"F821"},
         {"name-defined"},
     ),
@@ -45,6 +45,11 @@ PLANTED = {
         '\n\ndef f(x):\n    """F."""\n    return x\n',
         set(),
         {"no-untyped-def"},
+    ),
+    "untold Any": (
+        '\n\ndef f(x: dict) -> None:\n    """F."""\n',
+        set(),
+        {"type-arg"},
     ),
     "unused type: ignore": ("\n\nx: int = 1  # type: ignore\n", set(), {"unused-ignore"}),
 }

@@ -16,7 +16,7 @@ def test_what_is_no_network_is_said(model):
 
 
 def test_a_lazy_layer_is_said():
-    with pytest.raises(UsageError, match="weight has no values yet"):
+    with pytest.raises(UsageError, match="weight of the model has no values yet"):
         observe(nn.LazyLinear(1), (torch.zeros(2, 3), torch.zeros(2, 1)))
 
 

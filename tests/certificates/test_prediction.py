@@ -51,3 +51,16 @@ def test_what_cannot_be_solved_is_refused_in_a_sentence():
         best_prediction_weights(resnest(5, 2, width=6, feature_sizes=[]), batch())
     with pytest.raises(UsageError, match="l1_loss is not differentiable"):
         best_prediction_weights(NETWORKS["wide"](), batch(), loss=nn.functional.l1_loss)
+
+
+def test_of_all_mixes_the_nearest_to_the_network_s_is_taken():
+    """Outputs see the mix only through the output weights: what they do not see must stay as it was."""
+    torch.manual_seed(0)
+    network = NETWORKS["wide"]().double()
+    found = best_prediction_weights(network, batch())
+    out, mix = found["output.weight"], found["blocks.1.mix.weight"]
+    unseen = torch.eye(out.shape[1], dtype=out.dtype) - torch.linalg.pinv(out) @ out
+    stands = network.blocks[-1].mix.weight.detach()
+    torch.testing.assert_close(unseen @ mix, unseen @ stands, rtol=1e-8, atol=1e-10)
+    assert (unseen @ stands).norm() > 0.1
+    assert torch.linalg.matrix_rank(mix) > out.shape[0]

@@ -1,5 +1,7 @@
 """The convex problems against independent solvers."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch.nn.functional import huber_loss
 
 from bathyscope.certificates import EXISTENCE_RIDGE, best_predictor, needed_ridge, nested_basis
 from bathyscope.certificates.losses import convex_loss
+from bathyscope.certificates.predictor import penalty
 from bathyscope.core import UnknownName, UsageError
 
 
@@ -130,3 +133,19 @@ def test_bad_targets_are_said():
         convex_loss("square", torch.zeros(3), num_outputs=1)
     with pytest.raises(UsageError, match="whole-number"):
         convex_loss("cross_entropy", torch.zeros(3), num_outputs=2)
+
+
+def test_the_penalty_is_half_the_ridge_times_the_mean_square():
+    outputs = torch.tensor([[1.0, 2.0], [3.0, 0.0]], dtype=torch.float64)
+    weights = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    assert penalty(outputs, weights, ridge=0.1) == pytest.approx(0.05 * (0.25 * 5 + 0.75 * 9))
+
+
+def test_no_features_predict_zero_and_leave_no_gap():
+    y = torch.tensor([0, 1, 1])
+    basis = nested_basis((torch.zeros(3, 2, dtype=torch.float64),), intercept=False)
+    loss = convex_loss("cross_entropy", y, num_outputs=2)
+    found = best_predictor(basis, loss, num_outputs=2)
+    assert found.coefficients.shape == (0, 2)
+    assert found.risk == found.objective == pytest.approx(math.log(2))
+    assert found.gap == found.gradient_norm == 0

@@ -112,3 +112,41 @@ def test_a_cut_or_damaged_archive_is_refused_and_nothing_remains(tmp_path, make)
             unpack(archive, tmp_path / "out")
         assert "\n" not in str(raised.value)
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip", "lying zip"])
+def test_point_7_an_archive_that_unpacks_to_gigabytes_is_refused_and_nothing_remains(
+    tmp_path, kind
+):
+    bomb, zeros = tmp_path / "bomb", bytes(1 << 20)
+    if kind == "tar":
+        with tarfile.open(bomb, "w:gz") as tar:
+            for number in range(12):
+                info = tarfile.TarInfo(f"f{number}")
+                info.size = len(zeros)
+                tar.addfile(info, io.BytesIO(zeros))
+    else:
+        with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for number in range(12):
+                zipped.writestr(f"f{number}", zeros)
+    if kind == "lying zip":  # each member says that it is empty
+        size = (1 << 20).to_bytes(4, "little")
+        bomb.write_bytes(bomb.read_bytes().replace(size, bytes(4)))
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(UsageError, match=r"unpacks to more than 10 MiB|truncated, damaged"):
+        unpack(bomb, tmp_path / "into", most_bytes=10 << 20)
+    assert not (tmp_path / "into").exists()
+    if kind != "lying zip":
+        unpack(bomb, tmp_path / "into", most_bytes=12 << 20)
+
+
+def test_point_7_a_set_of_known_files_takes_no_more_than_twice_their_size(tmp_path):
+    from bathyscope.data import fetch
+
+    with tarfile.open(tmp_path / "bomb.tgz", "w:gz") as tar:
+        info = tarfile.TarInfo("train-images-idx3-ubyte")
+        info.size = 130 << 20
+        tar.addfile(info, io.BytesIO(bytes(info.size)))
+    with pytest.raises(UsageError, match="unpacks to more than 105 MiB"):
+        fetch("mnist", data_dir=tmp_path / "cache", source=tmp_path / "bomb.tgz")
+    assert not list((tmp_path / "cache").iterdir())

@@ -6,6 +6,7 @@ import tarfile
 import pytest
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.files import DiskFull
 from bathyscope.data import fetch, sources
 from bathyscope.data.catalog import CATALOG
 from bathyscope.data.checksums import WrongChecksum
@@ -125,8 +126,8 @@ def test_a_full_disk_stops_at_once(toy, server, tmp_path, monkeypatch):
     def full(source, sink, length=0):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(sources.shutil, "copyfileobj", full)
-    with pytest.raises(UsageError, match="is full"):
+    monkeypatch.setattr(sources, "copy_limited", full)
+    with pytest.raises(DiskFull, match="no room"):
         fetch("toy", data_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,6 @@
+import io
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ import torch
 
 from bathyscope.core.errors import UsageError
 from bathyscope.data import load
+from bathyscope.data.npz import npz
 
 X, Y = np.full((6, 5, 4), 51, np.uint8), np.array([0, 1, 2, 0, 1, 2])
 ARRAYS = {"x_train": X, "y_train": Y, "x_test": X[:3], "y_test": Y[:3]}
@@ -76,3 +79,19 @@ def test_a_pickle_in_place_of_an_archive_is_not_run(tmp_path):
     with pytest.raises(UsageError):
         load(f"npz:{path}")
     assert not (tmp_path / "it-ran").exists()
+
+
+def test_point_7_an_array_that_claims_terabytes_is_refused_before_room_is_made(tmp_path):
+    path = tmp_path / "bomb.npz"
+    small = io.BytesIO()
+    np.save(small, np.zeros(3, np.int64))
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 8, 8)}
+    )
+    with zipfile.ZipFile(path, "w") as zipped:
+        for key in ("y_train", "x_test", "y_test"):
+            zipped.writestr(f"{key}.npy", small.getvalue())
+        zipped.writestr("x_train.npy", header.getvalue())
+    with pytest.raises(UsageError, match=r"x_train in .* claims 562,949,953,421,312 bytes"):
+        npz(path)

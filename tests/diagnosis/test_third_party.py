@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from bathyscope.core import Severity, blocks_of
 from bathyscope.diagnosis import diagnose
-from tests.zoo import timm, torchvision_models
+from tests.zoo import installed, timm, torchvision_models
 
 
 def problems(model, batch, **options):
@@ -66,7 +66,7 @@ def test_timm_networks_have_the_blocks_a_reader_would_name_and_a_clean_bill(
 
 
 def test_a_hugging_face_transformer():
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers = installed("transformers")
     config = transformers.BertConfig(
         hidden_size=32,
         num_hidden_layers=4,
@@ -83,7 +83,7 @@ def test_a_hugging_face_transformer():
 
 
 def test_a_hugging_face_language_model():
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers = installed("transformers")
     config = transformers.GPT2Config(n_embd=32, n_layer=5, n_head=4, vocab_size=60, n_positions=16)
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(config)

@@ -150,3 +150,30 @@ def test_bad_input_is_told_in_one_sentence():
 def test_given_values_in_any_order():
     found = Conditioning.of_singular_values(torch.tensor([1.0, 8.0, 2.0]), cutoff=0.0)
     assert (found.condition_number, found.how) == (8.0, "given")
+
+
+def test_a_value_at_the_cutoff_counts_as_zero():
+    found = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), cutoff=0.25)
+    assert (found.rank, found.effective_condition_number) == (2, 2.0)
+    assert found.condition_number == math.inf
+    just_below = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), cutoff=0.2499)
+    assert (just_below.rank, just_below.condition_number) == (3, 4.0)
+    matrix = torch.diag(torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64))
+    assert conditioning_of(matrix, cutoff=0.25).rank == 2
+    assert conditioning_of(matrix, cutoff=0.2499).rank == 3
+
+
+def test_cutoffs_lie_from_zero_to_below_one():
+    assert conditioning_of(torch.eye(2), cutoff=0.0).rank == 2
+    for cutoff in (1.0, -1e-9, 2.0):
+        with pytest.raises(UsageError, match="must lie in"):
+            conditioning_of(torch.eye(2), cutoff=cutoff)
+
+
+def test_a_value_within_rounding_of_the_cutoff_is_decided_in_more_digits():
+    """The Gram matrix of float32 cannot tell which side of the cut-off it lies on; float64 can."""
+    cutoff = 1e-3
+    for factor, rank in ((1 + 2e-5, 2), (1 - 2e-5, 1)):
+        matrix = torch.diag(torch.tensor([1.0, cutoff * factor]))
+        found = conditioning_of(matrix, cutoff=cutoff, tolerance=1e9)
+        assert (found.rank, found.how) == (rank, "gram in float64")

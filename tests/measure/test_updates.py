@@ -9,6 +9,7 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.linalg import rounding_cutoff
 from bathyscope.measure import updates
+from bathyscope.measure.updates import Step
 from tests.core import lookalikes as like
 from tests.measure.by_hand import CASES
 
@@ -189,3 +190,31 @@ def test_optimizers_that_cannot_be_used_are_told_in_one_sentence():
         with pytest.raises(UsageError, match=message) as caught:
             updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
         assert "\n" not in str(caught.value)
+
+
+def step(change, *, weight=1.0, dtype=torch.float32):
+    change = torch.as_tensor(change, dtype=torch.float64)
+    return Step("w", torch.full(change.shape, weight, dtype=dtype), change, dtype)
+
+
+def test_the_cutoff_of_a_step_is_the_coarser_rounding_and_at_most_a_half():
+    ordinary = step(torch.ones(4, 9) * 0.1)
+    assert ordinary.cutoff == rounding_cutoff(4, 9, torch.float32)
+    tiny = step(torch.ones(4, 9) * 1e-12)
+    assert tiny.cutoff == pytest.approx(rounding_cutoff(4, 9, torch.float64) * 1e12, rel=1e-6)
+    lost = step(torch.ones(4, 9) * 1e-20)
+    assert lost.cutoff == 0.5
+    double = step(torch.ones(4, 9) * 0.1, dtype=torch.float64)
+    assert double.cutoff == pytest.approx(rounding_cutoff(4, 9, torch.float64) * 10)
+
+
+def test_a_side_as_large_as_the_largest_is_decomposed():
+    model = nn.Sequential(nn.Linear(3, 5, bias=False))
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.randn(8, 3), torch.randn(8, 5)
+    found = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=3)
+    assert found["rank_share"] == (1.0,)
+    assert not found.notes
+    left_out = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=2)
+    assert left_out["rank_share"] == (None,)
+    assert "largest_side" in left_out.notes[0]

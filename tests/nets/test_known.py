@@ -65,7 +65,7 @@ class _ResNeXtBlock(by_hand.PostGrouped):
         ("procresnet-22", {}, lambda: by_hand.ProcByHand(2)),
         (
             "wrn-16-2",
-            {"wide_stem": False},
+            {},
             lambda: _three(
                 by_hand.WideBlock, 2, widths=(32, 64, 128), stem_norm=False, head_norm=True
             ),

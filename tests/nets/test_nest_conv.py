@@ -6,6 +6,7 @@ import torch
 from bathyscope import nets
 from bathyscope.core import UsageError, blocks_of
 from bathyscope.nets.nest import prediction_of
+from bathyscope.nets.samples import Images
 
 FORMS = ("resnest", "bnresnest", "aresnest", "densenest")
 SMALL = [f"{form}-{size}" for form in FORMS for size in ("8", "wrn-10-1")]
@@ -18,8 +19,8 @@ def count(name, num_classes=10):
 @pytest.mark.parametrize(
     ("size", "standard", "ten", "hundred"),
     [
-        ("wrn-16-8", "wrn-16-8", 8_744_164, 8_906_344),
-        ("wrn-40-4", "wrn-40-4", 8_411_420, 8_655_320),
+        ("wrn-16-8", "nests-wrn-16-8", 8_744_164, 8_906_344),
+        ("wrn-40-4", "nests-wrn-40-4", 8_411_420, 8_655_320),
         ("110", "prebasic-110", 1_713_620, 1_900_280),
         ("20", "prebasic-20", 238_130, 269_540),
     ],
@@ -35,7 +36,7 @@ def test_counts(size, standard, ten, hundred):
     assert count(f"densenest-{size}") <= count(standard)
     numbers = {"wrn-16-8": (2, 8), "wrn-40-4": (6, 4), "110": (18,), "20": (3,)}[size]
     with torch.device("meta"):
-        more = bigger(*numbers, growth=growth + 1)
+        more = bigger(*numbers, samples=Images(), growth=growth + 1)
     assert sum(p.numel() for p in more.parameters()) > count(standard)
 
 
@@ -86,7 +87,7 @@ def test_a_standard_network_becomes_its_resnest(name):
 
 
 def test_a_wide_network_keeps_its_weights():
-    standard = nets.build("wrn-10-2", seed=0)
+    standard = nets.build("nests-wrn-10-2", seed=0)
     plain = nets.standard_to_resnest(standard)
     assert sum(p.numel() for p in plain.parameters()) == count("resnest-wrn-10-2")
     assert torch.equal(plain.blocks[0].mix.weight, standard.blocks[0].branch[-1].weight)

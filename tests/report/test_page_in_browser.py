@@ -249,3 +249,45 @@ def press(browser, key: str) -> None:
         "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))",
         key,
     )
+
+
+def forged() -> Report:
+    """A report whose fields that should be numbers and words of ours are markup instead."""
+    bad = "\"><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
+    report = hostile()
+    block = dataclasses.replace(report.blocks[0], index=bad, out_shape=(1, bad), num_parameters=0)
+    finding = dataclasses.replace(report.findings[0], code=bad, title=bad)
+    inner = dataclasses.replace(
+        report,
+        verdict=dataclasses.replace(report.verdict, level=bad),
+        blocks=(block,),
+        measurements=(),
+        findings=(finding,),
+        before=None,
+        stages=(),
+    )
+    return dataclasses.replace(inner, before=inner)
+
+
+def test_point_6_fields_that_are_markup_do_not_run(browser):
+    for page in (to_html(forged()), comparison_html([forged(), forged()])):
+        browser.open(page)
+        assert browser.run("return window.pwned") is None
+        assert browser.run("return document.querySelectorAll('main img').length") == 0
+        assert_quiet(browser)
+
+
+def test_point_6_what_is_smuggled_into_a_page_is_refused_by_the_browser(browser):
+    html = to_html(BARE).replace(
+        "</main>",
+        "<script>window.pwned=1</script><button id=b onclick='window.pwned=1'>x</button>"
+        "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe>"
+        "<a id=a href='javascript:window.pwned=1'>x</a></main>",
+    )
+    browser.open(html)
+    browser.run("document.getElementById('b').click(); document.getElementById('a').click()")
+    assert browser.run("return window.pwned") is None
+    assert len(browser.complaints()) >= 3, "each attempt is refused and said"
+    browser.open(html.replace("Content-Security-Policy", "X-None"))
+    browser.run("document.getElementById('b').click()")
+    assert browser.run("return window.pwned") == 1, "the attempt is a real one"

@@ -120,3 +120,23 @@ def test_the_gravest_finding_marks_the_cell():
     line = marks(trunk, [note, problem], width=20)
     assert line[10] == Severity.PROBLEM
     assert [s for s in line if s] == [Severity.PROBLEM]
+
+
+RATIO = Shading(family="split", log=True, start=0.5, end=2.0, target=1.0)
+
+
+def test_the_worst_of_a_cell_may_lie_below_the_target():
+    """Among mild values above the target one that vanishes is shown, and at its full height."""
+    (cell,) = strip([2.0, 1e-9, 3.0], shading=RATIO, width=1)
+    assert (cell.character, cell.shade) == ("█", -1.0)
+    (mild,) = strip([2.0, 1.0, 3.0], shading=RATIO, width=1)
+    assert mild.character == "▁"
+
+
+def test_a_cell_is_marked_by_the_gravest_of_its_findings():
+    grave, light = (
+        dataclasses.replace(exploding(4).findings[0], severity=level, blocks=(blocks(4)[0].label,))
+        for level in (Severity.PROBLEM, Severity.NOTE)
+    )
+    for order in ([grave, light], [light, grave]):
+        assert marks(blocks(4), order, width=4)[0] is Severity.PROBLEM

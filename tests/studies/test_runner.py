@@ -92,9 +92,7 @@ def test_a_killed_study_goes_on(tmp_path, monkeypatch):
     )
     child = subprocess.Popen([sys.executable, "-c", script])
     runs = tmp_path / "cut" / "runs"
-    waited = time.monotonic() + 120
     while not (runs.is_dir() and any(runs.glob("*/weights.safetensors"))):
-        assert time.monotonic() < waited
         assert child.poll() is None
         time.sleep(0.02)
     os.kill(child.pid, signal.SIGKILL)

@@ -67,18 +67,22 @@ def process(rank, size, port, folder, config, dropout, stop_at):
 
 
 def in_processes(folder, *, size=2, config=CONFIG, dropout=0.0, stop_at=None):
+    run_in_processes(process, folder, config, dropout, stop_at, size=size)
+    return outcome_of(folder)
+
+
+def run_in_processes(target, folder, *arguments, size=2):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("fork")
-    arguments = (size, port, folder, config, dropout, stop_at)
-    processes = [context.Process(target=process, args=(r, *arguments)) for r in range(size)]
+    given = (size, port, folder, *arguments)
+    processes = [context.Process(target=target, args=(rank, *given)) for rank in range(size)]
     for p in processes:
         p.start()
     for p in processes:
         p.join(120)
     assert [p.exitcode for p in processes] == [0] * size
-    return outcome_of(folder)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -112,6 +116,34 @@ def test_another_number_of_processes_is_refused(tmp_path):
     training, test = digits()
     with pytest.raises(UsageError, match=r"written by 2 processes and there are 1 now"):
         train(network, training, config=CONFIG, folder=tmp_path / "run", test=test)
+
+
+def normalising(rank, size, port, folder):
+    """Train a network with BatchNorm in one of several processes, and write down its buffers."""
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    made = []
+
+    def build():
+        made.append(
+            nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.BatchNorm1d(6), nn.Linear(6, 10))
+        )
+        return made[0]
+
+    train(
+        build, digits()[0], config=CONFIG.model_copy(update={"max_steps": 3}), folder=folder / "run"
+    )
+    torch.save(dict(made[0].named_buffers()), folder / f"buffers-{rank}.pt")
+
+
+def test_buffers_are_those_of_the_first_process(tmp_path):
+    """Each process sees its own part of a batch, and BatchNorm its own statistics."""
+    run_in_processes(normalising, tmp_path)
+    first, second = (torch.load(tmp_path / f"buffers-{rank}.pt") for rank in range(2))
+    assert first["2.running_mean"].abs().sum() > 0
+    for name, buffer in first.items():
+        assert torch.equal(buffer, second[name]), name
 
 
 @pytest.mark.slow

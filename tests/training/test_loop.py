@@ -11,6 +11,7 @@ from bathyscope import data
 from bathyscope.core.errors import UsageError
 from bathyscope.training import Callback, TrainingConfig, fit
 from bathyscope.training.batches import TrainingBatches, derived_seed
+from bathyscope.training.loop import Patience
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +202,19 @@ def test_the_compiled_network_trains_alike(digits, tmp_path, monkeypatch):
         fit(mlp(), digits[0], config=TrainingConfig(epochs=1, compile=c)) for c in (False, True)
     ]
     assert runs[0].curve("loss") == pytest.approx(runs[1].curve("loss"), rel=1e-4)
+
+
+def test_a_gradient_below_the_limit_is_left_alone(digits):
+    config = TrainingConfig(epochs=1, schedule="constant")
+    free, limited = mlp(), mlp()
+    outcome = fit(free, digits[0], config=config)
+    limit = 1.01 * max(outcome.curve("gradient_norm"))
+    fit(limited, digits[0], config=config.model_copy(update={"clip_norm": limit}))
+    assert same(free, limited)
+
+
+def test_patience_counts_evaluations_without_a_better_loss():
+    patience = Patience()
+    seen = [patience.exhausted(loss, most=2) for loss in (3.0, 2.0, 2.0, 1.0, 1.5, 1.0)]
+    assert seen == [False, False, False, False, False, True]
+    assert not any(Patience(best=0.0).exhausted(1.0, most=None) for _ in range(9))

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import random
 import signal
-import time
 
 import pytest
 import torch
@@ -185,16 +184,15 @@ def test_a_full_disk_stops_the_run_with_its_last_checkpoint(
     assert_same_run(uninterrupted, tmp_path / "run")
 
 
-def test_a_divergence_is_a_result_on_disk(tmp_path, digits):
+def test_a_divergence_is_a_result_on_disk(tmp_path, digits, monkeypatch):
     config = CONFIG.model_copy(update={"lr": 1e30})
     outcome = trained(tmp_path / "run", digits, config=config)
     assert outcome.status == "diverged"
     _, manifest, metrics = read_run(tmp_path / "run")
     assert manifest.ending.startswith("diverged at step ")
     assert metrics[-1]["kind"] == "divergence"
-    started = time.monotonic()
+    monkeypatch.setattr("bathyscope.training.runner.Loop", None)  # it is not run again
     assert trained(tmp_path / "run", digits, config=config).ending == manifest.ending
-    assert time.monotonic() - started < 60
 
 
 def test_the_state_of_a_callback_is_taken_up(tmp_path, digits):

@@ -18,11 +18,13 @@ from bathyscope.certificates.regularity import regularity
 from bathyscope.certificates.saddle import CriticalPoint, critical_point
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
+from bathyscope.core.preserve import preserve_random_state
 from bathyscope.nets.nest import ResNEst
 
 _SOLVED = 1e-9  # share of the constant predictor's risk up to which a gap counts as none
 
 
+@preserve_random_state()  # a loader that shuffles draws from them
 def certify(
     model: nn.Module,
     data: Any,

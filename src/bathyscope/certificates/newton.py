@@ -159,5 +159,6 @@ def _cholesky(matrices: Float[Tensor, " b k k"]) -> Float[Tensor, " b k k"]:
     while True:
         factors, failed = torch.linalg.cholesky_ex(matrices + shift * largest[:, None, None] * eye)
         if not bool(failed.any()):
-            return factors
+            result: Tensor = factors
+            return result
         shift *= 100

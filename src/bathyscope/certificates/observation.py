@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from bathyscope.core.batch import check_batch, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.values import check_values
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
 
 _ROWS = 512  # samples evaluated at once
@@ -59,13 +59,9 @@ def observe(model: Any, data: Any) -> Observation:
         raise UsageError(
             f"A certificate is of a torch module, but a {type(model).__name__} was given."
         )
-    network = deepcopy(unwrap(model)).to("cpu", torch.float64).eval()
+    check_values(unwrap(model))
+    network = _copy_in_float64(unwrap(model))
     for name, parameter in network.named_parameters():
-        if is_lazy(parameter):
-            raise UsageError(
-                f"The parameter {name} has no values yet (a lazy layer); run one batch through the "
-                "network first."
-            )
         _check_finite(parameter, f"the parameter {name}", "there is nothing to certify")
     inputs, targets = _joined(network, data)
     _check_finite(targets, "the targets", "clean the data")
@@ -96,6 +92,17 @@ def observe(model: Any, data: Any) -> Observation:
         room=rows[0].room,
         on_images=inputs.ndim > 2,
     )
+
+
+def _copy_in_float64(model: nn.Module) -> nn.Module:
+    try:
+        copy = deepcopy(model)
+    except Exception as error:  # a module of the user's may hold anything
+        raise UsageError(
+            f"A certificate is computed on a copy of the network, and {type(model).__name__} cannot "
+            f"be copied ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})."
+        ) from error
+    return copy.to("cpu", torch.float64).eval()
 
 
 @dataclass(frozen=True, eq=False)

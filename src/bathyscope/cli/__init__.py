@@ -19,6 +19,7 @@ from bathyscope.cli import (
     compare,
     data,
     diagnose,
+    forecast,
     hessian,
     nets,
     reproduce,
@@ -86,6 +87,7 @@ def _add(name: str, verb: Callable[..., None]) -> None:
 _add("diagnose", diagnose.diagnose)
 _add("explain", diagnose.explain)
 _add("compare", compare.compare)
+_add("forecast", forecast.forecast)
 _add("treat", treat.treat)
 _add("hessian", hessian.hessian)
 _add("certify", certify.certify)

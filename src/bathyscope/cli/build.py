@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +203,32 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
     loaded = sets.load(data, normalise=True, seed=seed)
     part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
     return (part.train_inputs, part.train_labels), part.shape, part.num_classes
+
+
+def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
+    """Batches for so many steps: of a data set in a random order, epoch after epoch.
+
+    A factory's loader gives the batches it has, at most so many; a factory's one batch is taken over
+    and over.
+    """
+    from bathyscope import data as sets
+
+    if is_factory(words.data):
+        made = _make_batches(factory_of(words.data), name=words.data)
+        if isinstance(made, (tuple, Mapping)):
+            return [made] * steps
+        with call_user_code(f"The loader of {words.data} failed"):
+            return list(islice(made, steps))
+    loaded = sets.load(words.data, normalise=True, seed=words.seed)
+    generator = torch.Generator().manual_seed(words.seed)
+    total = len(loaded.train_labels)
+    size = min(words.batch_size, total)
+    order: list[int] = []
+    while len(order) < steps * size:
+        whole = total - total % size
+        order += torch.randperm(total, generator=generator)[:whole].tolist()
+    rows = torch.tensor(order[: steps * size]).split(size)
+    return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
 
 
 def _num_classes(labels: Any) -> int:

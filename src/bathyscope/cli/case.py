@@ -31,7 +31,7 @@ import inspect
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints, overload
 
 import typer
 
@@ -168,12 +168,23 @@ def complete_json(words: list[str]) -> list[str]:
     return completed
 
 
+@overload
+def with_case(verb: Callable[Concatenate[CaseWords, P], None], /) -> Callable[..., None]: ...
+
+
+@overload
+def with_case(
+    *, without: Collection[str] = (), **defaults: object
+) -> Callable[[Callable[Concatenate[CaseWords, P], None]], Callable[..., None]]: ...
+
+
 def with_case(
     verb: Callable[Concatenate[CaseWords, P], None] | None = None,
+    /,
     *,
     without: Collection[str] = (),
-    **defaults: Any,
-) -> Any:
+    **defaults: object,
+) -> Callable[..., object]:
     """The verb with the words of the case added to its own.
 
     Args:

@@ -26,6 +26,7 @@ def compare(
     Example: bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out comparison
     """
     from bathyscope import diagnosis, report
+    from bathyscope.cli.build import training_batches
     from bathyscope.cli.waiting import waiting
     from bathyscope.core.files import check_place, make_folder
     from bathyscope.diagnosis.comparing import Contender
@@ -38,7 +39,7 @@ def compare(
             contenders.append(
                 Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
             )
-        batches = _batches(words, steps=steps)
+        batches = training_batches(words, steps=steps)
         courses = diagnosis.compare(contenders, batches, loss=case.loss, tell=tell)
         tell("writing")
         reports = [course.report() for course in courses]
@@ -65,28 +66,6 @@ def _procrustes_of(model: Any) -> Any:
     return lambda twin, optimizer: procrustes_(optimizer, twin.transition_layers())
 
 
-def _batches(words: CaseWords, *, steps: int) -> list[Any]:
-    """Batches in a random order, epoch after epoch; a factory's batch over and over."""
-    import torch
-
-    from bathyscope import data
-    from bathyscope.cli.build import batch_of, is_factory
-
-    name, seed = words.data, words.seed
-    if is_factory(name):
-        return [batch_of(name, words.batch_size, seed)[0]] * steps
-    loaded = data.load(name, normalise=True, seed=seed)
-    generator = torch.Generator().manual_seed(seed)
-    total = len(loaded.train_labels)
-    size = min(words.batch_size, total)
-    order: list[int] = []
-    while len(order) < steps * size:
-        whole = total - total % size
-        order += torch.randperm(total, generator=generator)[:whole].tolist()
-    rows = torch.tensor(order[: steps * size]).split(size)
-    return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
-
-
 def _summary(course: Any) -> dict[str, Any]:
     return {
         "model": course.start.title,
@@ -94,6 +73,9 @@ def _summary(course: Any) -> dict[str, Any]:
         "at the end": [f.code for f in course.end.findings],
         "loss": [loss if loss == loss else None for loss in course.losses],
         "accuracy": course.accuracy,
+        "forecast": course.forecast.verdict,
+        "probability": course.forecast.probability,
+        "came true": course.came_true,
     }
 
 
@@ -103,7 +85,9 @@ def _print(courses: list[Any]) -> None:
 
     console = Console()
     table = Table(
-        "network", "at the start", "loss", "accuracy", "after training", box=None, pad_edge=False
+        *("network", "at the start", "forecast", "loss", "accuracy", "came true", "after training"),
+        box=None,
+        pad_edge=False,
     )
     for course in courses:
         first, last = course.losses[0], course.losses[-1]
@@ -111,8 +95,10 @@ def _print(courses: list[Any]) -> None:
         table.add_row(
             course.start.title,
             course.start.verdict,
+            f"{course.forecast.verdict} ({course.forecast.probability:.0%})",
             f"{first:.3g} → {last:.3g}",
             accuracy,
+            course.came_true,
             course.end.verdict,
         )
     console.print(table)

@@ -57,6 +57,8 @@ def check_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
     wrong = next((item for item in given if not isinstance(item, str)), None)
     if wrong is not None:
         raise UsageError(f"{name} takes names, but a {type(wrong).__name__} was given.")
+    if "" in given:
+        raise UsageError(f"{name} holds an empty name; leave it out, or give the name.")
     if len(given) < least:
         raise UsageError(f"{name} is empty; give at least {least} name{'s' * (least > 1)}.")
     return tuple(given)

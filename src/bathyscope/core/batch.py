@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.values import check_values
 
 Batch = tuple[Any, Any]
 """Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""
@@ -221,14 +222,19 @@ def _run_as_written() -> AbstractContextManager[Any]:
     """
     if "torch._dynamo" not in sys.modules:
         return nullcontext()
-    return torch.compiler.set_stance("force_eager")
+    result: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return result
 
 
-def check_parameters(model: nn.Module) -> None:
+def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
     """Raise where there is nothing to measure.
 
+    Args:
+        model: what the user gave.
+        with_values: also ask for parameters that hold values (see `check_values`).
+
     Raises:
-        UsageError: the model is no module, or has no parameters.
+        UsageError: the model is no module, has no parameters, or has none with values.
     """
     if not isinstance(model, nn.Module):
         raise UsageError(
@@ -239,6 +245,8 @@ def check_parameters(model: nn.Module) -> None:
         raise UsageError(
             f"The model ({type(model).__name__}) has no parameters; there is nothing to measure."
         )
+    if with_values:
+        check_values(model)
 
 
 def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.batch import copy_tensors, main_tensor, run_forward
+from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_model
 
 
@@ -83,10 +84,19 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
     with preserve_model(model, copy_parameters=False), torch.no_grad():
         model.eval()
         for module in names:
+            _check_takes_hooks(module, names[module])
             module.register_forward_pre_hook(began, with_kwargs=True)
             module.register_forward_hook(ended, with_kwargs=True)
         run_forward(model, copy_tensors(inputs))
     return calls
+
+
+def _check_takes_hooks(module: nn.Module, name: str) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"{f'{name} of the model' if name else 'The model'} is compiled by torch.jit, which "
+            "takes no hooks: its blocks cannot be seen. Pass the module that it was made from."
+        )
 
 
 def _shape_passed_on(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...] | None:

@@ -20,6 +20,7 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.preserve import is_measuring, preserve_model
 from bathyscope.core.records import Block
 
@@ -79,11 +80,30 @@ def probe(
             output = run_forward(model, inputs)
             value = loss_value(loss, output, targets)
         ears.end_of_forward()
-        gradients = torch.autograd.grad(
-            value, [*named.values(), *leaves], allow_unused=True, retain_graph=False
-        )
+        gradients = run_backward(value, [*named.values(), *leaves])
     found = zip(named, gradients, strict=False)
     return Probe(float(value.detach()), {n: g for n, g in found if g is not None})
+
+
+def run_backward(value: Tensor, tensors: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """The gradients of a scalar, or one sentence on why the backward pass cannot be run.
+
+    Raises:
+        UsageError: something in the user's own backward pass raises, or the model is checkpointed in
+            the re-entrant way, which only `backward()` can run.
+    """
+    try:
+        return torch.autograd.grad(value, tensors, allow_unused=True, retain_graph=False)
+    except BathyscopeError:
+        raise
+    except Exception as error:  # hooks and functions of the user's own may raise anything
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else ""
+        hint = ""
+        if "checkpoint" in reason.lower():
+            hint = " Checkpoint with use_reentrant=False, which torch recommends."
+        raise UsageError(
+            f"The backward pass of the model cannot be run: {type(error).__name__}: {reason}.{hint}"
+        ) from error
 
 
 @contextmanager

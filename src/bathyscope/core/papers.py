@@ -31,11 +31,15 @@ def part(theme: str, module: Literal["claims", "studies"]) -> tuple[Any, ...]:
     package = papers()[theme]
     if importlib.util.find_spec(f"{package}.{module}") is None:
         return ()
-    return getattr(importlib.import_module(f"{package}.{module}"), module.upper())
+    result: tuple[Any, ...] = getattr(
+        importlib.import_module(f"{package}.{module}"), module.upper()
+    )
+    return result
 
 
 def _working_copy() -> dict[str, str]:
     if not _PROJECT.is_file():
         return {}
     project = tomllib.loads(_PROJECT.read_text(encoding="utf-8")).get("project", {})
-    return project.get("entry-points", {}).get(GROUP, {})
+    result: dict[str, str] = project.get("entry-points", {}).get(GROUP, {})
+    return result

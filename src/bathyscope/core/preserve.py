@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,19 @@ _HOOK_TABLES = (
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
+_lock = threading.RLock()
 _inside = threading.local()
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Inside, other threads that measure wait; also a decorator.
+
+    Hooks, modes, `.grad` and the random numbers are everyone's: a second thread would take what the
+    first has changed for the user's own, and put that back.
+    """
+    with _lock:
+        yield
 
 
 def is_measuring() -> bool:
@@ -52,11 +64,13 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
     """Put parameters, buffers, `.grad`, hooks, train/eval modes and RNG back on the way out.
 
     Inside, every `.grad` is None, so that a backward pass adds nothing to the user's gradients.
+    Another thread that comes here waits until this one has left.
 
     Args:
         model: the model to protect; it is yielded unchanged.
         copy_parameters: keep a copy of every parameter's values. A caller that writes to no
-            parameter can spare the memory; what else is restored does not depend on it.
+            parameter can spare the memory; what else is restored does not depend on it. Weights
+            that a forward pass rewrites (an embedding with `max_norm`) are always copied.
 
     Examples:
         >>> model = nn.BatchNorm1d(3)
@@ -65,20 +79,27 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         >>> int(model.num_batches_tracked), model.weight.grad
         (0, None)
     """
-    modules = [_ModuleState.of(module) for module in model.modules()]
-    parameters = [_ParameterState.of(p, copy=copy_parameters) for p in model.parameters()]
-    rng = RngState.now()
-    try:
+    with one_at_a_time(), ExitStack() as stack:
+        rewritten = _rewritten_by_a_pass(model)
+        modules = [_ModuleState.of(module) for module in model.modules()]
+        parameters = [
+            _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten)
+            for p in model.parameters()
+        ]
+        # from last to first, and each of them even where another one raises
+        for restore in (RngState.now().restore, *(m.restore for m in modules)):
+            stack.callback(restore)
         for parameter in parameters:
+            stack.callback(parameter.restore)
             parameter.parameter.grad = None
-        with measuring():
-            yield model
-    finally:
-        for parameter in parameters:
-            parameter.restore()
-        for module in modules:
-            module.restore()
-        rng.restore()
+        stack.enter_context(measuring())
+        yield model
+
+
+def _rewritten_by_a_pass(model: nn.Module) -> set[int]:
+    """The parameters that a forward pass overwrites: embeddings rescale rows beyond `max_norm`."""
+    bounded = [m for m in model.modules() if getattr(m, "max_norm", None) is not None]
+    return {id(p) for module in bounded for p in module.parameters(recurse=False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +123,13 @@ class _ParameterState:
         )
 
     def restore(self) -> None:
-        if self.parameter.data_ptr() != self.data.data_ptr():
+        if _address(self.parameter) != _address(self.data):
             self.parameter.data = self.data
         if self.values is not None:
-            with torch.no_grad():
-                self.parameter.copy_(self.values)
+            _write_back(self.parameter, self.values)
         self.parameter.grad = self.grad
-        self.parameter.requires_grad_(self.requires_grad)
+        if self.parameter.requires_grad != self.requires_grad:
+            self.parameter.requires_grad_(self.requires_grad)
         for name, table in self.hooks.items():
             _refill(getattr(self.parameter, name, None), table)
 
@@ -120,6 +141,7 @@ class _ModuleState:
     parameters: dict[str, nn.Parameter | None]
     buffers: dict[str, Tensor | None]
     buffer_values: dict[str, Tensor]
+    attributes: dict[str, Tensor]
     hooks: dict[str, Any]
 
     @classmethod
@@ -131,6 +153,8 @@ class _ModuleState:
             dict(module._parameters),
             buffers,
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
+            # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
+            {name: v for name, v in vars(module).items() if isinstance(v, Tensor)},
             {name: _copy_of(getattr(module, name, None)) for name in _HOOK_TABLES},
         )
 
@@ -138,11 +162,11 @@ class _ModuleState:
         self.module.training = self.training
         _refill(self.module._parameters, self.parameters)
         _refill(self.module._buffers, self.buffers)
-        with torch.no_grad():
-            for name, values in self.buffer_values.items():
-                buffer = self.buffers[name]
-                assert buffer is not None
-                buffer.copy_(values)
+        vars(self.module).update(self.attributes)
+        for name, values in self.buffer_values.items():
+            buffer = self.buffers[name]
+            assert buffer is not None
+            _write_back(buffer, values)
         for name, table in self.hooks.items():
             if isinstance(table, dict):
                 _refill(getattr(self.module, name, None), table)
@@ -172,6 +196,30 @@ class RngState:
             torch.cuda.set_rng_state_all(self.cuda)
         np.random.set_state(self.numpy)  # noqa: NPY002
         random.setstate(self.python)
+
+
+@contextmanager
+def preserve_random_state() -> Iterator[None]:
+    """Put the global random numbers back on the way out; also a decorator."""
+    state = RngState.now()
+    try:
+        yield
+    finally:
+        state.restore()
+
+
+def _address(tensor: Tensor) -> int:
+    """Where the values lie; tensors without a storage (sparse, meta) all have the address 0."""
+    return tensor.data_ptr() if tensor.layout is torch.strided and not tensor.is_meta else 0
+
+
+def _write_back(tensor: Tensor, values: Tensor) -> None:
+    """Give a tensor its former values where a pass has changed them; only those of it are written,
+    so that a graph that was made meanwhile still finds what it saved."""
+    if tensor.is_meta or (tensor.layout is torch.strided and torch.equal(tensor, values)):
+        return
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        tensor.copy_(values)
 
 
 def _copy_of(table: Any) -> Any:

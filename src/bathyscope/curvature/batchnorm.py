@@ -4,7 +4,7 @@ torch's own is a chain of some thirty element-wise operations and takes a third 
 convolutional network. With per-channel means written out it is a dozen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -40,10 +40,12 @@ def _forward(module: Any, x: Tensor) -> Tensor:
     bias = x.new_zeros(x.shape[1]) if module.bias is None else module.bias
     too_few = by_batch and x.numel() == x.shape[1]  # torch's own error says it best
     if too_few or weight.dtype != x.dtype:
-        return type(module).forward(module, x)
+        plain: Tensor = type(module).forward(module, x)
+        return plain
     module._check_input_dim(x)
     if by_batch:
-        return _Normalise.apply(x, weight, bias, module.eps)
+        normalise: Callable[..., Tensor] = _Normalise.apply
+        return normalise(x, weight, bias, module.eps)
     gain = weight * (module.running_var + module.eps).rsqrt()
     shape = [1, -1, *[1] * (x.ndim - 2)]
     shift = bias - module.running_mean * gain
@@ -63,7 +65,8 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, weight, mean, scale = ctx.saved_tensors
-        found = _NormaliseBackward.apply(grads[0], x, weight, mean, scale, ctx.eps)
+        back: Callable[..., tuple[Tensor, ...]] = _NormaliseBackward.apply
+        found = back(grads[0], x, weight, mean, scale, ctx.eps)
         return (*found, None)
 
 

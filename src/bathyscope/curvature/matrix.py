@@ -47,6 +47,10 @@ from bathyscope.linalg import (
 T = TypeVar("T")
 
 
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(check_count("seed", seed))
+
+
 def hessian(
     model: nn.Module,
     data: Any,
@@ -218,7 +222,7 @@ class CurvatureMatrix:
                 tolerance=tolerance,
                 max_products=max_products,
                 check_copies=check_copies,
-                generator=torch.Generator().manual_seed(seed),
+                generator=_generator(seed),
             )
 
     def density(
@@ -240,7 +244,7 @@ class CurvatureMatrix:
                 steps=steps,
                 outlier_steps=outlier_steps,
                 at_once=max(1, min(probes, room)),
-                generator=torch.Generator().manual_seed(seed),
+                generator=_generator(seed),
             )
 
         with self._working("spectral density"):
@@ -269,7 +273,7 @@ class CurvatureMatrix:
                 self.operator,
                 probes=probes,
                 sketch=sketch,
-                generator=torch.Generator().manual_seed(seed),
+                generator=_generator(seed),
             )
 
     def dense(self) -> Float[Tensor, " d d"]:
@@ -291,7 +295,8 @@ class CurvatureMatrix:
             found = self._once(
                 ("eigenvalues",), lambda: torch.linalg.eigvalsh(self.dense().double())
             )
-        return found.clone()
+        result: Tensor = found.clone()
+        return result
 
     def condition_number(
         self,

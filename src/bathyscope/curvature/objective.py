@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.parameter import is_lazy
 
 from bathyscope.core import preserve_model, unwrap
 from bathyscope.core.batch import (
@@ -164,12 +163,6 @@ def objective_of(
 
 def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
     named = dict(model.named_parameters())
-    for name, tensor in (*named.items(), *model.named_buffers()):
-        if is_lazy(tensor):
-            raise UsageError(
-                f"{name} of the model has no values yet (a lazy layer); run one batch through the "
-                "model first."
-            )
     chosen = named if patterns is None else _matching(named, patterns)
     for name, parameter in chosen.items():
         if parameter.is_complex():

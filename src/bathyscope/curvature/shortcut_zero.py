@@ -85,7 +85,8 @@ class ZeroPoint:
             unit = torch.cat(
                 [torch.cat([torch.zeros_like(a), a.T], 1), torch.cat([a, torch.zeros_like(a)], 1)]
             )
-            return torch.block_diag(*[unit] * num_units)
+            result: Tensor = torch.block_diag(*[unit] * num_units)
+            return result
         if self.own is not None and self.cross is not None:
             below = torch.ones(num_units, num_units).tril(-1).to(self.own)
             return (
@@ -107,7 +108,8 @@ class ZeroPoint:
             return torch.cat([sizes, -sizes]).repeat(self.d * num_units).sort().values
         if self.own is None:
             return torch.zeros(num_units * self.n * self.d**2, dtype=self.dtype)
-        return torch.linalg.eigvalsh(self.dense(num_units))
+        result: Tensor = torch.linalg.eigvalsh(self.dense(num_units))
+        return result
 
 
 def zero_point(

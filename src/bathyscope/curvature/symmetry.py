@@ -53,4 +53,5 @@ def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
 
 
 def _norm(a: Sequence[Tensor]) -> float:
-    return sum(float(x.double().square().sum()) for x in a) ** 0.5
+    result: float = sum(float(x.double().square().sum()) for x in a) ** 0.5
+    return result

@@ -244,7 +244,13 @@ class _explained:  # noqa: N801 - reads as a verb phrase: with _explained()
         if not isinstance(error, RuntimeError) or isinstance(error, BathyscopeError):
             return
         text = str(error).splitlines()[0] if str(error) else ""
-        signs = ("not implemented", "twice", "once_differentiable", "checkpoint")
+        signs = (
+            "not implemented",
+            "twice",
+            "once_differentiable",
+            "checkpoint",
+            "inplace operation",
+        )
         if any(sign in text for sign in signs):
             raise UsageError(
                 f"A part of this loss has no second derivative: {text.rstrip('.')}. Replace that "

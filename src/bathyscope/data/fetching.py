@@ -81,7 +81,7 @@ class _AlreadyThere(Exception):
 
 def _local(wanted: Entry, path: Path) -> Source:
     names = [file.name for file in wanted.files]
-    return local_copy(path, names=names, md5=wanted.archive_md5)
+    return local_copy(path, names=names, md5=wanted.archive_md5, most_bytes=wanted.most_bytes)
 
 
 def _is_right(wanted: Entry, folder: Path, report: Report) -> bool:
@@ -102,8 +102,8 @@ def _none_left(
     """One sentence for all the sources that failed; a wrong checksum weighs more than no network."""
     reasons = "; ".join(f"{source.label}: {str(error).rstrip('.')}" for source, error in failures)
     text = (
-        f"{name} could not be fetched ({reasons}); nothing was kept: try again, or download it "
-        f"elsewhere and use --from."
+        f"{name} could not be fetched ({reasons}); nothing was kept: try again, or get its files "
+        f"elsewhere (docs/data.md says where) and give them with --from."
     )
     if any(isinstance(error, WrongChecksum) for _, error in failures):
         return WrongChecksum(text)

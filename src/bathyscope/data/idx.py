@@ -5,6 +5,7 @@ integers, then the elements, big-endian, the last dimension fastest.
 """
 
 import gzip
+import io
 import math
 import zlib
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from bathyscope.core.errors import UsageError
+from bathyscope.data.archives import MOST_BYTES, copy_limited
 
 _ELEMENTS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -56,7 +58,12 @@ def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
-        return gzip.decompress(content) if content[:2] == _GZIP_MAGIC else content
+        if content[:2] != _GZIP_MAGIC:
+            return content
+        unpacked = io.BytesIO()
+        with gzip.open(path) as source:
+            copy_limited(source, unpacked, MOST_BYTES, path)
+        return unpacked.getvalue()
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
             raise UsageError(f"{path} is a damaged gzip file: {error}; fetch it again.") from error

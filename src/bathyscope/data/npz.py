@@ -1,5 +1,6 @@
 """A set in one `.npz` file: `x_train`, `y_train`, `x_test`, `y_test`."""
 
+import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Shaped
 
 from bathyscope.core.errors import UsageError
+from bathyscope.data.archives import MOST_BYTES
 from bathyscope.data.channels import channel_statistics
 from bathyscope.data.dataset import DataSet
 
@@ -64,6 +66,7 @@ def npz(path: Path) -> DataSet:
 
 def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, " ..."]]:
     try:
+        _check_sizes(path)
         with np.load(path, allow_pickle=False) as archive:
             missing = [key for key in _KEYS if key not in archive]
             if missing:
@@ -86,6 +89,34 @@ def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, " ..."]]:
         ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse arrays that claim more than they hold, before room is made for them.
+
+    The header of an array states its shape; the archive states the bytes of each member. A file of a
+    kilobyte may claim terabytes in both.
+    """
+    with zipfile.ZipFile(path) as archive:
+        for key in _KEYS:
+            name = f"{key}.npy"
+            if name not in archive.namelist():
+                continue
+            size = archive.getinfo(name).file_size
+            with archive.open(name) as member:
+                version = np.lib.format.read_magic(member)
+                header = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = header(member)
+            claimed = math.prod(shape) * kind.itemsize
+            if claimed > size or size > MOST_BYTES:
+                raise UsageError(
+                    f"{key} in {path} claims {max(claimed, size):,} bytes; it may be at most "
+                    f"{min(size, MOST_BYTES):,}: the file is damaged, or do not trust it."
+                )
 
 
 def _images(array: Shaped[np.ndarray, " ..."], key: str, path: Path) -> torch.Tensor:

@@ -16,7 +16,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.data.archives import unpack
+from bathyscope.data.archives import MOST_BYTES, copy_limited, unpack
 from bathyscope.data.checksums import WrongChecksum, check_digest
 
 Progress = Callable[[str, int, int | None], None]
@@ -76,37 +76,42 @@ def archive(address: str, *, md5: str, names: Sequence[str] = ()) -> Source:
     return Source(address, obtain)
 
 
-def local_copy(path: Path, *, names: Sequence[str], md5: str = "") -> Source:
+def local_copy(
+    path: Path, *, names: Sequence[str], md5: str = "", most_bytes: int = MOST_BYTES
+) -> Source:
     """A folder or an archive on this machine, with the named files, plain or gzipped, anywhere in it.
 
     Args:
         path: the folder or archive; it is left as it is.
         names: the files to keep, all of them for none named.
         md5: of the archive, where the files have no checksums of their own.
+        most_bytes: that the archive may unpack to.
     """
 
     def obtain(folder: Path, progress: Progress) -> None:
         if path.is_dir():
             if names:
-                _take(path, folder, names=names, label=path)
+                _take(path, folder, names=names, label=path, most_bytes=most_bytes)
             else:
                 _copy_all(path, folder)
             return
         if not path.is_file():
             raise UsageError(f"There is no file or folder {path}.")
-        unpack_named(path, folder, names=names)
         if md5:
             check_digest(path, "md5", md5)
+        unpack_named(path, folder, names=names, most_bytes=most_bytes)
 
     return Source(str(path), obtain)
 
 
-def unpack_named(packed: Path, folder: Path, *, names: Sequence[str]) -> None:
+def unpack_named(
+    packed: Path, folder: Path, *, names: Sequence[str], most_bytes: int = MOST_BYTES
+) -> None:
     """Unpack an archive and keep the named files, wherever in it they lie, or all for none named."""
     inside = folder / "unpacked"
-    unpack(packed, inside)
+    unpack(packed, inside, most_bytes=most_bytes)
     if names:
-        _take(inside, folder, names=names, label=packed)
+        _take(inside, folder, names=names, label=packed, most_bytes=most_bytes)
         shutil.rmtree(inside)
     else:
         # Out of the way first: the archive may hold something called like the folder itself.
@@ -116,14 +121,18 @@ def unpack_named(packed: Path, folder: Path, *, names: Sequence[str]) -> None:
         aside.rmdir()
 
 
-def _take(origin: Path, folder: Path, *, names: Sequence[str], label: Path) -> None:
+def _take(
+    origin: Path, folder: Path, *, names: Sequence[str], label: Path, most_bytes: int
+) -> None:
     """Copy the named files, plain or gzipped, from anywhere below a folder."""
     for name in names:
         found = sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")])
         if not found:
             raise UsageError(f"{label} holds no {name}, plain or gzipped.")
-        copy = gunzip if found[0].suffix == ".gz" else shutil.copyfile
-        copy(found[0], folder / name)
+        if found[0].suffix == ".gz":
+            gunzip(found[0], folder / name, most_bytes=most_bytes)
+        else:
+            shutil.copyfile(found[0], folder / name)
 
 
 def _copy_all(origin: Path, folder: Path) -> None:
@@ -135,11 +144,11 @@ def _copy_all(origin: Path, folder: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def gunzip(packed: Path, target: Path) -> None:
+def gunzip(packed: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
     """Unpack one gzipped file; `WrongChecksum` if its own checksum says that it is damaged."""
     try:
         with gzip.open(packed) as source, target.open("wb") as sink:
-            shutil.copyfileobj(source, sink, 1 << 20)
+            copy_limited(source, sink, most_bytes, packed)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise WrongChecksum(f"{packed.name} is truncated or damaged") from error
 

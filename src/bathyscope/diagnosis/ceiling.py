@@ -89,7 +89,7 @@ def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
     seen = {p.untyped_storage().data_ptr() for p in unwrap(model).parameters()}
     total = 0
 
-    def count(tensor: Tensor) -> Tensor:
+    def count(tensor: Tensor) -> torch.UntypedStorage:
         nonlocal total
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in seen:
@@ -97,13 +97,19 @@ def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
             total += storage.nbytes()
             if total > most:
                 raise _TooMuch
-        return tensor  # held, so that no other storage can get its address
+        # The storage is held, so that no other can get its address. The tensor itself may be an
+        # output of the node that saves it: held in its place, node and tensor would never be freed.
+        return storage
 
     with (
         preserve_model(model, copy_parameters=False),
-        torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor),
+        torch.autograd.graph.saved_tensors_hooks(count, _never_unpack),
         torch.enable_grad(),
     ):
         output = run_forward(unwrap(model), make_differentiable(inputs)[0])
         del output
     return total
+
+
+def _never_unpack(storage: torch.UntypedStorage) -> Tensor:
+    raise AssertionError("the counting pass has no backward pass")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bathyscope.core.errors import UnknownName
 from bathyscope.core.records import Cause
+from bathyscope.diagnosis.attention_codes import ATTENTION_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ CODES: dict[str, Code] = {
         "shortcut_length, theorem 2 (n ≥ 3) and definition 4",
         "Re-initialise the blocks; to start as the identity, zero only the last layer of each branch.",
     ),
+    **{code: Code(*values) for code, values in ATTENTION_CODES.items()},
     "exploding-weights": Code(
         "initialisation",
         "Weights far larger than those of the other layers",

@@ -12,7 +12,8 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.foresight import copy_training, train_step
+from bathyscope.foresight import Forecast, copy_training, forecast, train_step
+from bathyscope.foresight.table.labels import BUDGETS, FAILED, TRAINED
 from bathyscope.report import Report
 
 Prepare = Callable[[nn.Module, torch.optim.Optimizer], object]
@@ -30,12 +31,26 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One contender's way: diagnosed at the start and at the end, with the curve between them."""
+    """One contender's way: diagnosed at the start and at the end, with the curve between them.
+
+    The forecast was made before the training, of the network without what `prepare` switches on.
+    """
 
     start: Diagnosis
     end: Diagnosis
     losses: tuple[float, ...]
     accuracy: float | None
+    forecast: Forecast
+
+    @property
+    def came_true(self) -> str:
+        """Whether the forecast did: `yes`, `no`, `not yet` before its budget is spent, or `open`."""
+        verdict, right = self.forecast.verdict, self.accuracy
+        if verdict == "undecided" or right is None:
+            return "open"
+        if (right >= TRAINED) if verdict == "trains" else (right < FAILED):
+            return "yes"
+        return "not yet" if len(self.losses) < self.forecast.budget else "no"
 
     def report(self) -> Report:
         """The end, with the start as an earlier stage and the loss as a curve."""
@@ -47,6 +62,7 @@ class Course:
             self.end.report(),
             stages=stages,
             curves={"training loss": tuple(enumerate(self.losses))},
+            forecast=self.forecast,
         )
 
 
@@ -96,6 +112,14 @@ def _course(
     with preserve_model(contender.model, copy_parameters=False):
         twin, optimizer = copy_training(contender.model, contender.optimizer)
         start = diagnose(twin, batches[0], loss=loss, optimizer=optimizer, title=contender.name)
+        seen = forecast(
+            twin,
+            batches,
+            loss=loss,
+            optimizer=optimizer,
+            budget=max(BUDGETS[0], len(batches)),
+            spend=max(1, len(batches) // 3),
+        )
         if contender.prepare is not None:
             contender.prepare(twin, optimizer)
         losses: list[float] = []
@@ -113,7 +137,7 @@ def _course(
             title=contender.name,
             blocks=start.blocks,
         )
-        return Course(start, end, tuple(losses), _accuracy(twin, batches))
+        return Course(start, end, tuple(losses), _accuracy(twin, batches), seen)
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.foresight import stage_label
@@ -39,6 +40,7 @@ class Diagnosis:
         setting: the batch and the loss, for `treat` and for measuring again.
         stages: diagnoses of the same model after so many steps, from the look-ahead.
         notes: what a reader must know.
+        forecast: whether it will train, with `probes="full"`.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Diagnosis:
     setting: Setting
     stages: tuple[tuple[int, "Diagnosis"], ...] = ()
     notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None
 
     @property
     def severity(self) -> Severity | None:
@@ -106,6 +109,7 @@ class Diagnosis:
             provenance=self.provenance,
             stages=tuple((stage_label(step), stage.report()) for step, stage in self.stages),
             notes=self.notes,
+            forecast=self.forecast,
         )
 
     def save(self, path: str | Path) -> Path:

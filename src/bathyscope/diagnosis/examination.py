@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, 
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
+from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
@@ -26,10 +28,12 @@ from bathyscope.diagnosis.evidence import evidence_of
 from bathyscope.diagnosis.look_ahead import with_look_ahead
 from bathyscope.diagnosis.rules import findings_of
 from bathyscope.diagnosis.thresholds import Thresholds
+from bathyscope.foresight import forecast
 
 Probes = Literal["standard", "full"]
 
 
+@one_at_a_time()
 def diagnose(
     model: nn.Module,
     batch: Batch | Any,
@@ -57,8 +61,8 @@ def diagnose(
         optimizer: the one meant for training; with it the size of its steps is judged, and the
             look-ahead uses it. Its state is left as it was.
         probes: `standard` costs about three training steps; `full` adds the look-ahead (training
-            steps on a copy), the deletion of each block, and the curvature, together some hundred
-            training steps.
+            steps on a copy), the forecast, the deletion of each block, and the curvature, together
+            some hundred training steps.
         blocks: a name or glob, or several, that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
         silence: codes or causes of findings to leave out.
@@ -120,7 +124,9 @@ def diagnose(
         ),
     )
     if probes == "full":
-        return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+        ahead = with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+        seen = forecast(model, [batch], loss=loss, optimizer=optimizer, spend=steps)
+        return replace(ahead, forecast=seen)
     return diagnosis
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bathyscope.core.arguments import check_number
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.diagnosis.attention_codes import ATTENTION_THRESHOLDS
 from bathyscope.runs import read_toml
 
 
@@ -91,6 +92,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "linear_excess": Threshold(
         1.0, "risk over that of the best linear predictor", "nests, corollary 2"
     ),
+    **{name: Threshold(*values) for name, values in ATTENTION_THRESHOLDS.items()},
 }
 
 

@@ -38,7 +38,7 @@ from bathyscope.estimators.solving import Solution
 from bathyscope.nets.nest import NEst, ResNEst
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike as ArrayLike
 else:  # whatever is given: scikit-learn's own checks judge it, with the messages its users know
     ArrayLike = Any
 
@@ -264,9 +264,10 @@ class NonlinearEstimator(BaseEstimator):
     def _validate(
         self, X: ArrayLike, y: ArrayLike, *, first: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        return validate_data(
+        result: tuple[npt.NDArray[Any], npt.NDArray[Any]] = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=first
         )
+        return result
 
     def _sizes(self, samples: Samples, task: FitTask) -> Sizes:
         return Sizes(

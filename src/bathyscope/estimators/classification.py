@@ -38,10 +38,12 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         """Probabilities, one column a class; of several labels a sample, one column a label."""
         outputs = self._outputs(X)
         if self._is_multilabel:
-            return expit(outputs)
+            each: Array = expit(outputs)
+            return each
         if outputs.shape[1] == 1:
             return np.column_stack([expit(-outputs), expit(outputs)])
-        return softmax(outputs, axis=1)
+        result: Array = softmax(outputs, axis=1)
+        return result
 
     def predict(self, X: ArrayLike) -> npt.NDArray[Any]:
         """The most probable class of each sample; of several labels, those more likely than not."""
@@ -50,7 +52,8 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
             return (outputs > 0).astype(np.int64)
         if outputs.shape[1] == 1:
             return self.classes_[(outputs[:, 0] > 0).astype(np.intp)]
-        return self.classes_[outputs.argmax(axis=1)]
+        result: npt.NDArray[Any] = self.classes_[outputs.argmax(axis=1)]
+        return result
 
     def partial_fit(
         self: E,

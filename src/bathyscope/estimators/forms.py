@@ -201,7 +201,8 @@ class Truncated(nn.Module):
 
     def forward(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n c"]:
         """The head on the linear feature and those of the first blocks."""
-        return self.head(torch.cat(self._features(x), dim=1))
+        result: Tensor = self.head(torch.cat(self._features(x), dim=1))
+        return result
 
     def _features(self, x: Tensor) -> list[Tensor]:
         if isinstance(self.network, DenseNEst):

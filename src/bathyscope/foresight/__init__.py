@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from bathyscope._lazy import lazy
 
 if TYPE_CHECKING:
+    from bathyscope.core.forecast import Forecast as Forecast
     from bathyscope.foresight.readings import features as features
     from bathyscope.foresight.stepping import Stage as Stage
     from bathyscope.foresight.stepping import copy_training as copy_training
@@ -12,13 +13,11 @@ if TYPE_CHECKING:
     from bathyscope.foresight.stepping import stage_label as stage_label
     from bathyscope.foresight.stepping import train_over as train_over
     from bathyscope.foresight.stepping import train_step as train_step
-    from bathyscope.foresight.verdict import Forecast as Forecast
     from bathyscope.foresight.verdict import forecast as forecast
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     names={
-        "Forecast": "verdict",
         "Stage": "stepping",
         "copy_training": "stepping",
         "features": "readings",
@@ -27,5 +26,6 @@ __getattr__, __dir__, __all__ = lazy(
         "stage_label": "stepping",
         "train_over": "stepping",
         "train_step": "stepping",
+        "Forecast": "verdict",
     },
 )

@@ -56,7 +56,8 @@ class Goal:
             wanted = wanted * (targets != IGNORED).unsqueeze(1)
         else:
             wanted = targets
-        return wanted - wanted.mean(0)
+        result: Tensor | None = wanted - wanted.mean(0)
+        return result
 
 
 def goal_of(output: Any, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:

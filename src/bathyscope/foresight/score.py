@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, rankdata
 
+from bathyscope.core.forecast import ForecastVerdict
 from bathyscope.foresight.fit import Row, fit, names_of
 from bathyscope.foresight.model import Model
 from bathyscope.foresight.readings import STAGES
 from bathyscope.foresight.table.labels import outcome
-from bathyscope.foresight.verdict import ForecastVerdict
 
 
 @dataclass(frozen=True, slots=True)

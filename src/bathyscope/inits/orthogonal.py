@@ -58,4 +58,5 @@ def semi_orthogonal(
     q, r = torch.linalg.qr(gaussian.normal_(generator=generator))
     # The signs make the distribution uniform (Haar), whatever convention the QR has.
     q = q * torch.where(r.diagonal() < 0, -1.0, 1.0).to(q.dtype)
-    return q if rows >= columns else q.T
+    result: Tensor = q if rows >= columns else q.T
+    return result

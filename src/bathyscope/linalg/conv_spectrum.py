@@ -262,7 +262,8 @@ def _values_at(
         )
     elif len(again):
         values[again] = torch.linalg.svdvals(matrices[again]).flip(-1)
-    return values.flatten(1)
+    result: Tensor = values.flatten(1)
+    return result
 
 
 def _gram(matrices: Complex[Tensor, " *b d c"]) -> Complex[Tensor, " *b m m"]:

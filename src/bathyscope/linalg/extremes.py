@@ -255,7 +255,8 @@ class _Search:
         """Orthonormal rows spanning every vector found; the two ends may share some."""
         rows = torch.stack([p.vector for sign in self.signs for p in self.found[sign]])
         _, s, vh = torch.linalg.svd(rows, full_matrices=False)
-        return vh[s > 0.5]
+        result: Tensor = vh[s > 0.5]
+        return result
 
     def result(self, sign: int) -> Eigenpairs:
         pairs = self.found[sign]

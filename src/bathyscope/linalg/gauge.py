@@ -109,4 +109,5 @@ def _power_estimate(excess: Tensor, target: float) -> float:
     for _ in range(_POWER_STEPS):
         vectors = vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         vectors = torch.baddbmm(vectors, excess, vectors, beta=target**2)
-    return torch.linalg.vector_norm(vectors, dim=1).max().item()
+    result: float = torch.linalg.vector_norm(vectors, dim=1).max().item()
+    return result

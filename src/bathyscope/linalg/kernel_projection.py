@@ -60,7 +60,8 @@ def _polar_by_svd(weight: Tensor, offsets: Offsets, grid: tuple[int, ...]) -> Te
     plane = half_plane(offsets, grid, dtype=weight.dtype, device=weight.device)
     polar = polar_factor(frequency_matrices(weight, plane.analysis))
     parts = torch.stack([polar.real, polar.imag]).reshape(2 * len(plane), -1)
-    return (plane.synthesis @ parts).T.unflatten(0, weight.shape[:3])
+    result: Tensor = (plane.synthesis @ parts).T.unflatten(0, weight.shape[:3])
+    return result
 
 
 def alternating_projection(

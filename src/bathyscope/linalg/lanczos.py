@@ -108,7 +108,8 @@ class KrylovBasis:
     def residuals(self, index: int, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """‖A u − θ u‖ of the Ritz pairs: β_m times the last component; zero once all is spanned."""
         beta = self.beta[-1][index] if self.room > 0 else 0.0
-        return np.abs(beta * vectors[-1])
+        result: NDArray[np.float64] = np.abs(beta * vectors[-1])
+        return result
 
     def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
         """Eigenvectors of T_m carried to the whole space, one a row."""

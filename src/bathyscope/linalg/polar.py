@@ -97,12 +97,14 @@ def inverse_square_root(
     for _ in range(steps):
         t = 3 * identity - z @ y
         y, z = y @ t / 2, t @ z / 2
-    return z / norm.sqrt()
+    result: Tensor = z / norm.sqrt()
+    return result
 
 
 def _by_svd(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
     left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
-    return (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
+    result: Tensor = (left @ right).masked_fill((sizes[..., :1] == 0)[..., None], 0)
+    return result
 
 
 def inverse_root(gram: Inexact[Tensor, " *b c c"]) -> Inexact[Tensor, " *b c c"] | None:

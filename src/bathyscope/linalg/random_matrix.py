@@ -128,7 +128,8 @@ def fuss_catalan_quantiles(
     edge = (m + 1.0) ** (m + 1) / float(m) ** m
     below = np.concatenate([[1.0], below[1:-1], [0.0]])
     values = np.concatenate([[edge], squared[1:-1], [0.0]])
-    return np.sqrt(np.interp(wanted, below[::-1], values[::-1]))
+    result: np.ndarray = np.sqrt(np.interp(wanted, below[::-1], values[::-1]))
+    return result
 
 
 def lyapunov_exponents(size: int, *, std: float = 1.0) -> np.ndarray:
@@ -145,7 +146,8 @@ def lyapunov_exponents(size: int, *, std: float = 1.0) -> np.ndarray:
     _positive("size", size)
     _positive("std", std)
     order = np.arange(size, 0, -1)
-    return 0.5 * (math.log(2) + digamma(order / 2)) + math.log(std)
+    result: np.ndarray = 0.5 * (math.log(2) + digamma(order / 2)) + math.log(std)
+    return result
 
 
 def expected_log10_condition(size: int, *, factors: int) -> float:

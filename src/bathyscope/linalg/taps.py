@@ -132,7 +132,8 @@ def _gather(weight: Float[Tensor, " g d rc t"], layout: Layout) -> Float[Tensor,
     assert layout.slots is not None
     component, offset = zip(*layout.slots, strict=True)
     split = weight.unflatten(2, (layout.components, -1)).transpose(3, 4)
-    return split[:, :, component, offset].transpose(2, 3)
+    result: Tensor = split[:, :, component, offset].transpose(2, 3)
+    return result
 
 
 def compressed(taps: Taps) -> Taps:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.batch import Batch, LossFn, check_batch, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
@@ -30,6 +30,7 @@ from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
+from bathyscope.measure.positions import head_of, position_effect, tables_of
 from bathyscope.measure.rows import Rows
 from bathyscope.measure.taps import Silent
 from bathyscope.measure.tokens import token_likeness
@@ -77,7 +78,9 @@ def attention(
         token_likeness: mean cosine between two tokens of a sequence at the block's output.
         token_spread: ‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens; 0 where all are alike.
         stream_growth: ‖output‖ over ‖input of the first block‖.
-    Settings hold the scale of the network's output: `output_std`, `log_z`, `log_z_std`.
+    Settings hold, where the targets are labels, the scale of the network's output: `output_std`,
+    `log_z`, `log_z_std` and the `head` that makes it; `position_effect`, how much the output changes
+    when tokens change places; the embedding `table`, its `table_rms`, and if the output `is_tied` to it.
 
     Args:
         model: any module; it is left as it was.
@@ -105,6 +108,7 @@ def attention(
     tap = AttentionTap(model, found, samples=samples, queries=queries)
     with tap.watching():
         probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    tap.look_at(batch)
     measured = tap.measurement()
     if measured is None:
         hidden = f" {tap.hidden_note()}" if tap.hidden else ""
@@ -165,6 +169,8 @@ class AttentionTap(Silent):
         self.blocks = blocks
         self.samples = samples
         self.queries = queries
+        self.has_labels = True
+        self.position_effect: float | None = None
         self.heads: dict[int, list[_Heads]] = {}
         self.sums: dict[int, dict[str, Sum]] = {}
         self.rows = Rows(blocks, ())
@@ -188,6 +194,15 @@ class AttentionTap(Silent):
             stack.enter_context(self.residual)
             stack.enter_context(self.calls)
             yield self
+
+    def look_at(self, batch: Batch) -> None:
+        """What the batch tells: whether outputs are logits, and whether positions matter."""
+        inputs, targets = check_batch(self.model, batch)
+        self.has_labels = targets is None or any(
+            not t.is_floating_point() for t in tensors_in(targets)
+        )
+        if self.heads:
+            self.position_effect = position_effect(self.model, inputs)
 
     def on_input(self, block: Block, x: Tensor) -> None:
         """A block begins: its sums and calls belong to it."""
@@ -220,7 +235,7 @@ class AttentionTap(Silent):
             if block.index in self.heads:
                 self._put_heads(block, self.heads[block.index])
                 self._put_sums(block, self.sums.get(block.index, {}))
-        scale = self.logits
+        scale = self.logits if self.has_labels else None
         return self.rows.measurement(
             "attention",
             samples=self.samples,
@@ -229,6 +244,9 @@ class AttentionTap(Silent):
             log_z=scale.log_z if scale else None,
             log_z_std=scale.log_z_std if scale else None,
             num_classes=scale.num_classes if scale else None,
+            head=head_of(self.model, scale.num_classes) if scale else None,
+            position_effect=self.position_effect,
+            **tables_of(self.model),
         )
 
     def hidden_note(self) -> str:
@@ -331,7 +349,8 @@ def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: T
 def _head_norms(gradient: Tensor) -> Tensor:
     """Norm of the gradient at each head's values."""
     squares = torch.linalg.vector_norm(gradient.detach().float(), dim=-1).square()
-    return squares.sum((0, 2)).sqrt()
+    result: Tensor = squares.sum((0, 2)).sqrt()
+    return result
 
 
 def _dead_heads(call: _Heads, index: int, num_calls: int) -> list[str]:

@@ -157,7 +157,8 @@ def _ranks(weights: Tensor) -> Tensor:
         return torch.full(first.shape[:1], math.nan, dtype=weights.dtype)
     values = torch.linalg.svdvals(first.double())
     cutoff = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
-    return (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
+    result: Tensor = (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
+    return result
 
 
 def _output_sizes(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:

@@ -12,6 +12,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 from bathyscope.core.batch import main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
+from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Block
 
 _CONVOLUTION = nn.modules.conv._ConvNd
@@ -90,14 +91,16 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
 
         return hook
 
-    try:
-        for name, module in unwrap(model).named_modules():
-            if isinstance(module, _CONVOLUTION):
-                handles.append(module.register_forward_pre_hook(written(name), with_kwargs=True))
-        yield sizes
-    finally:
-        for handle in handles:
-            handle.remove()
+    with one_at_a_time():
+        try:
+            for name, module in unwrap(model).named_modules():
+                if isinstance(module, _CONVOLUTION):
+                    hook = module.register_forward_pre_hook(written(name), with_kwargs=True)
+                    handles.append(hook)
+            yield sizes
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
+from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Measurement
 from bathyscope.measure.rows import Rows
 
@@ -70,14 +71,15 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
 
         return hook
 
-    try:
-        for name, module in unwrap(model).named_modules():
-            if isinstance(module, _BATCH_NORM):
-                handles.append(module.register_forward_pre_hook(written(name)))
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+    with one_at_a_time():
+        try:
+            for name, module in unwrap(model).named_modules():
+                if isinstance(module, _BATCH_NORM):
+                    handles.append(module.register_forward_pre_hook(written(name)))
+            yield seen
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
@@ -97,4 +99,5 @@ def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
     variance = square - mean**2
     if bool((variance <= _CANCELLATION * square).any()):
         return rows.var((0, 2), correction=0)
-    return variance
+    result: Tensor = variance
+    return result

@@ -1,6 +1,7 @@
 """The cheap measurements together, from one forward and one backward pass."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -18,7 +19,7 @@ from bathyscope.measure.layers import input_sizes
 from bathyscope.measure.normalisation import norm_inputs
 from bathyscope.measure.parameter_gradients import parameter_gradient_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
-from bathyscope.measure.updates import update_measurement
+from bathyscope.measure.updates import needs_closure, update_measurement
 from bathyscope.measure.weights import weight_measurement
 
 
@@ -79,9 +80,16 @@ def standard(
         norms.measurement(model, found),
         weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
     ]
+    attention.look_at(batch)
     if (of_attention := attention.measurement()) is not None:
         measurements.append(of_attention)
-    if optimizer is not None:
+    if optimizer is not None and needs_closure(optimizer):
+        note = (
+            f"The optimizer ({type(optimizer).__name__}) steps only with a closure that computes the "
+            "loss again and again: the size of its steps was not measured."
+        )
+        measurements[-1] = replace(measurements[-1], notes=(*measurements[-1].notes, note))
+    elif optimizer is not None:
         measurements.append(
             update_measurement(model, found, result.gradients, optimizer, largest_side=largest_side)
         )

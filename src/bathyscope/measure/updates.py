@@ -1,6 +1,7 @@
 """What the next step of an optimizer would change in each block, without taking it."""
 
 import copy
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -177,6 +178,17 @@ def _put_ranks(rows: Rows, block: Block, steps: list[Step], *, largest_side: int
         share, layer, _ = min(ranks)
         stable = min(stable for _, _, stable in ranks)
         rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
+
+
+def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimizer's step asks for a function that computes the loss (as LBFGS does)."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        return True
+    try:
+        parameters = inspect.signature(optimizer.step).parameters
+    except (AttributeError, TypeError, ValueError):  # no optimizer, which is said elsewhere
+        return False
+    return "closure" in parameters and parameters["closure"].default is inspect.Parameter.empty
 
 
 def next_steps(

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import calls_of
+from bathyscope.core.calls import calls_of, unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
     ConvSpectrum,
@@ -100,6 +102,26 @@ def weight_measurement(
             *("zero_layers", "not_finite"),
         ),
     )
+    # the weight of a spectrally normalised layer in train mode moves its vectors when it is read
+    with preserve_model(unwrap(model), copy_parameters=False), torch.no_grad():
+        _put_layers(rows, model, blocks, sizes, cutoff=cutoff, largest_side=largest_side)
+    return rows.measurement(
+        "weights",
+        cutoff=cutoff if cutoff is not None else "rounding",
+        largest_side=largest_side,
+        convolutions="operators with circular padding",
+    )
+
+
+def _put_layers(
+    rows: Rows,
+    model: nn.Module,
+    blocks: Blocks,
+    sizes: Mapping[str, tuple[int, ...]],
+    *,
+    cutoff: float | None,
+    largest_side: int,
+) -> None:
     seen: dict[str, dict[str, Number]] = {}  # a module that several blocks call is measured once
     for block in blocks:
         layers = layers_of(model, block)
@@ -116,12 +138,6 @@ def weight_measurement(
                 )
             spectra.append(seen[layer.name])
         _put_worst(rows, block, layers, spectra)
-    return rows.measurement(
-        "weights",
-        cutoff=cutoff if cutoff is not None else "rounding",
-        largest_side=largest_side,
-        convolutions="operators with circular padding",
-    )
 
 
 def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:

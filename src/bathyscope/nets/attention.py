@@ -66,10 +66,12 @@ class Attention(nn.Module):
         if self.rotary:
             query, key = rotate(query), rotate(key)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return result
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        result: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return result
 
 
 def rotate(x: Float[Tensor, " n h t d"]) -> Float[Tensor, " n h t d"]:

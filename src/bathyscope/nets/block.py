@@ -1,6 +1,6 @@
 """The block all networks are made of: a branch, and a shortcut around it or none."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from bathyscope.core.errors import UsageError
 
 
+@runtime_checkable
 class Join(Protocol):
     """How branch and shortcut become one tensor, where it is not by addition."""
 
@@ -95,6 +96,8 @@ class ResidualBlock(nn.Module):
                     "input and has no shortcut; drop blocks that keep their shape."
                 )
             return h
+        around: Tensor = self.shortcut(h)
         if self.join is None:
-            return self.shortcut(h)
-        return self.join.without_branch(h, self.shortcut(h))  # type: ignore[operator]
+            return around
+        assert isinstance(self.join, Join)
+        return self.join.without_branch(h, around)

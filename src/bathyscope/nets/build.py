@@ -171,8 +171,7 @@ def _make_network(name: str, options: dict[str, Any]) -> AnyNetwork:
     """The network with whatever weights its layers are made with."""
     parsed = _parse(name)
     parsed.family.check(name, options)
-    erased = {"erased": True} if parsed.erased else {}
-    return parsed.family.builder(*parsed.arguments, **options, **erased)
+    return parsed.family.build(parsed.arguments, options, erased=parsed.erased)
 
 
 def _parse(name: str) -> _Parsed:

@@ -13,6 +13,7 @@ from bathyscope.nets import (
 )
 from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family
+from bathyscope.nets.samples import Images, Vectors
 
 CATALOG: dict[str, Family] = {
     "plain": Family(
@@ -70,6 +71,7 @@ CATALOG: dict[str, Family] = {
         summary="imagenet-resnet without its skips",
         theme="singularity",
         example="imagenet-plain-18",
+        samples=Images(num_classes=1000),
     ),
     "imagenet-resnet": Family(
         pattern="imagenet-resnet-D",
@@ -78,6 +80,7 @@ CATALOG: dict[str, Family] = {
         summary="residual network for large images, 1000 classes",
         theme="singularity",
         example="imagenet-resnet-18",
+        samples=Images(num_classes=1000),
     ),
     "imagenet-resnext": Family(
         pattern="imagenet-resnext-D",
@@ -86,6 +89,7 @@ CATALOG: dict[str, Family] = {
         summary="ResNeXt 32 × 4d for large images, 1000 classes",
         theme="singularity",
         example="imagenet-resnext-50",
+        samples=Images(num_classes=1000),
     ),
     "linear-plain": Family(
         pattern="linear-plain-N",
@@ -95,6 +99,7 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-plain-20",
         init="xavier",
+        samples=Vectors(),
     ),
     "linear-residual": Family(
         pattern="linear-residual-N",
@@ -104,6 +109,7 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-residual-20",
         init="xavier",
+        samples=Vectors(),
     ),
     "linear-aggregated": Family(
         pattern="linear-aggregated-N",
@@ -113,6 +119,7 @@ CATALOG: dict[str, Family] = {
         theme="singularity",
         example="linear-aggregated-20",
         init="xavier",
+        samples=Vectors(),
     ),
     "prebasic": Family(
         pattern="prebasic-N",
@@ -126,9 +133,17 @@ CATALOG: dict[str, Family] = {
         pattern="wrn-D-K",
         builder=preresnet.wrn,
         depths=Arithmetic(6, 4),
-        summary="wide ResNet, K times the channels",
+        summary="wide ResNet, K times the channels, the usual form",
         theme="nests",
         example="wrn-16-2",
+    ),
+    "nests-wrn": Family(
+        pattern="nests-wrn-D-K",
+        builder=preresnet.nests_wrn,
+        depths=Arithmetic(6, 4),
+        summary="wrn whose stem is as wide as its first stage",
+        theme="nests",
+        example="nests-wrn-16-2",
     ),
     "resnest": Family(
         pattern="resnest-N",
@@ -142,7 +157,7 @@ CATALOG: dict[str, Family] = {
         pattern="resnest-wrn-D-K",
         builder=nest_conv.resnest,
         depths=Arithmetic(6, 4),
-        summary="wrn without nonlinearity at its last representation",
+        summary="nests-wrn without nonlinearity at its last representation",
         theme="nests",
         example="resnest-wrn-16-2",
     ),
@@ -174,7 +189,7 @@ CATALOG: dict[str, Family] = {
         pattern="aresnest-wrn-D-K",
         builder=nest_conv.aresnest,
         depths=Arithmetic(6, 4),
-        summary="augmented ResNEst: a linear head on every feature of wrn",
+        summary="augmented ResNEst: a linear head on every feature of nests-wrn",
         theme="nests",
         example="aresnest-wrn-16-2",
     ),
@@ -190,7 +205,7 @@ CATALOG: dict[str, Family] = {
         pattern="densenest-wrn-D-K",
         builder=nest_conv.densenest,
         depths=Arithmetic(6, 4),
-        summary="dense blocks, features side by side, the size of wrn",
+        summary="dense blocks, features side by side, the size of nests-wrn",
         theme="nests",
         example="densenest-wrn-16-2",
     ),
@@ -226,6 +241,7 @@ CATALOG: dict[str, Family] = {
         theme="shortcut_length",
         example="nshortcut-5-2",
         init="xavier",
+        samples=Vectors(),
     ),
     "convshortcut": Family(
         pattern="convshortcut-N-n",

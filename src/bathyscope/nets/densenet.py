@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.branch import pre_activation
 from bathyscope.nets.network import Network
+from bathyscope.nets.samples import Images
 from bathyscope.nets.stem import activated_head, bare_stem
 
 _BOTTLENECK = 4  # a layer first reduces its input to four times the growth
@@ -16,8 +17,7 @@ _BOTTLENECK = 4  # a layer first reduces its input to four times the growth
 def densenet(
     num_layers: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     growth: int = 12,
     compression: float = 0.5,
 ) -> Network:
@@ -27,8 +27,7 @@ def densenet(
 
     Args:
         num_layers: n, dense layers in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         growth: channels that each layer adds; the stem has twice as many.
         compression: share of the channels that a transition keeps.
     """
@@ -43,7 +42,9 @@ def densenet(
             blocks.append(_dense_layer(channels, growth))
             channels += growth
     return Network(
-        blocks, stem=bare_stem(in_channels, 2 * growth), head=activated_head(channels, num_classes)
+        blocks,
+        stem=bare_stem(samples.in_channels, 2 * growth),
+        head=activated_head(channels, samples.num_classes),
     )
 
 

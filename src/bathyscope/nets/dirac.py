@@ -55,7 +55,8 @@ class DiracConv2d(nn.Conv2d):
 
     def forward(self, input: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """Convolve with Ŵ."""
-        return self._conv_forward(input, self.effective_weight(), self.bias)
+        result: Tensor = self._conv_forward(input, self.effective_weight(), self.bias)
+        return result
 
 
 def _per_filter(values: Float[Tensor, " d"]) -> Float[Tensor, " d 1 1 1"]:

@@ -52,7 +52,8 @@ class TokenEmbedding(nn.Module):
         x = self.token(tokens)
         if self.position is not None:
             x = x + self.position.weight[: tokens.shape[1]]
-        return x if self.norm is None else self.norm(x)
+        result: Tensor = x if self.norm is None else self.norm(x)
+        return result
 
     def _check(self, tokens: Tensor) -> None:
         if tokens.shape[1] == 0:

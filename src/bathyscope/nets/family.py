@@ -1,14 +1,15 @@
 """A family of networks: how its names look, which exist, what builds them."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.depth import Depths
 from bathyscope.nets.nest import NEst
 from bathyscope.nets.network import Network
+from bathyscope.nets.samples import Images, Vectors
 
 AnyNetwork = Network | NEst
 """Stem, blocks and head; or a nonlinear estimator, whose output is linear in its features."""
@@ -29,6 +30,7 @@ class Family:
         theme: the paper it is for; `beyond` for what none of the four has.
         example: a name that is small enough to try.
         init: the scheme that fills it unless another is asked for.
+        samples: what goes in and comes out unless other sizes are asked for; its fields are options.
         long_shortcuts: the second number of the name multiplies the step between depths.
     """
 
@@ -39,6 +41,7 @@ class Family:
     theme: Theme
     example: str
     init: str = "he"
+    samples: Images | Vectors = field(default_factory=Images)
     long_shortcuts: bool = False
 
     @property
@@ -64,16 +67,32 @@ class Family:
     def options(self) -> dict[str, inspect.Parameter]:
         """The options `build` accepts, with their defaults; `erased` is part of the name."""
         parameters = inspect.signature(self.builder).parameters
-        return {
+        kind = inspect.Parameter.KEYWORD_ONLY
+        shared = {
+            each.name: inspect.Parameter(each.name, kind, default=getattr(self.samples, each.name))
+            for each in (fields(self.samples) if "samples" in parameters else ())
+        }
+        own = {
             name: parameter
             for name, parameter in parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name != "erased"
+            if parameter.kind is kind and name not in ("erased", "samples")
         }
+        return shared | own
+
+    def build(
+        self, numbers: Sequence[int], options: Mapping[str, Any], *, erased: bool
+    ) -> AnyNetwork:
+        """The network of these numbers, with whatever weights its layers are made with."""
+        own = dict(options) | ({"erased": True} if erased else {})
+        if "samples" in inspect.signature(self.builder).parameters:
+            shared = {f.name: own.pop(f.name) for f in fields(self.samples) if f.name in own}
+            own["samples"] = replace(self.samples, **shared)
+        return self.builder(*numbers, **own)
 
     def check(self, name: str, options: dict[str, object]) -> None:
         """Raise `UsageError` for an option that is unknown or has an impossible value."""
         accepted = self.options()
-        hints = get_type_hints(self.builder)
+        hints = get_type_hints(type(self.samples)) | get_type_hints(self.builder)
         for option, value in options.items():
             if option not in accepted:
                 raise UsageError(

@@ -55,14 +55,16 @@ class Gates(nn.Module):
         opening = self.transform(h)
         if self.carry is None:
             return torch.lerp(shortcut, branch, opening)
-        return opening * branch + self.carry(h) * shortcut
+        result: Tensor = opening * branch + self.carry(h) * shortcut
+        return result
 
     def without_branch(
         self, h: Float[Tensor, " n c h w"], shortcut: Float[Tensor, " n d p q"]
     ) -> Float[Tensor, " n d p q"]:
         """The shortcut through its gate."""
         carry = 1 - self.transform(h) if self.carry is None else self.carry(h)
-        return carry * shortcut
+        result: Tensor = carry * shortcut
+        return result
 
     @torch.no_grad()
     def open_(self) -> None:

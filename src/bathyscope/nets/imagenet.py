@@ -6,8 +6,9 @@ from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.branch import basic, bottleneck
 from bathyscope.nets.network import Network
 from bathyscope.nets.post import Around, no_skip, post_block, skip
+from bathyscope.nets.samples import Images, network_on_images
 from bathyscope.nets.shortcut import Place, stages
-from bathyscope.nets.stem import imagenet_stem, pooled_head
+from bathyscope.nets.stem import imagenet_stem
 
 BLOCKS = {
     18: (2, 2, 2, 2),
@@ -24,8 +25,7 @@ _EXPANSION = 4
 def imagenet_resnet(
     depth: int,
     *,
-    num_classes: int = 1000,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 64,
     erased: bool = False,
 ) -> Network:
@@ -35,19 +35,17 @@ def imagenet_resnet(
 
     Args:
         depth: one of `DEPTHS`.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem.
         erased: leave out the ReLU after the addition (EraseReLU).
     """
-    return _network(depth, num_classes, in_channels, width, around=skip("B"), erased=erased)
+    return _network(depth, samples, width, around=skip("B"), erased=erased)
 
 
 def imagenet_plain(
     depth: int,
     *,
-    num_classes: int = 1000,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 64,
     erased: bool = False,
 ) -> Network:
@@ -55,19 +53,17 @@ def imagenet_plain(
 
     Args:
         depth: one of `DEPTHS`.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem.
         erased: leave out the last ReLU of each block (EraseReLU).
     """
-    return _network(depth, num_classes, in_channels, width, around=no_skip, erased=erased)
+    return _network(depth, samples, width, around=no_skip, erased=erased)
 
 
 def imagenet_resnext(
     depth: int,
     *,
-    num_classes: int = 1000,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 64,
     cardinality: int = 32,
     group_width: int = 4,
@@ -77,8 +73,7 @@ def imagenet_resnext(
 
     Args:
         depth: one of `BOTTLENECK_DEPTHS`.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem.
         cardinality: number of paths.
         group_width: channels of a path's 3×3 convolution in the first stage.
@@ -86,8 +81,7 @@ def imagenet_resnext(
     """
     return _network(
         depth,
-        num_classes,
-        in_channels,
+        samples,
         width,
         around=skip("B"),
         erased=erased,
@@ -97,8 +91,7 @@ def imagenet_resnext(
 
 def _network(
     depth: int,
-    num_classes: int,
-    in_channels: int,
+    samples: Images,
     width: int,
     *,
     around: Around,
@@ -118,8 +111,6 @@ def _network(
         return post_block(convolutions(place), place, around=around, erased=erased)
 
     widths = tuple(expansion * width * 2**stage for stage in range(4))
-    return Network(
-        [block(place) for place in stages(BLOCKS[depth], widths, width)],
-        stem=imagenet_stem(in_channels, width),
-        head=pooled_head(widths[-1], num_classes),
+    return network_on_images(
+        samples, stages(BLOCKS[depth], widths, width), block, stem=imagenet_stem
     )

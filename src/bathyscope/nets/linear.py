@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.network import Network
-from bathyscope.nets.nshortcut import between_layers, nshortcut
+from bathyscope.nets.nshortcut import nshortcut
+from bathyscope.nets.samples import Vectors, network_on_vectors
 
 _LAYERS = 2  # a block lumps two weight matrices into one (equations 2, 5 and 8)
 
@@ -14,45 +15,32 @@ def linear_plain(
     num_blocks: int,
     *,
     width: int = 16,
-    in_features: int | None = None,
-    num_classes: int | None = None,
+    samples: Vectors,
 ) -> Network:
     """Plain linear network: h^l = W^l W^{l-1} h^{l-2}   (singularity, equations 1 and 2).
 
     Args:
         num_blocks: pairs of layers.
         width: n, inputs and outputs of every layer.
-        in_features: put a linear layer from so many inputs in front; an image is flattened.
-        num_classes: put a linear layer to so many outputs at the end.
+        samples: the layers put before and after.
     """
-    return nshortcut(
-        num_blocks,
-        _LAYERS,
-        width=width,
-        shortcut="none",
-        in_features=in_features,
-        num_classes=num_classes,
-    )
+    return nshortcut(num_blocks, _LAYERS, samples=samples, width=width, shortcut="none")
 
 
 def linear_residual(
     num_blocks: int,
     *,
     width: int = 16,
-    in_features: int | None = None,
-    num_classes: int | None = None,
+    samples: Vectors,
 ) -> Network:
     """Residual linear network: h^l = (W^l W^{l-1} + I) h^{l-2}   (singularity, equations 3 to 5).
 
     Args:
         num_blocks: pairs of layers.
         width: n, inputs and outputs of every layer.
-        in_features: put a linear layer from so many inputs in front; an image is flattened.
-        num_classes: put a linear layer to so many outputs at the end.
+        samples: the layers put before and after.
     """
-    return nshortcut(
-        num_blocks, _LAYERS, width=width, in_features=in_features, num_classes=num_classes
-    )
+    return nshortcut(num_blocks, _LAYERS, samples=samples, width=width)
 
 
 def linear_aggregated(
@@ -60,8 +48,7 @@ def linear_aggregated(
     *,
     paths: int = 4,
     width: int = 16,
-    in_features: int | None = None,
-    num_classes: int | None = None,
+    samples: Vectors,
 ) -> Network:
     """h^l = (Σ_k W^{l,k} W^{l-1,k} + I) h^{l-2}   (singularity, equations 6 to 8).
 
@@ -69,14 +56,13 @@ def linear_aggregated(
         num_blocks: pairs of layers.
         paths: s, matrices summed in each block.
         width: q, inputs and outputs of every layer.
-        in_features: put a linear layer from so many inputs in front; an image is flattened.
-        num_classes: put a linear layer to so many outputs at the end.
+        samples: the layers put before and after.
     """
     blocks = [
         ResidualBlock(Aggregated([_path(width) for _ in range(paths)]), shortcut=nn.Identity())
         for _ in range(num_blocks)
     ]
-    return between_layers(blocks, width, in_features=in_features, num_classes=num_classes)
+    return network_on_vectors(samples, blocks, width)
 
 
 class Aggregated(nn.Module):
@@ -99,7 +85,8 @@ class Aggregated(nn.Module):
         total = first(x)
         for path in others:
             total = total + path(x)
-        return total
+        result: Tensor = total
+        return result
 
 
 def _path(width: int) -> nn.Module:

@@ -70,7 +70,8 @@ class ResNEst(nn.Module):
         x = self.expansion(x)
         for block in self.blocks:
             x = block(x)
-        return self.output(self.pool(self.norm(x)))
+        result: Tensor = self.output(self.pool(self.norm(x)))
+        return result
 
 
 class AugmentedResNEst(nn.Module):
@@ -179,7 +180,8 @@ class DenseNEst(nn.Module):
         """The prediction for each sample."""
         for block in self.blocks:
             x = block(x)
-        return self.output(self.pool(x))
+        result: Tensor = self.output(self.pool(x))
+        return result
 
 
 NEst = ResNEst | AugmentedResNEst | DenseNEst

@@ -44,9 +44,8 @@ class NEstBlock(nn.Module):
         feature = self.function(x)
         if features is not None:
             features.append(feature)
-        if self.branch_dropped:
-            return self.shortcut(x)
-        return self.shortcut(x) + self.mix(feature)
+        around: Tensor = self.shortcut(x)
+        return around if self.branch_dropped else around + self.mix(feature)
 
 
 class DenseNEstBlock(nn.Module):

@@ -12,6 +12,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.nets.branch import basic
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, ResNEst
 from bathyscope.nets.nest_blocks import DenseNEstBlock, NEstBlock
+from bathyscope.nets.samples import Images
 from bathyscope.nets.shortcut import Place, projection, stages
 from bathyscope.nets.stem import bare_stem
 
@@ -20,8 +21,7 @@ def resnest(
     num_blocks: int,
     widen: int = 1,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
 ) -> ResNEst:
     """The standard network without the batch normalisation and ReLU before its head.
@@ -29,15 +29,14 @@ def resnest(
     Args:
         num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage and of the stem.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage before widening; they double twice.
     """
     places = _places(num_blocks, width * widen)
     return ResNEst(
-        bare_stem(in_channels, width * widen),
+        bare_stem(samples.in_channels, width * widen),
         [_block(place) for place in places],
-        nn.Linear(places[-1].out_channels, num_classes),
+        nn.Linear(places[-1].out_channels, samples.num_classes),
         pool=_pool(),
     )
 
@@ -46,8 +45,7 @@ def bnresnest(
     num_blocks: int,
     widen: int = 1,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
 ) -> ResNEst:
     """The ResNEst with the batch normalisation before its head, but not the ReLU: still affine.
@@ -55,13 +53,10 @@ def bnresnest(
     Args:
         num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage and of the stem.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage before widening; they double twice.
     """
-    network = resnest(
-        num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
-    )
+    network = resnest(num_blocks, widen, samples=samples, width=width)
     network.norm = nn.BatchNorm2d(network.output.in_features)
     return network
 
@@ -70,8 +65,7 @@ def aresnest(
     num_blocks: int,
     widen: int = 1,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
 ) -> AugmentedResNEst:
     """The augmented ResNEst: a linear head on the pooled image and on every pooled feature.
@@ -79,17 +73,16 @@ def aresnest(
     Args:
         num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage and of the stem.
-        num_classes: outputs of every head.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage before widening; they double twice.
     """
     places = _places(num_blocks, width * widen)
-    sizes = [in_channels, *(place.out_channels for place in places)]
+    sizes = [samples.in_channels, *(place.out_channels for place in places)]
     return AugmentedResNEst(
-        bare_stem(in_channels, width * widen),
+        bare_stem(samples.in_channels, width * widen),
         [_block(place) for place in places[:-1]],
         _function(places[-1]),
-        [nn.Linear(size, num_classes) for size in sizes],
+        [nn.Linear(size, samples.num_classes) for size in sizes],
         pool=_pool(),
     )
 
@@ -98,8 +91,7 @@ def densenest(
     num_blocks: int,
     widen: int = 1,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     growth: int | None = None,
 ) -> DenseNEst:
@@ -111,8 +103,7 @@ def densenest(
     Args:
         num_blocks: n, blocks in each of the three stages.
         widen: k, which with `width` sets the size of the standard network to compare with.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the standard network's first stage before widening.
         growth: channels that a block adds; the most with which there are no more parameters than in
             the standard network, if None.
@@ -122,10 +113,8 @@ def densenest(
     """
     places = _places(num_blocks, width * widen)
     if growth is None:
-        growth = _equal_growth(
-            num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
-        )
-    channels, blocks = in_channels, []
+        growth = _equal_growth(num_blocks, widen, samples=samples, width=width)
+    channels, blocks = samples.in_channels, []
     for place in places:
         here = Place(channels, growth, place.stride)
         halve = nn.AvgPool2d(2, ceil_mode=True) if place.stride == 2 else None
@@ -133,8 +122,8 @@ def densenest(
         channels += growth
     return DenseNEst(
         blocks,
-        nn.Linear(channels, num_classes),
-        feature_sizes=[in_channels, *[growth] * len(places)],
+        nn.Linear(channels, samples.num_classes),
+        feature_sizes=[samples.in_channels, *[growth] * len(places)],
         pool=_pool(),
     )
 
@@ -168,17 +157,13 @@ def _pool() -> nn.Sequential:
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-def _equal_growth(
-    num_blocks: int, widen: int, *, num_classes: int, in_channels: int, width: int
-) -> int:
+def _equal_growth(num_blocks: int, widen: int, *, samples: Images, width: int) -> int:
     """The largest growth with no more parameters than the standard network, by counting."""
     with torch.device("meta"):  # the BN-ResNEst has the parameters of the standard network
-        standard = bnresnest(
-            num_blocks, widen, num_classes=num_classes, in_channels=in_channels, width=width
-        )
+        standard = bnresnest(num_blocks, widen, samples=samples, width=width)
     room = sum(p.numel() for p in standard.parameters())
     growth = 0
-    while _num_dense(growth + 1, 3 * num_blocks, in_channels, num_classes) <= room:
+    while _num_dense(growth + 1, 3 * num_blocks, samples) <= room:
         growth += 1
     if growth == 0:
         raise UsageError(
@@ -188,8 +173,8 @@ def _equal_growth(
     return growth
 
 
-def _num_dense(growth: int, count: int, in_channels: int, num_classes: int) -> int:
+def _num_dense(growth: int, count: int, samples: Images) -> int:
     """Parameters of the DenseNEst: two normalisations and a convolution a block, and the output."""
-    before = [in_channels + i * growth for i in range(count + 1)]
+    before = [samples.in_channels + i * growth for i in range(count + 1)]
     blocks = sum(2 * c + 9 * c * growth + 2 * growth for c in before[:-1])
-    return blocks + (before[-1] + 1) * num_classes
+    return blocks + (before[-1] + 1) * samples.num_classes

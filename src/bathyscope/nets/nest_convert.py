@@ -20,7 +20,8 @@ class OnLeading(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The function of x[:, :channels]."""
-        return self.function(x[:, : self.channels])
+        result: Tensor = self.function(x[:, : self.channels])
+        return result
 
 
 def dense_to_residual(network: DenseNEst) -> ResNEst:

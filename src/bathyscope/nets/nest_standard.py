@@ -24,7 +24,7 @@ def standard_to_resnest(
     the shortcut takes the representation itself: a ResNEst is a sum of linear images of features.
 
     Args:
-        network: pre-activation, as `prebasic-20` or `wrn-16-8`: its branches end in a convolution,
+        network: pre-activation, as `prebasic-20` or `nests-wrn-16-8`: its branches end in a convolution,
             its stem and shortcuts are linear, its head is normalisation, ReLU, pooling, linear.
         final_norm: drop the last batch normalisation (ResNEst) or keep it without its ReLU
             (BN-ResNEst).

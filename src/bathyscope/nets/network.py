@@ -36,7 +36,8 @@ class Network(nn.Module):
 
     def forward(self, x: Shaped[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
         """Outputs, for instance logits, one row a sample."""
-        return self.head(self.blocks(self.stem(x)))
+        result: Tensor = self.head(self.blocks(self.stem(x)))
+        return result
 
     def block_names(self) -> tuple[str, ...]:
         """Qualified names of the blocks, first to last."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core.errors import UsageError
 from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.network import Network
+from bathyscope.nets.samples import Vectors, network_on_vectors
 
 Activation = Literal["identity", "relu", "tanh", "sigmoid", "softplus"]
 Shortcut = Literal["identity"] | Tensor | None
@@ -32,8 +33,7 @@ def nshortcut(
     post: Activation = "identity",
     bias: bool = False,
     shortcut: Literal["identity", "none"] = "identity",
-    in_features: int | None = None,
-    num_classes: int | None = None,
+    samples: Vectors,
 ) -> Network:
     """n-shortcut network: y = ∏_r (∏_l W^{r,l} + I) x   (shortcut_length, definitions 1 and 2).
 
@@ -46,13 +46,12 @@ def nshortcut(
         post: activation after the last layer.
         bias: a bias at the first layer of each unit (equation 3, with n = 2 and mid = "relu").
         shortcut: "none" leaves the shortcuts out and the activations where they are.
-        in_features: put a linear layer from so many inputs in front; an image is flattened.
-        num_classes: put a linear layer to so many outputs at the end.
+        samples: the layers put before and after.
     """
     units = [[width] * (length + 1)] * num_units
     around: list[Shortcut] = [None if shortcut == "none" else shortcut] * num_units
     blocks = _units(units, around, pre=pre, mid=mid, post=post, bias=bias)
-    return between_layers(blocks, width, in_features=in_features, num_classes=num_classes)
+    return network_on_vectors(samples, blocks, width)
 
 
 def general_shortcut(
@@ -118,22 +117,6 @@ class FixedLinear(nn.Module):
     def forward(self, x: Float[Tensor, " n d_in"]) -> Float[Tensor, " n d_out"]:
         """S x for each row x."""
         return F.linear(x, self.matrix)
-
-
-def between_layers(
-    blocks: Sequence[nn.Module],
-    width: int,
-    *,
-    in_features: int | None,
-    num_classes: int | None,
-) -> Network:
-    """Put linear layers without bias before and after the blocks, each where its size is given."""
-    stem = head = None
-    if in_features is not None:
-        stem = nn.Sequential(nn.Flatten(), nn.Linear(in_features, width, bias=False))
-    if num_classes is not None:
-        head = nn.Linear(width, num_classes, bias=False)
-    return Network(blocks, stem=stem, head=head)
 
 
 def _units(

@@ -7,6 +7,7 @@ from torch import nn
 from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.branch import basic, bottleneck, pre_activation
 from bathyscope.nets.network import Network
+from bathyscope.nets.samples import Images, network_on_images
 from bathyscope.nets.shortcut import (
     Place,
     ShortcutKind,
@@ -15,7 +16,7 @@ from bathyscope.nets.shortcut import (
     projection,
     stages,
 )
-from bathyscope.nets.stem import activated_head, activated_stem, bare_stem
+from bathyscope.nets.stem import activated_head, bare_stem
 
 _EXPANSION = 4  # a bottleneck's output has four times the channels of its 3×3 convolution
 
@@ -23,8 +24,7 @@ _EXPANSION = 4  # a bottleneck's output has four times the channels of its 3×3 
 def prebasic(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     shortcut: ShortcutKind = "B",
     shortcut_norm: bool = False,
@@ -34,8 +34,7 @@ def prebasic(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
         shortcut_norm: batch normalisation and ReLU before a projection.
@@ -44,8 +43,7 @@ def prebasic(
     return shortcut_length(
         num_blocks,
         2,
-        num_classes=num_classes,
-        in_channels=in_channels,
+        samples=samples,
         width=width,
         shortcut=shortcut,
         shortcut_norm=shortcut_norm,
@@ -57,8 +55,7 @@ def shortcut_length(
     num_units: int,
     length: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     shortcut: ShortcutKind = "A",
     shortcut_norm: bool = False,
@@ -72,8 +69,7 @@ def shortcut_length(
     Args:
         num_units: units in each of the three stages.
         length: n, convolutions under one shortcut.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
         shortcut_norm: batch normalisation and ReLU before a projection.
@@ -88,18 +84,13 @@ def shortcut_length(
         )
 
     places = stages(num_units, (width, 2 * width, 4 * width), width)
-    return Network(
-        [block(place) for place in places],
-        stem=bare_stem(in_channels, width),
-        head=activated_head(4 * width, num_classes),
-    )
+    return network_on_images(samples, places, block, stem=bare_stem, head=activated_head)
 
 
 def preresnet(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     shortcut_norm: bool = True,
     erased: bool = False,
@@ -108,8 +99,7 @@ def preresnet(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem and of the first stage's 3×3 convolutions.
         shortcut_norm: batch normalisation and ReLU before each projection.
         erased: leave out the last ReLU of each branch (EraseReLU).
@@ -118,14 +108,13 @@ def preresnet(
     def around(place: Place) -> nn.Module:
         return _around(place, "B", shortcut_norm)
 
-    return _bottlenecks(num_blocks, num_classes, in_channels, width, around, erased)
+    return _bottlenecks(num_blocks, samples, width, around, erased)
 
 
 def preplain(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     erased: bool = False,
 ) -> Network:
@@ -133,19 +122,17 @@ def preplain(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem and of the first stage's 3×3 convolutions.
         erased: leave out the last ReLU of each block (EraseReLU).
     """
-    return _bottlenecks(num_blocks, num_classes, in_channels, width, lambda _: None, erased)
+    return _bottlenecks(num_blocks, samples, width, lambda _: None, erased)
 
 
 def procresnet(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     erased: bool = False,
 ) -> Network:
@@ -157,17 +144,16 @@ def procresnet(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage's 3×3 convolutions; the stage has four times as many.
         erased: leave out the last ReLU of each branch (EraseReLU).
     """
     widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
     blocks = []
-    for index, place in enumerate(stages(num_blocks, widths, in_channels)):
+    for index, place in enumerate(stages(num_blocks, widths, samples.in_channels)):
         entry = None
         if index % num_blocks == 0:
-            entry = bare_stem(in_channels, widths[0]) if index == 0 else projection(place)
+            entry = bare_stem(samples.in_channels, widths[0]) if index == 0 else projection(place)
         inside = Place(place.out_channels, place.out_channels)
         convs = bottleneck(inside, place.out_channels // _EXPANSION)
         block = ResidualBlock(
@@ -177,31 +163,28 @@ def procresnet(
             changes_dimension=place.changes_dimension,
         )
         blocks.append(block)
-    return Network(blocks, head=activated_head(widths[-1], num_classes))
+    return Network(blocks, head=activated_head(widths[-1], samples.num_classes))
 
 
 def wrn(
     num_blocks: int,
     widen: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
-    wide_stem: bool = True,
+    wide_stem: bool = False,
     erased: bool = False,
 ) -> Network:
-    """Wide residual network of depth 6n + 4, widened k times   (nests).
+    """Wide residual network of depth 6n + 4, widened k times.
 
     Where the dimension changes, batch normalisation and ReLU come before both paths.
 
     Args:
         num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage before widening.
-        wide_stem: the stem has the width of the first stage, which then needs no projection;
-            `False` is the usual form with a narrow stem.
+        wide_stem: the stem has the width of the first stage, which then needs no projection.
         erased: leave out the last ReLU of each branch (EraseReLU).
     """
     stem_width = width * widen if wide_stem else width
@@ -217,11 +200,23 @@ def wrn(
         )
 
     widths = (width * widen, 2 * width * widen, 4 * width * widen)
-    return Network(
-        [block(place) for place in stages(num_blocks, widths, stem_width)],
-        stem=bare_stem(in_channels, stem_width),
-        head=activated_head(widths[-1], num_classes),
-    )
+    places = stages(num_blocks, widths, stem_width)
+    return network_on_images(samples, places, block, stem=bare_stem, head=activated_head)
+
+
+def nests_wrn(
+    num_blocks: int, widen: int, *, samples: Images, width: int = 16, erased: bool = False
+) -> Network:
+    """The wide residual network with a stem as wide as its first stage   (nests).
+
+    Args:
+        num_blocks: n, blocks in each of the three stages.
+        widen: k, factor on the channels of every stage and of the stem.
+        samples: channels of the image, and classes.
+        width: channels of the first stage before widening.
+        erased: leave out the last ReLU of each branch (EraseReLU).
+    """
+    return wrn(num_blocks, widen, samples=samples, width=width, wide_stem=True, erased=erased)
 
 
 def _around(place: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
@@ -234,8 +229,7 @@ def _around(place: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
 
 def _bottlenecks(
     num_blocks: int,
-    num_classes: int,
-    in_channels: int,
+    samples: Images,
     width: int,
     around: Callable[[Place], nn.Module | None],
     erased: bool,
@@ -248,8 +242,5 @@ def _bottlenecks(
         )
 
     widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
-    return Network(
-        [block(place) for place in stages(num_blocks, widths, width)],
-        stem=activated_stem(in_channels, width),
-        head=activated_head(widths[-1], num_classes),
-    )
+    places = stages(num_blocks, widths, width)
+    return network_on_images(samples, places, block, head=activated_head)

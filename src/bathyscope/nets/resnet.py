@@ -1,6 +1,5 @@
 """Post-activation networks of basic blocks: residual, plain, highway, Dirac."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -10,15 +9,14 @@ from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.gates import Gates
 from bathyscope.nets.network import Network
 from bathyscope.nets.post import no_skip, post_block, skip
+from bathyscope.nets.samples import Images, network_on_images
 from bathyscope.nets.shortcut import Place, ShortcutKind, stages
-from bathyscope.nets.stem import activated_stem, pooled_head
 
 
 def resnet(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     shortcut: ShortcutKind = "A",
     erased: bool = False,
@@ -27,8 +25,7 @@ def resnet(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
         erased: leave out the ReLU after the addition (EraseReLU).
@@ -37,14 +34,13 @@ def resnet(
     def block(place: Place) -> ResidualBlock:
         return post_block(basic(place), place, around=skip(shortcut), erased=erased)
 
-    return _network(block, num_blocks, width, in_channels, num_classes)
+    return network_on_images(samples, _places(num_blocks, width), block)
 
 
 def plain(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     erased: bool = False,
 ) -> Network:
@@ -52,8 +48,7 @@ def plain(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         erased: leave out the last ReLU of each block (EraseReLU).
     """
@@ -61,14 +56,13 @@ def plain(
     def block(place: Place) -> ResidualBlock:
         return post_block(basic(place), place, around=no_skip, erased=erased)
 
-    return _network(block, num_blocks, width, in_channels, num_classes)
+    return network_on_images(samples, _places(num_blocks, width), block)
 
 
 def highway(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     shortcut: ShortcutKind = "A",
     gates: Literal["coupled", "independent", "one"] = "coupled",
@@ -79,8 +73,7 @@ def highway(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: as in a residual network.
         gates: "coupled" C = 1 - T; "independent" each with weights of its own; "one" T = C = 1,
@@ -95,14 +88,13 @@ def highway(
             both = Gates(place, coupled=gates == "coupled", bias=gate_bias)
         return post_block(basic(place), place, around=skip(shortcut), join=both, erased=erased)
 
-    return _network(block, num_blocks, width, in_channels, num_classes)
+    return network_on_images(samples, _places(num_blocks, width), block)
 
 
 def diracnet(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     normalised: bool = True,
     erased: bool = False,
@@ -111,8 +103,7 @@ def diracnet(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         normalised: use diag(b) W / ‖W‖, filter by filter, in place of W.
         erased: leave out the last ReLU of each block (EraseReLU).
@@ -122,18 +113,8 @@ def diracnet(
     def block(place: Place) -> ResidualBlock:
         return post_block(basic(place, conv=conv), place, around=no_skip, erased=erased)
 
-    return _network(block, num_blocks, width, in_channels, num_classes)
+    return network_on_images(samples, _places(num_blocks, width), block)
 
 
-def _network(
-    block: Callable[[Place], ResidualBlock],
-    num_blocks: int,
-    width: int,
-    in_channels: int,
-    num_classes: int,
-) -> Network:
-    return Network(
-        [block(place) for place in stages(num_blocks, (width, 2 * width, 4 * width), width)],
-        stem=activated_stem(in_channels, width),
-        head=pooled_head(4 * width, num_classes),
-    )
+def _places(num_blocks: int, width: int) -> list[Place]:
+    return stages(num_blocks, (width, 2 * width, 4 * width), width)

@@ -4,15 +4,14 @@ from bathyscope.nets.block import ResidualBlock
 from bathyscope.nets.branch import bottleneck
 from bathyscope.nets.network import Network
 from bathyscope.nets.post import post_block, skip
+from bathyscope.nets.samples import Images, network_on_images
 from bathyscope.nets.shortcut import Place, ShortcutKind, stages
-from bathyscope.nets.stem import activated_stem, pooled_head
 
 
 def resnext(
     num_blocks: int,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    samples: Images,
     width: int = 16,
     cardinality: int = 4,
     group_width: int = 8,
@@ -26,8 +25,7 @@ def resnext(
 
     Args:
         num_blocks: n, blocks in each of the three stages.
-        num_classes: outputs of the classifier.
-        in_channels: channels of the image.
+        samples: channels of the image, and classes.
         width: channels of the stem; the stages have 4, 8 and 16 times as many.
         cardinality: s, the number of paths.
         group_width: channels of a path's 3×3 convolution in the first stage.
@@ -41,8 +39,4 @@ def resnext(
         convs = bottleneck(place, inner, groups=cardinality)
         return post_block(convs, place, around=skip(shortcut), erased=erased)
 
-    return Network(
-        [block(place) for place in stages(num_blocks, widths, width)],
-        stem=activated_stem(in_channels, width),
-        head=pooled_head(widths[-1], num_classes),
-    )
+    return network_on_images(samples, stages(num_blocks, widths, width), block)

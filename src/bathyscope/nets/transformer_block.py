@@ -106,7 +106,8 @@ class TransformerBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, " n t d"]) -> Float[Tensor, " n t d"]:
         """The tokens after attention and feed-forward."""
-        return self.mlp(self.attention(x))
+        result: Tensor = self.mlp(self.attention(x))
+        return result
 
 
 class Scale(nn.Module):
@@ -145,7 +146,8 @@ class SwiGlu(nn.Module):
 
     def forward(self, x: Float[Tensor, " *n d"]) -> Float[Tensor, " *n d"]:
         """Each token by itself."""
-        return self.down(F.silu(self.gate(x)) * self.up(x))
+        result: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
+        return result
 
 
 def _around(branch: nn.Module, design: Design) -> ResidualBlock:

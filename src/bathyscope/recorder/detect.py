@@ -265,7 +265,8 @@ def _group_excess(gradients: np.ndarray[tuple[int, int], np.dtype[np.float32]]) 
     """Decades of each group's last gradient above its median."""
     usual = np.median(np.maximum(gradients[:-1], 1e-30), axis=0)
     now = np.maximum(gradients[-1], 1e-30).astype(np.float64)
-    return np.log10(now / usual)
+    result: Series = np.log10(now / usual)
+    return result
 
 
 def _event(

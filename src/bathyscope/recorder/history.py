@@ -99,22 +99,26 @@ class History:
     @property
     def losses(self) -> Series:
         """One a step."""
-        return self._scalars[self._order, 0]
+        result: Series = self._scalars[self._order, 0]
+        return result
 
     @property
     def rates(self) -> Series:
         """Learning rates."""
-        return self._scalars[self._order, 1]
+        result: Series = self._scalars[self._order, 1]
+        return result
 
     @property
     def input_scales(self) -> Series:
         """Root mean squares of the input."""
-        return self._scalars[self._order, 2]
+        result: Series = self._scalars[self._order, 2]
+        return result
 
     @property
     def total_gradients(self) -> Series:
         """Gradient norms over all groups."""
-        return self._scalars[self._order, 3]
+        result: Series = self._scalars[self._order, 3]
+        return result
 
     @property
     def gradients(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -87,15 +87,18 @@ class Watch:
             )
         if self._folder is not None and _is_first_process():
             self._log = Log(self._folder)
-        self._handles = [
-            self._called.register_forward_pre_hook(self._before_pass, with_kwargs=True),
-            self._called.register_forward_hook(self._after_pass),
-            register_optimizer_step_pre_hook(self._before_update),
-            register_optimizer_step_post_hook(self._after_update),
-        ]
-        self._stop_listening = loss_tap.listen(self._hear_loss)
         self._is_active = True
+        with self._guard():  # a module that was compiled by torch.jit takes no hooks
+            for hook in self._hooks():
+                self._handles.append(hook)
+            self._stop_listening = loss_tap.listen(self._hear_loss)
         return self
+
+    def _hooks(self) -> Iterator[RemovableHandle]:
+        yield self._called.register_forward_pre_hook(self._before_pass, with_kwargs=True)
+        yield self._called.register_forward_hook(self._after_pass)
+        yield register_optimizer_step_pre_hook(self._before_update)
+        yield register_optimizer_step_post_hook(self._after_update)
 
     def __exit__(
         self,
@@ -333,7 +336,7 @@ def watch(
         >>> sorted(set(seen.table.step)), len(seen.table), seen.events
         ([0, 2], 4, ())
     """
-    check_parameters(model)
+    check_parameters(model, with_values=False)  # a lazy layer gets its values in the loop
     if blocks is not None and not isinstance(blocks, Blocks):
         blocks = check_names("blocks", blocks, least=1)
     if on_event is not None and not callable(on_event):

@@ -6,11 +6,12 @@ string that reads so is written with a backslash in front, so that nothing is lo
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from importlib.resources import files
 from typing import Any
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.forecast import Forecast
 from bathyscope.core.json_values import decode_json, encode_json
 from bathyscope.core.records import Block, Finding, Measurement, Severity
 from bathyscope.report.record import Judgement, Report
@@ -76,6 +77,7 @@ def _report(report: Report) -> dict[str, Any]:
         "stages": [{"label": label, "report": _report(stage)} for label, stage in report.stages],
         "curves": encode_json(report.curves),
         "notes": list(report.notes),
+        "forecast": None if report.forecast is None else encode_json(asdict(report.forecast)),
     }
 
 
@@ -113,7 +115,17 @@ def _read_report(written: Mapping[str, Any]) -> Report:
         stages=tuple((s["label"], _read_report(s["report"])) for s in written["stages"]),
         curves=decode_json(written["curves"]),
         notes=tuple(written["notes"]),
+        forecast=_read_forecast(written.get("forecast")),
     )
+
+
+def _read_forecast(written: Mapping[str, Any] | None) -> Forecast | None:
+    """None also in a report of before there were forecasts."""
+    if written is None:
+        return None
+    # sentences stay as they are, and a list of names inside `calibrated_on` a list
+    texts = {key: tuple(written[key]) for key in ("because", "outside", "notes")}
+    return Forecast(**{**written, **texts})
 
 
 def _read_block(written: Mapping[str, Any]) -> Block:

@@ -1,23 +1,29 @@
-"""One self-contained page: it works offline, and asks nothing of any other place."""
+"""One self-contained page: it works offline, and asks nothing of any other place.
 
+All markup stands in `templates`, where every value is escaped. Scripts run by their hash alone: what
+is smuggled into a page, as an element or a handler, is refused by the browser. Styles may stand
+inline, for plotly writes them; they can load nothing.
+"""
+
+import gzip
+import hashlib
+from base64 import b64encode
 from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from bathyscope.report.html_findings import changes, findings, verdicts
-from bathyscope.report.html_plots import plot, plots
-from bathyscope.report.html_strips import strips
-from bathyscope.report.html_table import table
-from bathyscope.report.html_text import asset, escape, joined, section
-from bathyscope.report.html_words import notes, provenance, words
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bathyscope.report.block_table import block_table
 from bathyscope.report.moments import moments
 from bathyscope.report.palette import style_sheet
-from bathyscope.report.panels import curve_panels
+from bathyscope.report.panels import curve_panels, depth_panels
+from bathyscope.report.plots import plot
 from bathyscope.report.record import Report
 from bathyscope.report.series import columns_of
-
-# the browser itself then refuses every request, whatever a script tries
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-)
+from bathyscope.report.strips import block_axis, strip_groups, trunk_names
+from bathyscope.report.verdicts import changes, finding_views, verdict_card
+from bathyscope.report.words import notes, provenance, word_entries
 
 
 def to_html(report: Report) -> str:
@@ -30,52 +36,86 @@ def to_html(report: Report) -> str:
         >>> html.startswith("<!doctype html>"), "&lt;mlp&gt;" in html
         (True, True)
     """
-    keys = dict.fromkeys(key for _, state in moments(report) for key in columns_of(state))
-    sections = (
-        section("Findings", findings(report), name="findings"),
-        section("What changed", changes(report), name="changes"),
-        section("Over depth", strips(report) if keys else "", name="depth"),
-        section(
-            "Plots", plots(report), name="plots", lead="Drag to zoom, double-click to go back."
-        ),
-        section(
-            "Training",
-            plot("curves", curve_panels(moments(report)), x_title="step"),
-            name="training",
-        ),
-        section("Blocks", table(report), name="blocks"),
-        section("What the quantities mean", words(keys), name="words"),
-        section("Notes", notes(report), name="notes"),
-        section("How this was measured", provenance(report), name="provenance"),
+    states = moments(report)
+    keys = dict.fromkeys(key for _, state in states for key in columns_of(state))
+    return render(
+        "report.html",
+        title=report.title,
+        # after a treatment the last state is the report; stages stand beside the verdict on them all
+        verdict=verdict_card(report) if len(states) == 1 or report.stages else None,
+        cards=[(when, verdict_card(state)) for when, state in states] if len(states) > 1 else [],
+        findings=finding_views(report),
+        changes=changes(report),
+        depth=strip_groups(report) if keys else [],
+        trunks=trunk_names(states),
+        axis=block_axis(report.blocks),
+        has_transitions=any(block.changes_dimension for block in report.blocks),
+        depth_plot=plot("depth", depth_panels(states), x_title="block"),
+        curve_plot=plot("curves", curve_panels(states), x_title="step"),
+        table=block_table(report),
+        words=word_entries(keys),
+        notes=notes(report),
+        provenance=provenance(report),
     )
-    head = f"<header><h1>{escape(report.title)}</h1>{verdicts(report)}</header>"
-    return page(report.title, joined((head, *sections)))
 
 
-def page(title: str, body: str) -> str:
-    """A whole document around a body, with style and scripts inside."""
-    return joined(
-        (
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            '<link rel="icon" href="data:,">',  # else a browser asks for one
-            f"<title>{escape(title)} · bathyscope</title>",
-            f"<style>{style_sheet()}{asset('page.css')}</style></head><body><main>",
-            body,
-            '</main><div id="tip" role="status" hidden></div>',
-            f"<script>{_plotly() if 'data-plot=' in body else ''}</script>",
-            f"<script>{asset('page.js')}</script></body></html>",
+def render(template: str, *, title: str, **values: Any) -> str:
+    """A whole document of a template, with style and scripts inside.
+
+    Args:
+        template: a file under `templates`.
+        title: of the document.
+        values: what the template shows. Plotly is put in where one ends in `_plot` and is not None.
+    """
+    has_plot = any(value for name, value in values.items() if name.endswith("_plot"))
+    scripts = [_plotly(), _asset("page.js")] if has_plot else [_asset("page.js")]
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            style=style_sheet() + _asset("page.css"),
+            scripts=scripts,
+            policy=_policy(scripts),
+            **values,
         )
     )
 
 
+def _policy(scripts: list[str]) -> str:
+    """The browser itself then refuses every request and every other script."""
+    hashes = " ".join(f"'{_hash(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _hash(script: str) -> str:
+    return f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("bathyscope.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("bathyscope.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
 @cache
 def _plotly() -> str:
-    # five megabytes: loaded when a page is written, read once, embedded once a page
-    from plotly.offline import get_plotlyjs
-
-    text: str = get_plotlyjs()
-    return text
+    """plotly.js, its basic bundle (MIT licence, `assets/plotly-basic.LICENSE`): lines are enough."""
+    packed = files("bathyscope.report").joinpath("assets", "plotly-basic.min.js.gz").read_bytes()
+    return gzip.decompress(packed).decode()

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Block, Finding, Measurement, Number
 
 Level = Literal["clean", "note", "warning", "problem"]
@@ -36,6 +37,7 @@ class Report:
         stages: the same network at several moments, in the order of time.
         curves: training curves, each a sequence of (step, value).
         notes: sentences that a reader must know.
+        forecast: whether it will train, where that was asked.
 
     Examples:
         >>> from bathyscope.core.records import Block
@@ -57,3 +59,4 @@ class Report:
     stages: "tuple[tuple[str, Report], ...]" = ()
     curves: Mapping[str, Curve] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None

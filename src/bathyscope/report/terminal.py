@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Finding
 from bathyscope.report.depth_strip import ASCII, UNICODE, Glyphs
 from bathyscope.report.depth_view import STYLES, show_depth
@@ -36,6 +37,8 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
         console.print(_before(report.before, glyphs))
     if report.stages:
         console.print(_stages(report, glyphs))
+    if report.forecast is not None:
+        console.print(_forecast(report.forecast))
     for finding in report.findings[:most_findings]:
         console.print()
         _show_finding(finding, console, glyphs)
@@ -63,6 +66,10 @@ def _stages(report: Report, glyphs: Glyphs) -> Text:
         text.append(f"{', then ' if at else ''}{label}: ", style="dim")
         text.append(f"{glyphs.severities[level]} {level}", style=STYLES[level])
     return text
+
+
+def _forecast(forecast: Forecast) -> Text:
+    return Text("forecast: ", style="dim") + Text(forecast.sentence())
 
 
 def _judgement(verdict: Judgement, glyphs: Glyphs) -> Text:

@@ -56,7 +56,8 @@ def optimal_linear_loss(x: torch.Tensor, y: torch.Tensor) -> float:
         0.0
     """
     solution = torch.linalg.lstsq(x, y).solution
-    return ((y - x @ solution).square().sum() / (2 * len(x))).item()
+    result: float = ((y - x @ solution).square().sum() / (2 * len(x))).item()
+    return result
 
 
 def absent(names: set[str]) -> list[str]:

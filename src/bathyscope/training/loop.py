@@ -179,7 +179,8 @@ class Loop:
         limit = self.config.clip_norm
         if limit is not None and limit < norm < math.inf:
             torch._foreach_mul_(gradients, limit / norm)
-        return norm
+        result: float = norm
+        return result
 
     def _complete(
         self, loss: float, correct: int | None, *, norm: float, lr: float, num_samples: int
@@ -251,6 +252,7 @@ def _caller(model: nn.Module, config: TrainingConfig, *, device: str) -> Callabl
 
     def call(x: Tensor) -> Tensor:
         with torch.autocast(device, dtype=torch.bfloat16):
-            return network(x).float()
+            result: Tensor = network(x).float()
+            return result
 
     return call

@@ -27,10 +27,11 @@ def optimizer_of(config: TrainingConfig, parameters: Iterable[nn.Parameter]) -> 
             nesterov=config.nesterov,
             fused=fused,
         )
-    return {"adam": optim.Adam, "adamw": optim.AdamW}[config.optimizer](
+    result: optim.Optimizer = {"adam": optim.Adam, "adamw": optim.AdamW}[config.optimizer](
         trained,
         lr=config.lr,
         betas=(config.momentum, 0.999),
         weight_decay=config.weight_decay,
         fused=fused,
     )
+    return result

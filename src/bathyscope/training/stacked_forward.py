@@ -46,7 +46,8 @@ class _Rowwise:
     def __call__(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         for (module, leaf), value in zip(self.slots, parameters.values(), strict=True):
             module._parameters[leaf] = value  # type: ignore[assignment]  # tensors with a graph
-        return self.network(x)
+        result: Tensor = self.network(x)
+        return result
 
 
 class _StackedLinear(nn.Module):

@@ -7,6 +7,7 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import read_run, table
 from bathyscope.training.trackers import huggingface_callback
+from tests.zoo import installed
 
 
 class Line(nn.Module):
@@ -20,8 +21,7 @@ class Line(nn.Module):
 
 
 def test_what_a_trainer_logs_is_a_run(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
+    transformers = installed("transformers", "accelerate")
     x = torch.randn(32, 2)
     rows = [{"x": row, "labels": row[:1]} for row in x]
     arguments = transformers.TrainingArguments(

@@ -5,10 +5,11 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import read_run, table
 from bathyscope.training.trackers import lightning_callback
+from tests.zoo import installed
 
 
 def test_what_a_module_logs_is_a_run(tmp_path):
-    lightning = pytest.importorskip("lightning.pytorch")
+    lightning = installed("lightning.pytorch")
 
     class Line(lightning.LightningModule):
         def __init__(self):

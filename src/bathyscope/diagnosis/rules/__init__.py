@@ -4,6 +4,14 @@ from collections.abc import Callable, Iterator
 
 from bathyscope.core.records import Finding
 from bathyscope.diagnosis.evidence import Evidence, in_order
+from bathyscope.diagnosis.rules.attention import (
+    attention_logit_growth,
+    dead_heads,
+    entropy_collapse,
+    masked_row,
+    missing_attention_scale,
+    uniform_attention,
+)
 from bathyscope.diagnosis.rules.curvature import flat_to_second_order, unstable_rate
 from bathyscope.diagnosis.rules.family import narrow_residual_space, worse_than_linear
 from bathyscope.diagnosis.rules.gradients import (
@@ -19,6 +27,14 @@ from bathyscope.diagnosis.rules.representations import (
     singular_representation,
 )
 from bathyscope.diagnosis.rules.samples import equal_samples
+from bathyscope.diagnosis.rules.stream import (
+    embedding_scale,
+    output_logit_drift,
+    positions_unused,
+    post_norm_imbalance,
+    stream_outgrows_branches,
+    token_collapse,
+)
 from bathyscope.diagnosis.rules.units import batchnorm_masks, dead_units, silent_branch
 from bathyscope.diagnosis.rules.updates import large_update, small_update
 from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
@@ -28,6 +44,18 @@ Rule = Callable[[Evidence, Thresholds], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     not_finite,
+    masked_row,
+    missing_attention_scale,
+    embedding_scale,
+    entropy_collapse,
+    attention_logit_growth,
+    uniform_attention,
+    dead_heads,
+    token_collapse,
+    stream_outgrows_branches,
+    post_norm_imbalance,
+    output_logit_drift,
+    positions_unused,
     exploding_weights,
     ill_conditioned_weights,
     dead_units,

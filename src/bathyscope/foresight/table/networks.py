@@ -31,7 +31,8 @@ class Channels(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pictures of the same shape."""
-        return self.norm(x.movedim(1, -1)).movedim(-1, 1)
+        result: Tensor = self.norm(x.movedim(1, -1)).movedim(-1, 1)
+        return result
 
 
 class Tokens(nn.Module):
@@ -43,7 +44,8 @@ class Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens of the same shape."""
-        return self.norm(x.flatten(0, 1)).reshape(x.shape)
+        result: Tensor = self.norm(x.flatten(0, 1)).reshape(x.shape)
+        return result
 
 
 class Step(nn.Module):
@@ -57,7 +59,8 @@ class Step(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x_{l+1} = after(x_l + scale · branch(x_l)), without x_l where there is no shortcut."""
         out = self.branch(x) * self.scale if self.scale != 1.0 else self.branch(x)
-        return self.after(out if self.shortcut == "none" else x + out)
+        result: Tensor = self.after(out if self.shortcut == "none" else x + out)
+        return result
 
 
 class Growth(nn.Module):
@@ -81,7 +84,8 @@ class Across(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens of the same shape."""
-        return self.branch(x.mT).mT
+        result: Tensor = self.branch(x.mT).mT
+        return result
 
 
 class Attention(nn.Module):
@@ -99,7 +103,8 @@ class Attention(nn.Module):
         parts = self.mix(x).reshape(n, length, 3, _HEADS, width // _HEADS).permute(2, 0, 3, 1, 4)
         q, k, v = parts.unbind(0)
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        return self.out(seen.transpose(1, 2).reshape(n, length, width))
+        result: Tensor = self.out(seen.transpose(1, 2).reshape(n, length, width))
+        return result
 
 
 class Rows(nn.Module):
@@ -112,7 +117,8 @@ class Rows(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Eight tokens a picture."""
-        return self.embed(x.squeeze(1)) + self.places
+        result: Tensor = self.embed(x.squeeze(1)) + self.places
+        return result
 
 
 class Words(nn.Module):
@@ -125,7 +131,8 @@ class Words(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One vector a token."""
-        return self.embed(x) + self.places
+        result: Tensor = self.embed(x) + self.places
+        return result
 
 
 class Mean(nn.Module):
@@ -149,7 +156,8 @@ class NextToken(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
-        return self.head(x).mT
+        result: Tensor = self.head(x).mT
+        return result
 
 
 class Trunk(nn.Module):
@@ -164,7 +172,8 @@ class Trunk(nn.Module):
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
-        return self.head(x)
+        result: Tensor = self.head(x)
+        return result
 
 
 def network(drawn: Draw, *, seed: int = 0) -> nn.Module:

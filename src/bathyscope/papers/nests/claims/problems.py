@@ -219,7 +219,8 @@ def _whitening(features: Float[Tensor, " n k"]) -> Float[Tensor, " k k"]:
     values, vectors = torch.linalg.eigh(features.T @ features / len(features))
     sizes = values.clamp_min(0).sqrt()
     sizes = torch.where(sizes > 1e-7 * sizes[-1], sizes, sizes[-1])
-    return vectors @ (vectors / sizes).T
+    result: Tensor = vectors @ (vectors / sizes).T
+    return result
 
 
 def saddle(network: ResNEst, pair: Pair) -> ResNEst:

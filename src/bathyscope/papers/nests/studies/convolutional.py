@@ -13,8 +13,8 @@ from bathyscope.studies.trial import Trial
 NETWORKS = {
     "ResNet-20": ("prebasic-20", "{}-20"),
     "ResNet-110": ("prebasic-110", "{}-110"),
-    "WRN-16-8": ("wrn-16-8", "{}-wrn-16-8"),
-    "WRN-40-4": ("wrn-40-4", "{}-wrn-40-4"),
+    "WRN-16-8": ("nests-wrn-16-8", "{}-wrn-16-8"),
+    "WRN-40-4": ("nests-wrn-40-4", "{}-wrn-40-4"),
 }
 """The catalog's name of the standard form, and of the others."""
 FORMS = {

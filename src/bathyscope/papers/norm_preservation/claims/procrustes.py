@@ -30,7 +30,8 @@ def frequency_matrices(
 ) -> Complex[Tensor, " f d c"]:
     """P(u, v) of a Gaussian kernel at all n² frequencies."""
     kernel = normal(generator, d, c, k, k)
-    return torch.fft.fft2(kernel, s=(n, n)).flatten(2).permute(2, 0, 1)
+    result: Tensor = torch.fft.fft2(kernel, s=(n, n)).flatten(2).permute(2, 0, 1)
+    return result
 
 
 def measure_equation_8(seed: int) -> Measured:

@@ -33,12 +33,14 @@ class SmoothMap:
 
     def __call__(self, x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """F(x)."""
-        return self.A @ (x + 0.5 * (self.B @ x).tanh())
+        result: Tensor = self.A @ (x + 0.5 * (self.B @ x).tanh())
+        return result
 
     def slope(self, x: Float[Tensor, " n"]) -> Float[Tensor, " n n"]:
         """F′(x)."""
         bent = (1 - (self.B @ x).tanh().square())[:, None] * self.B
-        return self.A @ (torch.eye(_SIZE, dtype=torch.float64) + 0.5 * bent)
+        result: Tensor = self.A @ (torch.eye(_SIZE, dtype=torch.float64) + 0.5 * bent)
+        return result
 
 
 def block_slopes(

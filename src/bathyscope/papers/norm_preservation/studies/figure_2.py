@@ -42,7 +42,8 @@ class ThreeLayers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, one row a sample."""
-        return self.head(self.third(self.second(self.first(x))))
+        result: Tensor = self.head(self.third(self.second(self.first(x))))
+        return result
 
     def block_names(self) -> tuple[str, ...]:
         """The three layers, each with its ReLU."""

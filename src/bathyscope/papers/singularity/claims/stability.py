@@ -28,7 +28,8 @@ from bathyscope.papers.singularity.claims.depth import (
 def solution(H: Float[Tensor, " n N"], Y: Float[Tensor, " c N"]) -> Float[Tensor, " c n"]:
     """θ with the least ‖Y − θH‖, without any cut-off."""
     U, sizes, Vh = torch.linalg.svd(H, full_matrices=False)
-    return Y @ Vh.T / sizes @ U.T
+    result: Tensor = Y @ Vh.T / sizes @ U.T
+    return result
 
 
 def relative_change(H: Tensor, changed: Tensor, Y: Tensor) -> tuple[float, float]:

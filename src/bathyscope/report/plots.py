@@ -4,35 +4,32 @@ All panels of a figure share the axis of blocks, so that zooming into one zooms 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from math import ceil, isfinite, log10
 from typing import Any
 
-from bathyscope.report.html_text import embedded, escape
-from bathyscope.report.moments import moments
 from bathyscope.report.palette import LINES
-from bathyscope.report.panels import Line, Panel, depth_panels
-from bathyscope.report.record import Report
+from bathyscope.report.panels import Line, Panel
 
 _PANEL = 150  # pixels
 _HEAD = 60
 
 
-def plots(report: Report) -> str:
-    """The main quantities over depth; earlier states in the same panels."""
-    states = moments(report)
-    return plot("depth", depth_panels(states), x_title="block")
+@dataclass(frozen=True, slots=True)
+class PlotPlace:
+    """A place on the page for a figure, and the figure's data."""
+
+    name: str
+    height: int
+    content: Mapping[str, Any]
 
 
-def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> str:
-    """A place for a figure and the figure's data, or nothing when there is none to draw."""
+def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> PlotPlace | None:
+    """The figure with its place, or nothing when there is none to draw."""
     if not panels:
-        return ""
-    height = _HEAD + _PANEL * len(panels)
-    return (
-        f'<div class="plot" id="plot-{escape(name)}" style="height:{height}px"></div>'
-        f'<script type="application/json" data-plot="plot-{escape(name)}">'
-        f"{embedded(figure(panels, x_title=x_title))}</script>"
-    )
+        return None
+    return PlotPlace(name, _HEAD + _PANEL * len(panels), figure(panels, x_title=x_title))
 
 
 def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, Any]:

@@ -1,0 +1,209 @@
+"""Every public call on a model, and what must be true of its answer and of the model afterwards."""
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import bathyscope as bs
+from bathyscope.curvature import gauss_newton, hessian
+from benchmarks.fuzzing.odd import OddModel
+
+
+class Wrong(Exception):
+    """An answer that is not the one of a slow and obvious computation."""
+
+
+def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(list(model.parameters()), lr=0.01)
+
+
+def _diagnose(case: OddModel, **options: Any) -> None:
+    found = bs.diagnose(case.model, case.batch, loss=case.loss, **options)
+    assert len(found.table) == len(found.blocks)
+
+
+def _full(case: OddModel) -> None:
+    _diagnose(case, probes="full", steps=1)
+
+
+def _measure(name: str) -> Callable[[OddModel], None]:
+    def call(case: OddModel) -> None:
+        options: dict[str, Any] = {} if name == "weights" else {"loss": case.loss}
+        if name == "updates":
+            options["optimizer"] = _optimizer(case.model)
+        getattr(bs.measure, name)(case.model, case.batch, **options)
+
+    return call
+
+
+def _product(case: OddModel) -> None:
+    """H v against a central difference of gradients along v."""
+    H = hessian(case.model, case.batch, loss=case.loss)
+    v = torch.randn(H.shape[0], generator=torch.Generator().manual_seed(0)).to(H.dtype)
+    found = H @ v
+    reference = _difference(H.operator.objective, v)
+    if reference is not None:
+        size = float(reference.norm())
+        if float((found.double() - reference).norm()) > 1e-4 * size + 1e-7:
+            error = float((found.double() - reference).norm()) / max(size, 1e-300)
+            raise Wrong(f"H v is {error:.1e} from the difference of gradients")
+
+
+def _difference(objective: Any, v: Tensor) -> Tensor | None:
+    """(g(θ + hv) − g(θ − hv))/2h in float64 where the loss is smooth and deterministic there."""
+    parameters = list(objective.parameters.values())
+    if any(p.dtype != torch.float64 for p in parameters):
+        return None
+    free = [p for p in parameters if p.requires_grad]
+    batch = next(iter(objective.batches))[0]
+    parts = v.split([p.numel() for p in parameters])
+
+    def gradient(step: float) -> Tensor:
+        with torch.no_grad():
+            for p, part in zip(parameters, parts, strict=True):
+                if p.requires_grad:
+                    p.add_(part.view(p.shape), alpha=step)
+        found = torch.autograd.grad(objective.value(batch), free, allow_unused=True)
+        with torch.no_grad():
+            for p, part in zip(parameters, parts, strict=True):
+                if p.requires_grad:
+                    p.sub_(part.view(p.shape), alpha=step)
+        given = dict(zip(map(id, free), found, strict=True))
+        return torch.cat(
+            [
+                (torch.zeros_like(p) if (g := given.get(id(p))) is None else g).flatten()
+                for p in parameters
+            ]
+        )
+
+    saved = [p.detach().clone() for p in parameters]
+    with objective.at_rest():
+        coarse, fine = ((gradient(h) - gradient(-h)) / (2 * h) for h in (2e-5, 1e-5))
+    with torch.no_grad():
+        for p, values in zip(parameters, saved, strict=True):
+            p.copy_(values)
+    # a kink between the two points, or noise in the loss, shows as a difference of the differences
+    smooth = float((coarse - fine).norm()) <= 1e-5 * float(fine.norm()) + 1e-8
+    return fine if smooth else None
+
+
+def _dense(case: OddModel) -> None:
+    H = hessian(case.model, case.batch, loss=case.loss)
+    matrix = H.dense()
+    v = torch.randn(H.shape[0], generator=torch.Generator().manual_seed(1)).to(H.dtype)
+    allowed = 1e-6 if H.dtype == torch.float64 else 2e-2
+    if float((matrix @ v - H @ v).norm()) > allowed * (float((H @ v).norm()) + 1e-12) + 1e-6:
+        raise Wrong("the dense matrix times v is not the product")
+    trace = H.trace().value
+    if abs(trace - float(matrix.double().trace())) > 1e-9 * float(matrix.abs().sum()) + 1e-12:
+        raise Wrong("the trace is not that of the dense matrix")
+
+
+def _watch(case: OddModel) -> None:
+    """A watched loop gives the same weights as one that is not watched."""
+    try:
+        alone = copy.deepcopy(case)
+    except Exception:  # what cannot be copied has nothing to be compared with
+        alone = None
+    if alone is not None:
+        _loop(alone)
+    with bs.watch(case.model, every=1):
+        _loop(case)
+    if alone is not None:
+        pairs = zip(case.model.parameters(), alone.model.parameters(), strict=True)
+        for ours, theirs in pairs:
+            if not torch.equal(ours.detach(), theirs.detach()) and not bool(ours.isnan().any()):
+                raise Wrong("the watched loop ends with other weights")
+
+
+def _loop(case: OddModel) -> None:
+    torch.manual_seed(0)
+    random.seed(0)
+    optimizer = _optimizer(case.model)
+    for _ in range(2):
+        inputs, targets = copy.deepcopy(case.batch)
+        output = (
+            case.model(**inputs)
+            if isinstance(inputs, dict)
+            else (case.model(*inputs) if isinstance(inputs, tuple) else case.model(inputs))
+        )
+        optimizer.zero_grad()
+        case.loss(output, targets).backward()
+        optimizer.step()
+
+
+CALLS: dict[str, Callable[[OddModel], None]] = {
+    "blocks_of": lambda case: _ignore(bs.blocks_of(case.model, case.batch[0])),
+    "diagnose": _diagnose,
+    "diagnose with optimizer": lambda case: _diagnose(case, optimizer=_optimizer(case.model)),
+    "diagnose full": _full,
+    **{
+        f"measure.{name}": _measure(name)
+        for name in ("activations", "gradients", "weights", "representations", "deletion", "updates")
+    },
+    "hessian product": _product,
+    "hessian dense": _dense,
+    "hessian extremes": lambda case: _ignore(
+        hessian(case.model, case.batch, loss=case.loss).extremes(1)
+    ),
+    "hessian by_block": lambda case: _ignore(
+        hessian(case.model, case.batch, loss=case.loss).by_block()
+    ),
+    "gauss_newton": lambda case: _ignore(
+        gauss_newton(case.model, case.batch, loss=case.loss).dense()
+    ),
+    "certify": lambda case: _ignore(bs.certificates.certify(case.model, case.batch, loss=case.loss)),
+    "watch": _watch,
+}  # fmt: skip
+TRAINS = ("watch",)
+
+
+def _ignore(value: object) -> None:
+    str(value)
+
+
+State = list[tuple[str, Any]]
+
+
+def state_of(model: nn.Module) -> State:
+    """Everything a user could notice about a model, and the random numbers."""
+    found: State = []
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        has_values = (
+            not isinstance(tensor, nn.parameter.UninitializedTensorMixin) and not tensor.is_meta
+        )
+        found.append((f"{name} is", id(tensor)))
+        found.append((f"values of {name}", tensor.detach().clone() if has_values else None))
+        found.append((f"requires_grad of {name}", tensor.requires_grad))
+        found.append((f"grad of {name}", None if tensor.grad is None else tensor.grad.clone()))
+        found.append((f"hooks of {name}", dict(tensor._backward_hooks or {})))
+    for name, module in model.named_modules():
+        found.append((f"mode of {name or 'the model'}", module.training))
+        for table in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
+            found.append(
+                (f"{table} of {name or 'the model'}", dict(getattr(module, table, {}) or {}))
+            )
+    found.append(("torch's random numbers", torch.get_rng_state()))
+    found.append(("numpy's random numbers", np.random.get_state()[1].tolist()))  # noqa: NPY002
+    found.append(("Python's random numbers", random.getstate()))
+    return found
+
+
+def first_difference(before: State, after: State) -> str:
+    """What is no longer as it was, or nothing."""
+    if [key for key, _ in before] != [key for key, _ in after]:
+        return "the names of parameters or modules"
+    for (key, one), (_, other) in zip(before, after, strict=True):
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            a, b = (t.to_dense() if t.layout is not torch.strided else t for t in (one, other))
+            same = a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+        else:
+            same = one == other
+        if not same:
+            return key
+    return ""

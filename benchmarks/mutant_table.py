@@ -1,0 +1,838 @@
+"""The table of `benchmarks.mutants`: by tests that should notice, (file, what stands there, what is put)."""
+
+TABLE: dict[str, list[tuple[str, str, str]]] = {
+    "tests/linalg/test_conditioning.py": [
+        (
+            "linalg/conditioning.py",
+            "cut = cutoff**2 * squares[0].item()",
+            "cut = cutoff**2 / squares[0].item()",
+        ),
+        (
+            "linalg/conditioning.py",
+            'how="gram" if dtype == tensor.dtype else "gram in float64",',
+            'how="gram" if dtype != tensor.dtype else "gram in float64",',
+        ),
+        (
+            "linalg/conditioning.py",
+            "if cutoff is not None and not 0 <= cutoff < 1:",
+            "if cutoff is not None and not 0 <= cutoff <= 1:",
+        ),
+        (
+            "linalg/conditioning.py",
+            "if relative <= tolerance and bool(((squares - cut).abs() > error).all()):",
+            "if relative <= tolerance:",
+        ),
+        (
+            "linalg/conditioning.py",
+            "kept = squares[squares > cut]",
+            "kept = squares[squares >= cut]",
+        ),
+        (
+            "linalg/conditioning.py",
+            "rank = int((values > cutoff * largest).sum()) if largest > 0 else 0",
+            "rank = int((values >= cutoff * largest).sum()) if largest > 0 else 0",
+        ),
+    ],
+    "tests/linalg/test_conv_spectrum.py": [
+        ("linalg/conv_spectrum.py", "if not conv.weight.isfinite().all():", "if False:"),
+    ],
+    "tests/linalg/test_convolution.py": [
+        (
+            "linalg/convolution.py",
+            "if len(sizes) != axes or any(not isinstance(n, int) or n < least for n in sizes):",
+            "if len(sizes) != axes and any(not isinstance(n, int) or n < least for n in sizes):",
+        ),
+    ],
+    "tests/linalg/test_gauge.py": [
+        (
+            "linalg/gauge.py",
+            "return self.bound <= _WARM_BOUND and self.spread <= _WARM_SPREAD",
+            "return self.bound <= _WARM_BOUND or self.spread <= _WARM_SPREAD",
+        ),
+    ],
+    "tests/linalg/test_hosvd.py": [
+        (
+            "linalg/hosvd.py",
+            "return math.exp(sum(math.log(number) for number in numbers) / len(numbers))",
+            "return math.exp(sum(math.log(number) for number in numbers) * len(numbers))",
+        ),
+    ],
+    "tests/linalg/test_kernel_step.py": [
+        ("linalg/kernel_step.py", "if gauge is not None:", "if False:"),
+    ],
+    "tests/linalg/test_padded_operator.py": [
+        ("linalg/padded_operator.py", "if columns <= rows:", "if columns < rows:"),
+    ],
+    "tests/linalg/test_polar.py": [
+        ("linalg/polar.py", 'if method == "newton-schulz":', "if False:"),
+    ],
+    "tests/linalg/test_random_matrix.py": [
+        (
+            "linalg/random_matrix.py",
+            "squared = np.sin((m + 1) * phi) ** (m + 1) / (np.sin(phi) * np.sin(m * phi) ** m)",
+            "squared = np.sin((m + 1) * phi) ** (m + 1) / (np.sin(phi) / np.sin(m * phi) ** m)",
+        ),
+    ],
+    "tests/linalg/test_spatial_form.py": [
+        (
+            "linalg/spatial_form.py",
+            "if taps > 1 and c * taps > _LARGEST:",
+            "if taps < 1 and c * taps > _LARGEST:",
+        ),
+    ],
+    "tests/linalg/test_taps.py": [
+        (
+            "linalg/taps.py",
+            "points, multiplicity = points[rank <= mirror], 1.0 + (rank < mirror)[rank <= mirror].double()",
+            "points, multiplicity = points[rank <= mirror], 1.0 + (rank <= mirror)[rank <= mirror].double()",
+        ),
+    ],
+    "tests/linalg/test_trace.py": [
+        (
+            "linalg/trace.py",
+            "if d <= probes + 2 * min(sketch, d):",
+            "if d >= probes + 2 * min(sketch, d):",
+        ),
+    ],
+    "tests/inits/test_delta_orthogonal.py": [
+        ("inits/delta_orthogonal.py", "weight.zero_()", "pass"),
+    ],
+    "tests/inits/test_he.py": [
+        ("inits/he.py", "zero_bias_(layer)", "pass"),
+    ],
+    "tests/inits/test_layers.py": [
+        ("inits/layers.py", "bias.detach().zero_()", "pass"),
+        (
+            "inits/layers.py",
+            "first, second = weight.shape[0] // groups(layer) * taps, weight.shape[1] * taps",
+            "first, second = weight.shape[0] // groups(layer) / taps, weight.shape[1] * taps",
+        ),
+    ],
+    "tests/inits/test_zero_branch.py": [
+        ("inits/zero_branch.py", "parameter.detach().zero_()", "pass"),
+    ],
+    "tests/nets/test_build.py": [
+        ("nets/build.py", "if min(numbers) < 1:", "if min(numbers) > 1:"),
+        ("nets/build.py", 'known.append(f"{key}-{depth}")', "pass"),
+        ("nets/family.py", "if hint is bool:", "if False:"),
+    ],
+    "tests/nets/test_counts.py": [
+        (
+            "nets/imagenet.py",
+            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 50)",
+            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 500)",
+        ),
+    ],
+    "tests/nets/test_counts.py tests/nets/test_preresnet.py": [
+        ("nets/branch.py", "if index > 0 or not activated:", "if index > 0 or activated:"),
+    ],
+    "tests/nets/test_depth.py": [
+        ("nets/depth.py", "self.per + self.plus,", "self.per - self.plus,"),
+    ],
+    "tests/nets/test_nest.py": [
+        ("nets/nest_blocks.py", "if size < 1:", "if size <= 1:"),
+    ],
+    "tests/nets/test_nest_convert.py": [
+        (
+            "nets/nest_convert.py",
+            "bias = on_images or (i == 0 and network.has_intercept)",
+            "bias = on_images or (i == 0 or network.has_intercept)",
+        ),
+    ],
+    "tests/nets/test_nest_convert.py tests/nets/test_nest_conv.py": [
+        (
+            "nets/nest_standard.py",
+            "if not isinstance(block.shortcut, (nn.Identity, Subsample, *_LINEAR)):",
+            "if False:",
+        ),
+    ],
+    "tests/nets/test_nshortcut.py": [
+        (
+            "nets/nshortcut.py",
+            "if r > 0 and units[r - 1][-1] != widths[0]:",
+            "if r < 0 and units[r - 1][-1] != widths[0]:",
+        ),
+    ],
+    "tests/measure/test_activations.py": [
+        (
+            "measure/activations.py",
+            "change = frobenius_norm(x - before)",
+            "change = frobenius_norm(x + before)",
+        ),
+        (
+            "measure/activations.py",
+            "if before.shape == x.shape and before._version == version and not moments.not_finite:",
+            "if before.shape == x.shape and before._version != version and not moments.not_finite:",
+        ),
+    ],
+    "tests/measure/test_activations.py tests/measure/test_weights.py": [
+        (
+            "measure/rows.py",
+            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() / max(1, tensor.numel())",
+            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() * max(1, tensor.numel())",
+        ),
+    ],
+    "tests/measure/test_bad_input.py": [
+        ("measure/blocks.py", "check_parameters(model)", "pass"),
+    ],
+    "tests/measure/test_gradients.py": [
+        ("measure/gradients.py", "return a / b", "return a * b"),
+    ],
+    "tests/measure/test_layers.py": [
+        (
+            "measure/layers.py",
+            'if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":',
+            "if False:",
+        ),
+    ],
+    "tests/measure/test_nonlinearities.py": [
+        (
+            "measure/nonlinearities.py",
+            "if not others or output.numel() <= output.shape[units]:",
+            "if others or output.numel() <= output.shape[units]:",
+        ),
+    ],
+    "tests/measure/test_normalisation.py": [
+        (
+            "measure/normalisation.py",
+            "if module.training or module.running_var is None:",
+            "if module.training and module.running_var is None:",
+        ),
+    ],
+    "tests/measure/test_representations.py": [
+        (
+            "measure/representations.py",
+            "return (total.double().square().sum().item() - number) / (number * (number - 1))",
+            "return (total.double().square().sum().item() + number) / (number * (number - 1))",
+        ),
+        (
+            "measure/representations.py",
+            "self.rows.put(block, mean_cosine=mean_cosine(x.movedim(axes.samples, 0).flatten(1)))",
+            "pass",
+        ),
+    ],
+    "tests/measure/test_updates.py": [
+        ("measure/updates.py", "_widen(ours, twin.state.get(ours, {}))", "pass"),
+        ("measure/updates.py", "if side > largest_side:", "if side >= largest_side:"),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return max(rounding_cutoff(rows, columns, self.dtype), cancelled)",
+        ),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return min(cancelled, 0.5)",
+        ),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return min(rounding_cutoff(rows, columns, self.dtype), 0.5)",
+        ),
+        (
+            "measure/updates.py",
+            "tolerance = None if step.dtype == torch.float64 else 1e-2",
+            "tolerance = None if step.dtype != torch.float64 else 1e-2",
+        ),
+    ],
+    "tests/measure/test_weights.py": [
+        (
+            "measure/weights.py",
+            'if weight.ndim == 2 and "outputs" in modes:',
+            'if weight.ndim != 2 and "outputs" in modes:',
+        ),
+        (
+            "measure/weights.py",
+            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)",
+            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) * entries)",
+        ),
+    ],
+    "tests/core": [
+        ("core/memory.py", "if size < 1000:", "if size <= 1000:"),
+    ],
+    "tests/core/test_blocks.py": [
+        (
+            "core/blocks.py",
+            "if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
+            "if best or {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
+        ),
+    ],
+    "tests/core/test_blocks.py tests/core/test_one_pass.py": [
+        (
+            "core/calls.py",
+            "if isinstance(first, Tensor) and first.is_floating_point():",
+            "if isinstance(first, Tensor) or first.is_floating_point():",
+        ),
+        ("core/calls.py", "model.eval()", "pass"),
+    ],
+    "tests/core/test_blocks.py tests/measure/test_deletion.py": [
+        ("core/drop.py", "if not mine or not inputs:", "if mine or not inputs:"),
+    ],
+    "tests/core/test_blocks.py tests/remedies/test_weights.py tests/remedies/test_normalise.py": [
+        (
+            "core/members.py",
+            "if any(p.ndim >= 2 for p in module.parameters(recurse=False))",
+            "if any(p.ndim > 2 for p in module.parameters(recurse=False))",
+        ),
+    ],
+    "tests/core/test_one_pass.py": [
+        ("core/one_pass.py", "if not value.is_floating_point():", "if False:"),
+    ],
+    "tests/core/test_preserve.py": [
+        ("core/preserve.py", "table.clear()", "pass"),
+    ],
+    (
+        "tests/curvature/test_bad_input.py "
+        "tests/measure/test_bad_input.py "
+        "tests/estimators/test_parts.py"
+    ): [
+        (
+            "core/arguments.py",
+            "if not isinstance(value, Integral) or isinstance(value, bool) or value < least:",
+            "if not isinstance(value, Integral) and isinstance(value, bool) or value < least:",
+        ),
+    ],
+    "tests/measure/test_bad_input.py tests/core/test_one_pass.py tests/curvature/test_bad_input.py": [
+        (
+            "core/batch.py",
+            "if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):",
+            "if known.numel() and (int(known.min()) < 0 or int(known.max()) > classes):",
+        ),
+    ],
+    "tests/data/test_cache.py": [
+        ("data/cache.py", "shutil.rmtree(part, ignore_errors=True)", "pass"),
+    ],
+    "tests/data/test_channels.py": [
+        (
+            "data/channels.py",
+            "std = torch.where(std > tiny, std, torch.ones_like(std))",
+            "std = torch.where(std >= tiny, std, torch.ones_like(std))",
+        ),
+    ],
+    "tests/data/test_npz.py": [
+        (
+            "data/npz.py",
+            'if array.ndim != 1 or array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
+            'if array.ndim != 1 and array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
+        ),
+    ],
+    "tests/data/test_synthetic.py": [
+        (
+            "data/synthetic.py",
+            'NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}',
+            'NUM_CLASSES = {"gaussian": 100, "spirals": 3, "teacher": 10, "gratings": 10}',
+        ),
+    ],
+    "tests/data/test_whitening.py": [
+        (
+            "data/whitening.py",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 / d",
+        ),
+        (
+            "data/whitening.py",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
+            "cutoff = max(n, d) * eps / scale + (eps * float(mean.abs().max())) ** 2 * d",
+        ),
+    ],
+    "tests/runs tests/cli/test_train.py": [
+        ("runs/table.py", "check_place(path)", "pass"),
+    ],
+    "tests/runs/test_checkpoints.py": [
+        ("runs/checkpoints.py", "shutil.rmtree(temporary, ignore_errors=True)", "pass"),
+    ],
+    "tests/runs/test_configuration.py": [
+        (
+            "runs/configuration.py",
+            'problems.append(f"{source} has no key {key!r}; {hint}.")',
+            "pass",
+        ),
+        (
+            "runs/configuration.py",
+            "problems.append(f\"{source}: {what}; {_lower_first(item['msg'])}.\")",
+            "pass",
+        ),
+    ],
+    "tests/runs/test_metrics.py": [
+        ("runs/metrics.py", "if not path.exists():", "if path.exists():"),
+    ],
+    "tests/report/test_json_form.py": [
+        ("report/json_form.py", "if value is None or isinstance(value, bool):", "if False:"),
+    ],
+    "tests/report/test_page.py": [
+        (
+            "report/html_strips.py",
+            'rest = [text for key, text in drawn_rows.items() if by_role[key] == "detail"]',
+            'rest = [text for key, text in drawn_rows.items() if by_role[key] != "detail"]',
+        ),
+        (
+            "report/html_table.py",
+            "if isinstance(value, float) and isinf(value):",
+            "if isinstance(value, float) or isinf(value):",
+        ),
+        (
+            "report/html_words.py",
+            'entries.append(f"<div><dt>{escape(label)} {names}</dt><dd>{escape(text)}</dd></div>")',
+            "pass",
+        ),
+    ],
+    "tests/report/test_shading.py": [
+        (
+            "report/shading.py",
+            'return Shading(family="cool", log=False, start=0.0, end=1.0)',
+            'return Shading(family="cool", log=False, start=0.0, end=10.0)',
+        ),
+        (
+            "report/shading.py",
+            "return min(1.0, max(0.0, (value - start) / (end - start)))",
+            "return min(1.0, max(0.0, (value - start) * (end - start)))",
+        ),
+    ],
+    "tests/report/test_terminal.py": [
+        (
+            "report/depth_strip.py",
+            "if known is None or finding.severity.rank > known.rank:",
+            "if known is None:",
+        ),
+        (
+            "report/depth_strip.py",
+            "level = min(len(glyphs.levels) - 1, int(abs(worst) * len(glyphs.levels)))",
+            "level = min(len(glyphs.levels) - 1, int(worst * len(glyphs.levels)))",
+        ),
+        ("report/depth_strip.py", "worst = max(shades, key=abs)", "worst = max(shades)"),
+        ("report/depth_view.py", 'parts.append(f"{glyphs.tick} changes dimension")', "pass"),
+    ],
+    "tests/report/test_terminal.py tests/report/test_json_form.py": [
+        ("report/numbers.py", "if isinstance(value, bool):", "if False:"),
+        (
+            "report/numbers.py",
+            'return "∞" if value > 0 else "-∞"',
+            'return "∞" if value < 0 else "-∞"',
+        ),
+    ],
+    "tests/certificates/test_basis.py": [
+        (
+            "certificates/basis.py",
+            "constant = constant - stage.mean @ H",
+            "constant = constant + stage.mean @ H",
+        ),
+    ],
+    "tests/certificates/test_certify.py": [
+        (
+            "certificates/assumptions.py",
+            "if not isinstance(seen.network, ResNEst):",
+            "if isinstance(seen.network, ResNEst):",
+        ),
+        (
+            "certificates/nested.py",
+            "if seen.last is None or seen.last.shape[1] < seen.outputs.shape[1] or len(seen.features) < 2:",
+            "if seen.last is None or seen.last.shape[1] > seen.outputs.shape[1] or len(seen.features) < 2:",
+        ),
+        (
+            "certificates/width.py",
+            "smallest = float(singular_values[-1]) if W.shape[0] >= W.shape[1] else 0.0",
+            "smallest = float(singular_values[-1]) if W.shape[0] <= W.shape[1] else 0.0",
+        ),
+    ],
+    "tests/certificates/test_observation.py": [
+        (
+            "certificates/observation.py",
+            "if len(inputs) != len(targets):",
+            "if len(inputs) == len(targets):",
+        ),
+    ],
+    "tests/certificates/test_prediction.py::test_of_all_mixes_the_nearest_to_the_network_s_is_taken": [
+        (
+            "certificates/prediction.py",
+            "mix = stands + torch.linalg.pinv(A.T) @ (B.T - A.T @ stands)",
+            "mix = torch.linalg.pinv(A.T) @ B.T",
+        ),
+    ],
+    "tests/certificates/test_predictor.py": [
+        (
+            "certificates/predictor.py",
+            "return 0.5 * ridge * float(weights @ outputs.square().sum(dim=1))",
+            "return 0.5 * ridge / float(weights @ outputs.square().sum(dim=1))",
+        ),
+        (
+            "certificates/predictor.py",
+            "return Predictor(first, risk, risk, ridge, 0.0, 0.0)",
+            "return Predictor(first, risk, risk, ridge, 0.1, 0.0)",
+        ),
+    ],
+    "tests/certificates/test_predictor.py tests/certificates/test_regularity.py": [
+        (
+            "certificates/losses.py",
+            'if loss == "logistic" and not bool(((rows == 0) | (rows == 1)).all()):',
+            "if False:",
+        ),
+        (
+            "certificates/losses.py",
+            "return float(weights @ (outputs - self.targets).square().mean(dim=1))",
+            "return float(weights @ (outputs + self.targets).square().mean(dim=1))",
+        ),
+    ],
+    "tests/certificates/test_saddle.py": [
+        (
+            "certificates/certificate.py",
+            "no_worse = self.risk + self.linear.penalty <= self.linear.risk + slack",
+            "no_worse = self.risk - self.linear.penalty <= self.linear.risk + slack",
+        ),
+        (
+            "certificates/observation.py",
+            "last=last if x.ndim == 2 else None,",
+            "last=last if x.ndim != 2 else None,",
+        ),
+        (
+            "certificates/saddle.py",
+            "drop=risk(0.0) - min(risk(_STEP), risk(-_STEP)),",
+            "drop=risk(0.0) - risk(_STEP),",
+        ),
+        ("certificates/saddle.py", "if gradient > tol:", "if gradient > 1000 * tol:"),
+        (
+            "certificates/saddle.py",
+            "if smallest < -tol * abs(largest):",
+            "if smallest < -tol / abs(largest):",
+        ),
+        (
+            "certificates/saddle.py",
+            'return "minimum" if epsilon <= tol else "no descent to second order"',
+            'return "no descent to second order"',
+        ),
+    ],
+    "tests/remedies/test_gradient_energy.py": [
+        (
+            "remedies/gradient_energy.py",
+            "if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:",
+            "if math.isfinite(whole) and math.isfinite(seen) and whole >= 0 and seen > 0:",
+        ),
+        (
+            "remedies/gradient_energy.py",
+            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) * share",
+            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) / share",
+        ),
+    ],
+    "tests/remedies/test_normalise.py": [
+        ("remedies/normalise.py", "if not chosen:", "if False:"),
+    ],
+    "tests/remedies/test_procrustes.py": [
+        (
+            "remedies/procrustes.py",
+            "if isinstance(gain, str) and gain not in get_args(Gain):",
+            "if isinstance(gain, str) or gain not in get_args(Gain):",
+        ),
+        (
+            "remedies/procrustes.py",
+            "if len(sizes) != count or any(n < 1 for n in sizes):",
+            "if len(sizes) != count or any(n > 1 for n in sizes):",
+        ),
+        ("remedies/treated_layer.py", 'elif method == "reference":', 'elif method != "reference":'),
+        ("remedies/treated_layer.py", "if not 0 < gain < math.inf:", "if 0 < gain < math.inf:"),
+    ],
+    "tests/remedies/test_shortcut.py": [
+        (
+            "remedies/shortcut.py",
+            "return None if y is None else replace_main_tensor(output, x + self.scale * y)",
+            "return None if y is None else replace_main_tensor(output, x - self.scale * y)",
+        ),
+    ],
+    "tests/remedies/test_weights.py": [
+        ("remedies/weights.py", "parameter.mul_(factor)", "pass"),
+    ],
+    (
+        "tests/claims/test_check.py::test_a_correction_is_told_only_where_it_holds "
+        "tests/claims/test_check.py::test_only_what_holds_can_be_vacuous "
+        "tests/claims/test_check.py::test_the_verdict_follows_from_the_laws"
+    ): [
+        (
+            "claims/check.py",
+            "corrected=claim.corrected if against and _all_hold(corrected) else None,",
+            "corrected=claim.corrected if against else None,",
+        ),
+        (
+            "claims/check.py",
+            "return () if law is None or not measured.numbers else tuple(law(measured.numbers))",
+            "return () if law is None or measured.numbers else tuple(law(measured.numbers))",
+        ),
+        (
+            "claims/check.py",
+            "return bool(relations) and all(relation.holds for relation in relations)",
+            "return all(relation.holds for relation in relations)",
+        ),
+        (
+            "claims/check.py",
+            "vacuous=verdict is Verdict.HOLDS and _all_hold(vacuous),",
+            "vacuous=_all_hold(vacuous),",
+        ),
+    ],
+    "tests/claims/test_registry.py tests/cli/test_check.py": [
+        (
+            "claims/ledger.py",
+            'table["extra_assumption"] = [(row and row.extra_assumption) or "" for row in rows]',
+            'table["extra_assumption"] = [(row and row.extra_assumption) and "" for row in rows]',
+        ),
+    ],
+    "tests/claims/test_relation.py": [
+        (
+            "claims/relation.py",
+            "return self.left <= self.right + self.slack",
+            "return self.left < self.right + self.slack",
+        ),
+        (
+            "claims/relation.py",
+            "return self.left == self.right or abs(self.left - self.right) <= self.slack",
+            "return self.left != self.right or abs(self.left - self.right) <= self.slack",
+        ),
+    ],
+    "tests/sweep/test_grid.py": [
+        (
+            "sweep/grid.py",
+            "if all(_looked_up(point, key) == v for key, v in exception.where.items()):",
+            "if all(_looked_up(point, key) != v for key, v in exception.where.items()):",
+        ),
+    ],
+    "tests/sweep/test_run.py": [
+        ("sweep/backends.py", "torch.set_num_threads(threads)", "pass"),
+        ("sweep/run.py", "self._count(task)", "pass"),
+        ("sweep/run.py", "self.on_change(self.tally)", "pass"),
+    ],
+    "tests/training/test_distributed.py::test_buffers_are_those_of_the_first_process": [
+        ("training/loop.py", "self.group.copy_from_first_(self.model.buffers())", "pass"),
+    ],
+    "tests/training/test_divergence.py": [
+        ("training/divergence.py", "for block in reversed(blocks):", "for block in blocks:"),
+    ],
+    "tests/training/test_layer_program.py": [
+        (
+            "training/layer_program.py",
+            "return reader.layers if reader.understood and not idle else None",
+            "return reader.layers if reader.understood and idle else None",
+        ),
+    ],
+    "tests/training/test_loop.py": [
+        ("training/evaluation.py", "call = forward or model", "call = forward and model"),
+        (
+            "training/loop.py",
+            "if limit is not None and limit < norm < math.inf:",
+            "if limit is not None and norm < math.inf:",
+        ),
+        ("training/loop.py", "if loss < self.best:", "if loss <= self.best:"),
+        (
+            "training/loop.py",
+            "return most is not None and self.waited >= most",
+            "return most is not None and self.waited > most",
+        ),
+        ("training/loop.py", "self.sums.add(loss, correct, num_samples=num_samples)", "pass"),
+    ],
+    "tests/training/test_loop.py tests/training/test_resume.py": [
+        ("training/runner.py", "callback.on_end(loop, ending)", "pass"),
+        (
+            "training/runner.py",
+            'if begun == "refuse" and standing(folder) not in ("absent", "running"):',
+            'if begun != "refuse" and standing(folder) not in ("absent", "running"):',
+        ),
+    ],
+    "tests/training/test_loop.py tests/training/test_schedules.py": [
+        (
+            "training/config.py",
+            "if self.patience is not None and self.evaluate_every == 0:",
+            "if self.patience is not None or self.evaluate_every == 0:",
+        ),
+    ],
+    "tests/training/test_resume.py": [
+        ("training/saving.py", "if self.run is None:", "if False:"),
+    ],
+    "tests/training/test_schedules.py": [
+        (
+            "training/schedules.py",
+            "return config.lr * (step + 1) / warmup",
+            "return config.lr * (step + 1) * warmup",
+        ),
+    ],
+    "tests/training/test_stacked.py": [
+        (
+            "training/stacked.py",
+            "last = self.step >= self.num_steps",
+            "last = self.step <= self.num_steps",
+        ),
+    ],
+    "tests/training/trackers/test_huggingface.py": [
+        (
+            "training/trackers/huggingface.py",
+            "if self.logger is None or not logs:",
+            "if self.logger is None or logs:",
+        ),
+    ],
+    "tests/curvature/test_bad_input.py": [
+        ("curvature/objective.py", "check_parameters(model)", "pass"),
+        ("curvature/objective.py", "if not isinstance(pattern, str):", "if False:"),
+    ],
+    "tests/curvature/test_bad_input.py tests/curvature/test_stacked.py": [
+        ("curvature/dense_matrix.py", "if needed > 0.9 * free:", "if False:"),
+    ],
+    "tests/curvature/test_batches.py": [
+        ("curvature/batches.py", "if isinstance(value, Tensor):", "if False:"),
+    ],
+    "tests/curvature/test_batchnorm.py": [
+        ("curvature/batchnorm.py", "changed.append(module)", "pass"),
+    ],
+    "tests/curvature/test_fingerprint.py": [
+        (
+            "curvature/fingerprint.py",
+            "if values.is_floating_point() and values.element_size() < 4:  # numpy lacks most of these",
+            "if values.is_floating_point() and values.element_size() > 4:  # numpy lacks most of these",
+        ),
+    ],
+    "tests/curvature/test_matrix.py tests/curvature/test_bad_input.py": [
+        ("curvature/resolved.py", "check_cutoff(cutoff)", "pass"),
+    ],
+    "tests/curvature/test_products.py": [
+        ("curvature/products.py", "if block.shape[1] <= at_once:", "if block.shape[1] < at_once:"),
+        ("curvature/products.py", "self.free()", "pass"),
+    ],
+    "tests/curvature/test_shortcut_zero.py": [
+        (
+            "curvature/shortcut_zero.py",
+            "if abs(post_value) > 1e-12 or abs(mid_value) > 1e-12:",
+            "if abs(post_value) > 1e-12 and abs(mid_value) > 1e-12:",
+        ),
+        (
+            "curvature/shortcut_zero.py",
+            'through = torch.einsum("mi,mj,ml->ijl", gap, fed_slope, fed) / len(x)',
+            'through = torch.einsum("mi,mj,ml->ijl", gap, fed_slope, fed) * len(x)',
+        ),
+    ],
+    "tests/curvature/test_stacked.py": [
+        ("curvature/stacked.py", "rows.append(found)", "pass"),
+    ],
+    "tests/diagnosis/test_ceiling.py tests/diagnosis/test_bad_input.py": [
+        (
+            "diagnosis/ceiling.py",
+            'memory = check_number("memory", memory, low=0.0, open_low=True)',
+            'memory = check_number("memory", memory, low=0.1, open_low=True)',
+        ),
+    ],
+    "tests/diagnosis/test_diagnosing.py tests/diagnosis/test_bad_input.py": [
+        (
+            "diagnosis/block_choice.py",
+            "if blocks is None or isinstance(blocks, Blocks):",
+            "if False:",
+        ),
+    ],
+    "tests/diagnosis/test_family.py": [
+        (
+            "diagnosis/rules/family.py",
+            'if excess > thresholds["linear_excess"] and reachable < told["risk"]:',
+            'if excess > thresholds["linear_excess"] and reachable <= told["risk"]:',
+        ),
+        (
+            "diagnosis/rules/family.py",
+            'lost = (told["attainable_risk"] - told["bound"]) / told["constant_risk"]',
+            'lost = (told["attainable_risk"] - told["bound"]) * told["constant_risk"]',
+        ),
+    ],
+    "tests/diagnosis/test_rules.py tests/diagnosis/test_planted_faults.py": [
+        (
+            "diagnosis/rules/gradients.py",
+            'if decades(growth) < decades(thresholds["gradient_range_warning"]):',
+            "if False:",
+        ),
+        (
+            "diagnosis/rules/representations.py",
+            "at_the_end = out[0] == len(evidence.blocks) - 1 and _is_bare_layer(evidence.blocks[-1])",
+            "at_the_end = out[0] != len(evidence.blocks) - 1 and _is_bare_layer(evidence.blocks[-1])",
+        ),
+        (
+            "diagnosis/rules/units.py",
+            "out = [i for i, share in enumerate(shares) if share is not None and low <= share < high]",
+            "out = [i for i, share in enumerate(shares) if share is not None or low <= share < high]",
+        ),
+        (
+            "diagnosis/rules/weights.py",
+            "largest = norms[out[0]] or 0.0",
+            "largest = norms[out[0]] and 0.0",
+        ),
+        ("diagnosis/rules/weights.py", "out.sort(key=lambda i: shares[i] or 0.0)", "pass"),
+        (
+            "diagnosis/thresholds.py",
+            "return self.overridden.get(name, THRESHOLDS[name].value)",
+            "return THRESHOLDS[name].value",
+        ),
+    ],
+    "tests/test_docs.py": [
+        ("diagnosis/thresholds.py", '"collapse": Threshold(1e-4,', '"collapse": Threshold(1e-3,'),
+        (
+            "diagnosis/thresholds.py",
+            '"large_update": Threshold(1.0,',
+            '"large_update": Threshold(10.0,',
+        ),
+        (
+            "diagnosis/thresholds.py",
+            '"small_update": Threshold(1e-7,',
+            '"small_update": Threshold(1e-6,',
+        ),
+        (
+            "diagnosis/thresholds.py",
+            '0.9, "share of a block\'s units that give one value for the batch", _MEASURED',
+            '0.8, "share of a block\'s units that give one value for the batch", _MEASURED',
+        ),
+    ],
+    (
+        "tests/estimators/test_parts.py "
+        "tests/estimators/test_never_worse.py "
+        "tests/estimators/test_use.py"
+    ): [
+        (
+            "estimators/base.py",
+            "size = int(np.clip(num_samples // 20, 16, 256))",
+            "size = int(np.clip(num_samples // 20, 160, 256))",
+        ),
+        (
+            "estimators/certifying.py",
+            "penalty=0.0 if solution is None else solution.existence_penalty(),",
+            "penalty=0.1 if solution is None else solution.existence_penalty(),",
+        ),
+        (
+            "estimators/fitting.py",
+            "RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)",
+            "RIDGES = (np.inf, 1.0, 1e-1, 0.1, 1e-3, 1e-4, 1e-5, 1e-6)",
+        ),
+        ("estimators/fitting.py", "torch.manual_seed(seed)", "pass"),
+        (
+            "estimators/forms.py",
+            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) + N.T)",
+            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) - N.T)",
+        ),
+        (
+            "estimators/scaling.py",
+            "centre = X[0] + size * mean + size * mean",
+            "centre = X[0] + size * mean - size * mean",
+        ),
+        (
+            "estimators/solving.py",
+            "power = (w * self.directions.square()).sum(dim=0)[:, None]",
+            "power = (w / self.directions.square()).sum(dim=0)[:, None]",
+        ),
+    ],
+    "tests/cli/test_diagnose.py": [
+        (
+            "cli/case.py",
+            "inputs, labels = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, None)",
+            "inputs, labels = batch if isinstance(batch, tuple) or len(batch) == 2 else (None, None)",
+        ),
+        ("cli/compare.py", "while len(order) < steps * size:", "while len(order) > steps * size:"),
+        ("cli/treat.py", "_check_save(save)", "pass"),
+    ],
+    "tests/studies": [
+        (
+            "studies/linear_spectrum.py",
+            "if not torch.isfinite(matrix).all():  # the run has diverged, or is about to",
+            "if False:  # the run has diverged, or is about to",
+        ),
+    ],
+    "tests/studies/test_runner.py": [
+        ("studies/computation.py", 'run.end("finished")', "pass"),
+        ("studies/computation.py", 'run.log({"kind": ROW} | row)', "pass"),
+        ("studies/store.py", 'if standing(first) != "failed":', 'if standing(first) == "failed":'),
+    ],
+}

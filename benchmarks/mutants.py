@@ -1,0 +1,176 @@
+"""Do the tests notice? Each subtle mutant of `mutant_table` is put into a copy of the sources, and tests run.
+
+    python -m benchmarks.mutants --out FILE [--only TEXT] [--seconds 240]
+
+A mutant is killed where the tests of its row fail (or take too long), and survives where they pass. Tests
+that fail without any mutant are reported and prove nothing. The results are one JSON object a line; rows
+that the file has are not run again. One process imports torch and forks for each mutant.
+"""
+
+import argparse
+import compileall
+import json
+import os
+import py_compile
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.mutant_table import TABLE
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = (
+    "src",
+    "tests",
+    "benchmarks",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "Makefile",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the table of mutants.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", default="", help="rows whose file or tests contain this")
+    parser.add_argument(
+        "--seconds", type=int, default=240, help="after which a mutant counts as killed"
+    )
+    options = parser.parse_args()
+    known = _read(options.out)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, options.out.open("a") as out:
+        tree = _copied_tree(Path(folder))
+        _import_what_is_heavy()
+        for row in _rows(options.only):
+            if row["key"] in known:
+                continue
+            row["outcome"], row["seconds"] = _outcome(tree, row, options.seconds, known)
+            known[row["key"]] = row
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(f"{row['outcome']:9} {row['file']}: {row['new']}", flush=True)
+    _summarise([known[row["key"]] for row in _rows(options.only) if row["key"] in known])
+
+
+def _rows(only: str) -> Iterator[dict[str, object]]:
+    for tests, mutants in TABLE.items():
+        for file, old, new in mutants:
+            if only in file or only in tests:
+                key = f"{file}|{old}|{new}|{tests}"
+                yield {"key": key, "file": file, "old": old, "new": new, "tests": tests}
+
+
+def _read(path: Path) -> dict[str, dict[str, object]]:
+    if not path.exists():
+        return {}
+    return {row["key"]: row for row in map(json.loads, path.read_text().splitlines())}
+
+
+def _copied_tree(folder: Path) -> Path:
+    """The sources and tests, compiled so that only a file that was changed is compiled again."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    mode = py_compile.PycInvalidationMode.CHECKED_HASH
+    compileall.compile_dir(folder / "src", quiet=1, invalidation_mode=mode)
+    return folder
+
+
+def _import_what_is_heavy() -> None:
+    import hypothesis  # noqa: F401
+    import matplotlib.pyplot  # noqa: F401
+    import pandas  # noqa: F401
+    import pytest  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import sklearn.linear_model  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _outcome(
+    tree: Path, row: dict[str, object], seconds: int, known: dict[str, dict[str, object]]
+) -> tuple[str, float]:
+    begin = time.monotonic()
+    tests = str(row["tests"])
+    base = known.setdefault(f"tests {tests}", {})
+    if "passes" not in base:
+        base["passes"] = _run(tree, tests, seconds) == 0
+    if not base["passes"]:
+        return "red", 0.0
+    path = tree / "src" / "bathyscope" / str(row["file"])
+    if not path.exists() or path.read_text().count(str(row["old"])) != 1:
+        return "stale", 0.0
+    with _changed(path, str(row["old"]), str(row["new"])):
+        code = _run(tree, tests, seconds)
+    return ("survived" if code == 0 else "killed"), round(time.monotonic() - begin, 1)
+
+
+@contextmanager
+def _changed(path: Path, old: str, new: str) -> Iterator[None]:
+    before = path.read_text()
+    path.write_text(before.replace(old, new))
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def _run(tree: Path, tests: str, seconds: int) -> int:
+    """Exit code of the tests in a child of this process, in which the package is not imported yet."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.chdir(tree)
+        sys.dont_write_bytecode = True
+        os.environ |= {
+            "PYTHONPATH": str(tree / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "MPLBACKEND": "Agg",
+        }
+        sys.path[:0] = [str(tree / "src"), str(tree)]
+        for name in [
+            n for n in sys.modules if n.split(".")[0] in ("bathyscope", "benchmarks", "tests")
+        ]:
+            del sys.modules[name]
+        nowhere = os.open(tree / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        import pytest
+
+        arguments = ["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests.split()]
+        os._exit(int(pytest.main(arguments)))
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+def _summarise(rows: list[dict[str, object]]) -> None:
+    counts = Counter(str(row["outcome"]) for row in rows)
+    packages = Counter(str(row["file"]).split("/")[0] for row in rows)
+    alive = Counter(str(r["file"]).split("/")[0] for r in rows if r["outcome"] == "survived")
+    told = counts["killed"] + counts["survived"]
+    print(f"{counts['killed']} of {told} killed; {dict(counts)}")
+    for package, number in sorted(packages.items()):
+        print(f"  {package}: {number}, survived {alive[package]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The record of a forecast: will this network train?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+ForecastVerdict = Literal["trains", "fails", "undecided"]
+FailureKind = Literal["stuck", "diverging", "slow"]
+Known = int | str | list[str]
+"""A fact about the calibration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The answer of `bathyscope.forecast`.
+
+    Attributes:
+        verdict: `trains`, `fails` or `undecided`.
+        probability: of training within the budget, by the calibrated model.
+        kind: of a failure: `stuck` (nothing moves), `diverging` (the loss grows or is not finite),
+            `slow` (it falls, but too slowly for the budget); None otherwise.
+        because: the three measurements that weighed most, in words and numbers.
+        spent: steps that the copy took.
+        budget: steps that the user means to train for.
+        inside: whether the model was calibrated on networks like this one.
+        outside: where not, in what this one differs.
+        notes: what else a reader must know.
+        calibrated_on: version, number of networks and hash of the data.
+    """
+
+    verdict: ForecastVerdict
+    probability: float
+    kind: FailureKind | None
+    because: tuple[str, ...]
+    spent: int
+    budget: int
+    inside: bool
+    outside: tuple[str, ...]
+    notes: tuple[str, ...]
+    calibrated_on: Mapping[str, Known]
+
+    def sentence(self) -> str:
+        """The forecast in one line.
+
+        Examples:
+            >>> Forecast(verdict="fails", probability=0.02, kind="stuck", because=(), spent=8,
+            ...     budget=300, inside=True, outside=(), notes=(), calibrated_on={}).sentence()
+            'Within 300 steps: fails (stuck), probability of training 2 %, after 8 steps on a copy.'
+        """
+        kind = f" ({self.kind})" if self.kind else ""
+        steps = f"{self.spent} step{'s' * (self.spent != 1)}"
+        beyond = "" if self.inside else " Nothing like this was seen in calibration."
+        return (
+            f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
+            f"{100 * self.probability:.0f} %, after {steps} on a copy.{beyond}"
+        )

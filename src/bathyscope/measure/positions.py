@@ -1,0 +1,130 @@
+"""Whether the order of the tokens makes any difference, and the tables that embed them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.batch import copy_tensors, first_samples, run_forward
+from bathyscope.core.calls import unwrap
+from bathyscope.core.preserve import preserve_model
+from bathyscope.measure.logits import logits_in
+
+_SAMPLES = 2
+_OF_POSITIONS = re.compile(r"pos(?!t)|wpe")
+
+
+def position_effect(model: nn.Module, inputs: Any) -> float | None:
+    """Relative change of the output when the tokens before the last one change places.
+
+    Tokens are whole numbers (samples, tokens); of images the patches change places, where the model
+    has a convolution that cuts them. Compared is what the last token gives out, or the sample.
+
+    Returns:
+        ‖f(x) − f(permuted x)‖/‖f(x)‖ with rows centred, or None where the inputs are neither, or are masked.
+
+    Examples:
+        >>> from bathyscope import nets
+        >>> small = {"vocabulary": 9, "context": 8, "width": 8, "heads": 2}
+        >>> tokens = torch.arange(8)[None]
+        >>> position_effect(nets.build("bert-2", seed=0, positions="none", **small), tokens) < 1e-5
+        True
+        >>> position_effect(nets.build("bert-2", seed=0, **small), tokens) > 1e-3
+        True
+    """
+    model = unwrap(model)
+    few = first_samples(inputs, _SAMPLES)
+    changed = _permuted(model, few)
+    if changed is None:
+        return None
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
+        model.eval()
+        before, after = (logits_in(run_forward(model, copy_tensors(x))) for x in (few, changed))
+    if before is None or after is None or before.shape != after.shape:
+        return None
+    if before.ndim == 3:
+        before, after = before[:, -1], after[:, -1]
+    # a softmax does not see a common offset of the logits, however large
+    before, after = (y.double() - y.double().mean(-1, keepdim=True) for y in (before, after))
+    size = float(before.norm())
+    return float((before - after).norm()) / size if size else None
+
+
+def tables_of(model: nn.Module) -> dict[str, str | float | bool | None]:
+    """The largest embedding table, its size, whether the output shares it, and the positions' table."""
+    model = unwrap(model)
+    named = dict(model.named_modules())
+    tables = {n: m for n, m in named.items() if isinstance(m, nn.Embedding)}
+    every = [*named, *(name for name, _ in model.named_parameters())]
+    positions = [name for name in every if _OF_POSITIONS.search(name.rsplit(".", 1)[-1].lower())]
+    found: dict[str, str | float | bool | None] = {"position_table": next(iter(positions), None)}
+    words = {n: m for n, m in tables.items() if n not in positions}
+    if not words:
+        return found
+    name, table = max(words.items(), key=lambda item: item[1].weight.numel())
+    shared = any(
+        getattr(m, "weight", None) is table.weight for n, m in named.items() if m is not table
+    )
+    rms = float(table.weight.detach().double().square().mean().sqrt())
+    return {**found, "table": name, "table_rms": rms, "is_tied": shared}
+
+
+def head_of(model: nn.Module, num_classes: int) -> str | None:
+    """The last module whose weight gives as many outputs as there are classes."""
+    fits = [
+        name
+        for name, module in unwrap(model).named_modules()
+        if isinstance(weight := getattr(module, "weight", None), Tensor)
+        and not isinstance(module, nn.Embedding)
+        and weight.ndim == 2
+        and weight.shape[0] == num_classes
+    ]
+    return fits[-1] if fits else None
+
+
+def _permuted(model: nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, Mapping):
+        tokens, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+        masked = isinstance(mask, Tensor) and not bool((mask == 1).all())
+        if not isinstance(tokens, Tensor) or masked or set(inputs) - _KNOWN_KEYS:
+            return None
+        return {**inputs, "input_ids": _shuffled(tokens, dim=1)}
+    if not isinstance(inputs, Tensor):
+        return None
+    if inputs.ndim == 2 and not inputs.is_floating_point() and inputs.shape[1] >= 3:
+        return _shuffled(inputs, dim=1)
+    return _with_shuffled_patches(model, inputs) if inputs.ndim == 4 else None
+
+
+_KNOWN_KEYS = {"input_ids", "attention_mask", "labels"}
+
+
+def _shuffled(tokens: Tensor, *, dim: int) -> Tensor:
+    """The entries before the last one in another order, the same for every sample."""
+    length = tokens.shape[dim]
+    order = torch.randperm(length - 1, generator=torch.Generator().manual_seed(0))
+    if length > 2 and bool((order == torch.arange(length - 1)).all()):
+        order = order.flip(0)
+    return tokens.index_select(
+        dim, torch.cat([order, torch.tensor([length - 1])]).to(tokens.device)
+    )
+
+
+def _with_shuffled_patches(model: nn.Module, images: Tensor) -> Tensor | None:
+    cutting = (
+        m.kernel_size
+        for m in model.modules()
+        if isinstance(m, nn.Conv2d) and m.kernel_size == m.stride and max(m.kernel_size) > 1
+    )
+    size = next(cutting, None)
+    n, c, height, width = images.shape
+    if size is None or height % size[0] or width % size[1]:
+        return None
+    rows, columns = height // size[0], width // size[1]
+    if rows * columns < 3:
+        return None
+    grid = images.reshape(n, c, rows, size[0], columns, size[1]).permute(0, 2, 4, 1, 3, 5)
+    mixed: Tensor = _shuffled(grid.flatten(1, 2), dim=1).unflatten(1, (rows, columns))
+    return mixed.permute(0, 3, 1, 4, 2, 5).reshape(images.shape)

@@ -1,0 +1,35 @@
+import json
+
+from tests.cli.test_diagnose import here, run
+
+__all__ = ["here"]
+
+
+def test_forecast_of_a_network_by_name():
+    out = run("forecast prebasic-8 --lr 0.05 --spend 8 --json")
+    assert out.exit_code == 0, out.output
+    found = json.loads(out.stdout)
+    assert found["model"] == "prebasic-8"
+    assert found["verdict"] in ("trains", "fails", "undecided")
+    assert found["spent"] <= 8
+    assert len(found["because"]) == 3
+    assert found["calibrated_on"]["networks"] > 0
+
+
+def test_forecast_of_a_network_of_ones_own(here):
+    out = run("forecast mine:model --data mine:loader --lr 1e6")
+    assert out.exit_code == 0, out.output
+    assert "fails (diverging)" in out.output
+    assert "fails |●" in out.output
+    assert "Calibrated on" in out.output
+
+
+def test_a_single_batch_is_taken_again_and_this_is_said(here):
+    out = run("forecast mine:model --data mine:loader --lr 1e-4")
+    assert "2 batches for" in out.output
+    assert out.exit_code == 0
+
+
+def test_bad_words(here):
+    assert run("forecast mine:model --data mine:batch --budget 0").exit_code == 2
+    assert run("forecast no-such-network").exit_code != 0

@@ -1,0 +1,61 @@
+"""Faults planted in transformers are named with their place; healthy ones are left alone."""
+
+import pytest
+import torch
+from torch import nn
+
+from bathyscope import diagnose, nets
+from bathyscope.diagnosis.attention_codes import ATTENTION_CODES
+from benchmarks.transformer_faults import FAULTS, diagnosis_of, is_named, lines, token_loss
+
+
+def test_every_kind_is_planted():
+    assert set(FAULTS) == set(ATTENTION_CODES)
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_kind_and_place(code):
+    case = FAULTS[code](2 if code not in _DEEP else 1)
+    assert is_named(code, case, diagnosis_of(case).findings)
+
+
+_DEEP = {"embedding-scale", "output-logit-drift", "positions-unused"}  # seed 2 has 48 blocks
+
+
+@pytest.mark.parametrize(
+    ("family", "norm"), [("gpt", "pre"), ("bert", "post"), ("vit", "deep"), ("gpt", "sandwich")]
+)
+def test_healthy_transformers_have_no_problem(family, norm):
+    sizes = {"image_size": 16} if family == "vit" else {"vocabulary": 40, "context": 24}
+    model = nets.build(f"{family}-6", seed=0, norm=norm, **sizes)
+    torch.manual_seed(0)
+    if family == "vit":
+        batch = torch.randn(16, 3, 16, 16), torch.randint(10, (16,))
+    else:
+        tokens = torch.randint(40, (8, 24))
+        batch = tokens, tokens.roll(-1, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
+    found = diagnose(model, batch, loss=token_loss, optimizer=optimizer)
+    assert not [f for f in found.findings if f.severity == "problem"]
+    assert not [f for f in found.findings if f.code in ATTENTION_CODES]
+
+
+def test_post_norm_of_24_layers_at_adam_3e_3():
+    """The case in which everything looked right and nothing trained."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
+    trunk = nn.TransformerEncoder(layer, 24, enable_nested_tensor=False)
+    model = nn.Sequential(nn.Embedding(50, 64), trunk, nn.Linear(64, 50))
+    tokens = torch.randint(50, (16, 16))
+    for lr, severity in ((3e-3, "problem"), (1e-5, None)):
+        optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+        found = diagnose(model, (tokens, tokens), loss=token_loss, optimizer=optimizer).findings
+        told = [f.severity for f in found if f.code == "post-norm-imbalance"]
+        assert told == ([severity] if severity else [])
+
+
+@pytest.mark.slow
+def test_at_least_57_of_60_and_20_healthy():
+    *_, total, clean = lines()
+    assert total["right"] >= 57
+    assert not clean["blamed"]

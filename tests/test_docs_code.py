@@ -1,0 +1,176 @@
+"""Every block of code in README and docs does what it says: Python runs, commands parse and run.
+
+A page's Python blocks run one after the other in one namespace, which begins with the things that pages
+take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before
+it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-docs`.
+Commands are parsed even where they are not run: the verb and its options must exist.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.report import specimens
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+_BLOCK = re.compile(
+    r"(?:<!-- *(?P<mark>not run|slow)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
+    r"```(?P<language>\w*)[^\n]*\n(?P<code>.*?)```",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    number: int
+    language: str
+    code: str
+    mark: str | None
+    reason: str | None
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """Lines that call bathyscope, without prompt and comment, one list of words each."""
+        joined = self.code.replace("\\\n", " ")
+        lines = [line.removeprefix("$ ") for line in joined.splitlines()]
+        return [shlex.split(l, comments=True) for l in lines if l.startswith("bathyscope ")]
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets of lines that call make."""
+        return re.findall(r"(?m)^(?:\$ )?make ([\w-]+)", self.code)
+
+
+def blocks_in(path: Path) -> list[Block]:
+    found = _BLOCK.finditer(path.read_text())
+    return [
+        Block(path.name, i, m["language"], m["code"], m["mark"], m["reason"])
+        for i, m in enumerate(found, 1)
+    ]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_in(page)]
+
+
+def _cases(blocks: list[list[Block]] | list[Block], *, name) -> list[object]:
+    return [
+        pytest.param(
+            item,
+            id=name(item),
+            marks=[pytest.mark.slow, pytest.mark.timeout(1200)]
+            if any(b.mark == "slow" for b in (item if isinstance(item, list) else [item]))
+            else [],
+        )
+        for item in blocks
+    ]
+
+
+def scene() -> dict[str, object]:
+    """What pages take for granted: a small network, a batch, a loss, an optimizer, a loop of one's own."""
+    import torch
+    import torch.nn.functional as F
+
+    import bathyscope as bs
+
+    torch.manual_seed(0)
+    model = bs.nets.build("resnet-8", in_channels=1, width=1, seed=0)
+    digits = bs.data.load("digits", normalise=True, num_train=32)
+    x, y = digits.train_inputs[:16], digits.train_labels[:16]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def train(model):
+        for _ in range(2):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+    return {
+        "torch": torch,
+        "nn": torch.nn,
+        "F": F,
+        "bs": bs,
+        "model": model,
+        "x": x,
+        "y": y,
+        "batch": (x, y),
+        "loader": [(x, y)],
+        "batches": [(x, y)] * 3,
+        "optimizer": optimizer,
+        "report": specimens.clean(12),
+        "opt": optimizer,
+        "train": train,
+        "v": torch.ones(sum(p.numel() for p in model.parameters())),
+    }
+
+
+_PYTHON = [
+    runs
+    for page in PAGES
+    if (runs := [b for b in blocks_in(page) if b.language == "python" and b.mark != "not run"])
+]
+
+
+@pytest.mark.parametrize("blocks", _cases(_PYTHON, name=lambda b: b[0].page))
+def test_python_runs(blocks: list[Block], tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = scene()
+    for block in blocks:
+        exec(compile(block.code, f"{block.page}, block {block.number}", "exec"), names)
+
+
+_COMMANDS = [b for b in BLOCKS if b.commands]
+
+
+@pytest.mark.parametrize("block", [pytest.param(b, id=f"{b.page}-{b.number}") for b in _COMMANDS])
+def test_commands_exist_with_their_options(block: Block) -> None:
+    import click
+    from typer.main import get_command
+
+    from bathyscope.cli import app
+
+    for _, *words in block.commands:
+        command, context = get_command(app), click.Context(get_command(app))
+        while isinstance(command, click.Group):
+            name, command, words = command.resolve_command(context, words)
+            context = click.Context(command, info_name=name, parent=context)
+        for parameter in command.params:  # values are judged when the command runs
+            parameter.callback = None
+        command.parse_args(context, list(words))
+
+
+@pytest.mark.parametrize(
+    "block",
+    _cases([b for b in _COMMANDS if b.mark != "not run"], name=lambda b: f"{b.page}-{b.number}"),
+)
+def test_commands_run(block: Block, tmp_path, monkeypatch) -> None:
+    from bathyscope.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    for _, *words in block.commands:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+
+
+def test_targets_exist() -> None:
+    known = re.findall(r"(?m)^([\w-]+):", (ROOT / "Makefile").read_text())
+    for block in BLOCKS:
+        assert set(block.targets) <= set(known), f"{block.page}, block {block.number}"
+
+
+def test_what_is_not_run_says_why() -> None:
+    for block in BLOCKS:
+        if block.mark == "not run":
+            assert block.reason, f"{block.page}, block {block.number}"
+
+
+def test_python_is_marked_as_python() -> None:
+    """A block of Python without its language would never run."""
+    for block in BLOCKS:
+        if not block.language:
+            assert not re.search(r"(?m)^(import|from) \w+|^\w+ = \w+\.", block.code), block

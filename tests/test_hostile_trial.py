@@ -1,0 +1,233 @@
+"""The faults that a hostile trial found, each by the number of its point: none may come back."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import parametrizations
+from torch.utils.checkpoint import checkpoint
+
+import bathyscope as bs
+from bathyscope.core.errors import UsageError
+from bathyscope.curvature import hessian
+from bathyscope.measure import weights
+from benchmarks.fuzzing.calls import first_difference, state_of
+
+
+class Words(nn.Module):
+    """An embedding whose rows are rescaled in place by every pass, used again as the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 6, max_norm=0.5)
+        self.inner, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.inner(self.embed(x).mean(dim=1))))
+
+
+WORDS = (torch.arange(20).reshape(4, 5) % 5, torch.tensor([0, 1, 2, 0]))
+VECTORS = (torch.randn(4, 4), torch.tensor([0, 1, 2, 0]))
+
+
+def mlp(*between):
+    return nn.Sequential(nn.Linear(4, 6), *between, nn.Tanh(), nn.Linear(6, 3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: bs.diagnose(m, WORDS),
+        lambda m: bs.diagnose(m, WORDS, probes="full", steps=1),
+        lambda m: hessian(m, WORDS).extremes(1),
+        lambda m: bs.blocks_of(m, WORDS[0]),
+    ],
+    ids=["diagnose", "full", "hessian", "blocks_of"],
+)
+def test_point_2_an_embedding_of_bounded_norm_keeps_its_weights(call):
+    model = Words()
+    before = model.embed.weight.detach().clone()
+    assert (before.norm(dim=1) > 0.5).any()
+    call(model)
+    assert torch.equal(model.embed.weight, before)
+
+
+@pytest.mark.parametrize("norm", [parametrizations.spectral_norm, nn.utils.spectral_norm])
+def test_point_2_spectral_norm_in_train_mode_keeps_its_vectors(norm):
+    model = mlp(norm(nn.Linear(6, 6))).train()
+    before = state_of(model)
+    weights(model, VECTORS)
+    assert first_difference(before, state_of(model)) == ""
+
+
+def inference_model():
+    with torch.inference_mode():
+        return mlp()
+
+
+def sparse_model():
+    model = mlp()
+    model.extra = nn.Parameter(torch.eye(3).to_sparse())
+    return model
+
+
+@pytest.mark.parametrize("make", [inference_model, sparse_model])
+def test_point_2_sparse_and_inference_tensors_are_refused_and_the_mode_is_kept(make):
+    model = make().train()
+    for call in (bs.diagnose, hessian, weights):
+        with pytest.raises(UsageError, match=r"inference mode|sparse"):
+            call(model, VECTORS)
+    assert all(module.training for module in model.modules())
+    with bs.preserve_model(model):  # and what protects a model can itself put all of it back
+        model.eval()
+    assert all(module.training for module in model.modules())
+
+
+def test_point_2_two_threads_may_diagnose_one_model():
+    model = mlp(nn.BatchNorm1d(6), nn.Dropout(0.3)).train()
+    before, errors = state_of(model), []
+
+    def work():
+        try:
+            for _ in range(4):
+                bs.diagnose(model, VECTORS)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert first_difference(before, state_of(model)) == ""
+
+
+def test_point_2_certify_leaves_the_random_numbers():
+    data = torch.utils.data.TensorDataset(torch.randn(40, 4), torch.randn(40, 1))
+    loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    before = state_of(model)
+    bs.certificates.certify(model, loader)
+    assert first_difference(before, state_of(model)) == ""
+
+
+def test_point_2_an_old_style_norm_leaves_no_graph_behind():
+    model = mlp(nn.utils.weight_norm(nn.Linear(6, 6)))
+    before = model[1].weight
+    bs.diagnose(model, VECTORS)
+    assert model[1].weight is before
+
+
+def test_point_3_diagnose_holds_no_tensors_afterwards(monkeypatch):
+    made, forward = [], nn.Tanh.forward
+
+    def remembered(self, x):
+        out = forward(self, x)
+        made.append(weakref.ref(out))
+        return out
+
+    monkeypatch.setattr(nn.Tanh, "forward", remembered)
+    bs.diagnose(mlp(nn.Tanh(), nn.Linear(6, 6)), VECTORS)
+    gc.collect()
+    assert made
+    assert [ref for ref in made if ref() is not None] == []
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(checkpoint(torch.tanh, self.first(x), use_reentrant=True))
+
+
+def with_failing_hook():
+    def fail(module, inputs, outputs):
+        raise ValueError("a hook of the user's")
+
+    model = mlp()
+    model[0].register_full_backward_hook(fail)
+    return model
+
+
+ODD = {
+    "lazy": (lambda: nn.Sequential(nn.LazyLinear(3)), "has no values yet"),
+    "meta": (lambda: mlp().to("meta"), "meta device"),
+    "jit": (lambda: torch.jit.script(nn.Sequential(nn.Linear(4, 3))), "torch.jit"),
+    "checkpoint": (Checkpointed, "use_reentrant=False"),
+    "hook": (with_failing_hook, "a hook of the user's"),
+    "empty": (lambda: nn.Linear(4, 0), "are empty"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ODD)
+def test_point_9_an_odd_model_is_refused_in_one_sentence(name):
+    make, message = ODD[name]
+    with pytest.raises(UsageError, match=message) as refusal:
+        bs.diagnose(make(), VECTORS)
+    assert "\n" not in str(refusal.value)
+
+
+def test_point_9_lbfgs_is_diagnosed_without_its_step():
+    model = mlp()
+    found = bs.diagnose(model, VECTORS, optimizer=torch.optim.LBFGS(model.parameters()))
+    assert any("closure" in note for note in found.notes)
+
+
+def test_point_9_no_blocks_and_an_empty_name():
+    for blocks in ("", [], [""]):
+        with pytest.raises(UsageError, match="blocks"):
+            bs.diagnose(mlp(), VECTORS, blocks=blocks)
+
+
+def test_point_9_a_loader_that_fails_midway():
+    def batches():
+        yield VECTORS
+        raise OSError("the disk is gone")
+
+    with pytest.raises(UsageError, match="The data could not be read: OSError: the disk is gone"):
+        hessian(mlp(), batches())
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
+def test_point_9_numbers_of_numpy_are_numbers(seed):
+    H = hessian(mlp(), VECTORS)
+    assert H.trace(exact=False, seed=seed).value == H.trace(exact=False, seed=3).value
+    assert H.extremes(np.int64(1), seed=seed).largest.values.shape == (1,)
+
+
+def test_point_4_a_diagnosis_inside_a_watched_loop_is_no_step():
+    model = mlp()
+    with bs.watch(model, every=1) as seen:
+        for _ in range(3):
+            F.cross_entropy(model(VECTORS[0]), VECTORS[1]).backward()
+            bs.diagnose(model, VECTORS)
+    assert seen.steps == 3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [sparse_model, lambda: torch.jit.script(mlp())])
+def test_point_4_watch_does_not_raise_into_the_loop(make):
+    model = make()
+    with bs.watch(model, every=1):
+        F.cross_entropy(model(VECTORS[0]), VECTORS[1]).backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_point_4_lazy_and_meta_models_are_watched():
+    lazy = nn.Sequential(nn.LazyLinear(6), nn.Tanh(), nn.LazyLinear(3))
+    with bs.watch(lazy, every=1) as seen:
+        for _ in range(3):
+            F.cross_entropy(lazy(VECTORS[0]), VECTORS[1]).backward()
+    assert seen.steps >= 2
+    meta = mlp().to("meta")
+    with bs.watch(meta, every=1):
+        meta(VECTORS[0].to("meta")).sum().backward()

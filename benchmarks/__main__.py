@@ -18,9 +18,10 @@ BENCHMARKS = (
     "estimators",
     "kill",
     "curvature",
+    "treatment",
 )
 # Counts rather than ratios, of half an hour: only when named.
-LONG = ("treatment", "transformer_faults", "events")
+LONG = ("transformer_faults", "events")
 
 
 def main(names: list[str]) -> int:

@@ -5,12 +5,16 @@
 `make docs` runs it; a test checks that the pages in the repository are current.
 """
 
+import importlib
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bathyscope.claims import Claim, all_claims, themes
+from bathyscope.core.papers import papers
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
-from bathyscope.studies import Study, all_studies
+from bathyscope.studies import PRESETS, Study, all_studies, published, published_claims
 
 DOCS = Path(__file__).parent
 
@@ -148,9 +152,126 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
+PAPER_PAGE = """# {theme}
+
+**{title}.** {summary}
+
+{standing}
+{claims}{studies}"""
+RESULTS = DOCS / "results"
+MARKS = {True: "✓", False: "✗", None: "·"}
+
+
+def paper(theme: str) -> str:
+    """The page of one paper: claims with their verdicts, figures and tables as they were published."""
+    package = importlib.import_module(papers()[theme])
+    verdicts, results = published_claims(RESULTS), published(RESULTS)
+    claims = [claim for claim in all_claims().values() if claim.theme == theme]
+    own = [study for name, study in all_studies().items() if name.startswith(f"{theme}.")]
+    shown = sum(study.name in results for study in own)
+    standing = f"Of {len(own)} figures and tables {shown} are shown as they were run here."
+    if claims:
+        counts: dict[str, int] = {}
+        for claim in claims:
+            word = verdicts.get(claim.name, {}).get("verdict", claim.status)
+            counts[word] = counts.get(word, 0) + 1
+        words = ", ".join(f"{count} {word}" for word, count in counts.items())
+        standing = f"{len(claims)} statements: {words}. {standing}"
+    return PAPER_PAGE.format(
+        theme=theme,
+        title=package.TITLE,
+        summary=package.SUMMARY.replace("\n", " "),
+        standing=standing,
+        claims="\n## Claims\n" + "".join(_verdict(c, verdicts.get(c.name)) for c in claims)
+        if claims
+        else "",
+        studies="\n## Figures and tables\n"
+        + "".join(_result(study, results.get(study.name, {})) for study in own),
+    )
+
+
+def _verdict(claim: Claim, found: dict[str, Any] | None) -> str:
+    """A claim: what it says, the verdict, and what was compared."""
+    word = claim.status if claim.measure is None else "not checked"
+    lines = []
+    if found is not None:
+        word = found["verdict"] + (", vacuously" if found["vacuous"] else "")
+        if found["extra_assumption"]:
+            lines.append(f"*Under:* {found['extra_assumption']}.")
+        if found["corrected"]:
+            lines.append(f"*Instead:* {found['corrected']}.")
+        failed = [a["statement"] for a in found["assumptions"] if not a["holds"]]
+        if failed:
+            lines.append(f"*Failed:* {'; '.join(failed)}.")
+        compared = found["relations"].get("printed", [])
+        rows = [
+            f"{'✓' if r['holds'] else '✗'} {r['what']}: {r['left']} {r['sense']} {r['right']}"
+            for r in compared[:4]
+        ]
+        more = f" (and {len(compared) - 4} more)" if len(compared) > 4 else ""
+        lines.append("*Compared:* " + "; ".join(rows) + more + ".")
+    else:
+        lines.append(claim.tested)
+    formula = f"\n\\[{claim.formula}\\]\n" if claim.formula else ""
+    text = "\n\n".join(_plain(line) for line in lines)
+    return f"\n### {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
+
+
+def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
+    """A study: the figure of every published preset, what was met, and where it comes from."""
+    lines = [f"\n### {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n"]
+    if study.printed:
+        lines.append("\nThe paper prints:\n\n" + "".join(f"- {_plain(p)}\n" for p in study.printed))
+    for preset in PRESETS:
+        if preset in found:
+            lines.append(_published(study.name, preset, found[preset]))
+    missing = [preset for preset in PRESETS if preset not in found]
+    if missing:
+        lines.append(f"\n*Not run:* {_why(missing, found)}\n")
+    return "".join(lines)
+
+
+def _why(missing: list[str], found: dict[str, dict[str, Any]]) -> str:
+    words = {
+        "quick": "`quick` (its turn has not come yet)",
+        "full": "`full` (hours on two cores)",
+        "paper": "`paper` (the paper's own settings: days, or data that is not here)",
+    }
+    return "; ".join(words[preset] for preset in missing) + "."
+
+
+def _published(name: str, preset: str, result: dict[str, Any]) -> str:
+    origin = result["provenance"]
+    checks = "".join(
+        f"- {MARKS[c['met']]} {_plain(c['statement'])}: **{_plain(c['value'])}**\n"
+        for c in result["checks"]
+    )
+    commits = ", ".join(commit[:10] for commit in origin["commits"] if commit) or "unknown"
+    seconds = origin["seconds"]
+    time = f"{seconds / 3600:.1f} hours" if seconds > 3600 else f"{seconds:.0f} seconds"
+    settings = ", ".join(f"{k} {_value(v)}" for k, v in origin["settings"].items())
+    return (
+        f"\n![{result['title']}](../results/{name}.{preset}.png)\n\n{checks}\n"
+        f"*{_plain(result['title'])}. Preset `{preset}`: {_plain(settings)}. {origin['num_runs']} runs, "
+        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time} of one core; "
+        f"commit {commits}; torch {origin['versions'].get('torch', '?')}.*\n"
+    )
+
+
+def _plain(text: object) -> str:
+    """Text in which Markdown finds no sign of its own."""
+    found = str(text).replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "\\*_[]|":
+        found = found.replace(sign, "\\" + sign)
+    return found
+
+
+PAGES = {"findings.md": findings, "ledger.md": ledger, "studies.md": studies} | {
+    f"papers/{theme}.md": partial(paper, theme) for theme in papers()
+}
 
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(page())

@@ -3,17 +3,8 @@
 import math
 
 from bathyscope.claims import at_least, at_most, equal
-from bathyscope.papers.norm_preservation.claims.procrustes import (
-    algorithm_1,
-    equation_8,
-    equation_9,
-)
 from bathyscope.papers.norm_preservation.claims.smooth_map import rate
-from bathyscope.papers.singularity.claims.backward import well_behaved
-from bathyscope.papers.singularity.claims.collapse import keeps_all
-from bathyscope.papers.singularity.claims.findings import EXPLODING, finding_2
-from bathyscope.papers.singularity.claims.random_matrices import lemma_1 as same_in_both_limits
-from bathyscope.papers.singularity.claims.stability import remark_8
+from bathyscope.papers.singularity.claims.findings import EXPLODING
 
 
 def vanishes(key):
@@ -76,9 +67,11 @@ BROKEN = {
         equal("no √2", row["gain_without_factor"], 1.0, slack=0.04) for row in n["layers"]
     ],
     "norm_preservation.theorem_3": lambda n: [at_most("any", max(n["errors"].values()), 1e-10)],
-    "norm_preservation.equation_8": equation_8,
-    "norm_preservation.equation_9": equation_9,
-    "norm_preservation.algorithm_1": algorithm_1,
+    "norm_preservation.equation_8": lambda n: [
+        at_least("farther than others", n["distance"], 1.01 * n["least_distance_of_others"])
+    ],
+    "norm_preservation.equation_9": lambda n: [at_most("linear", n["least_order"], 1.2)],
+    "norm_preservation.algorithm_1": lambda n: [at_least("cut", n["cut_least"], 0.99)],
     "norm_preservation.lemma_1": lambda n: [
         at_least("σ_min", row["least"], 1 + row["norm"]) for row in n["matrices"]
     ],
@@ -91,7 +84,7 @@ BROKEN = {
     "singularity.definition_1": lambda n: [
         equal("any matrix", row["rank"], n["size"]) for row in n["matrices"]
     ],
-    "singularity.lemma_1": same_in_both_limits,
+    "singularity.lemma_1": lambda n: [at_least("far apart", n["quantile_gaps"]["power"], 0.5)],
     "singularity.proposition_1": lambda n: [at_least("singular", n["singular"], 1)],
     "singularity.corollary_1": lambda n: [
         at_least("deficient", max(row["deficient"] for row in n["layers"]), 1)
@@ -103,8 +96,8 @@ BROKEN = {
     "singularity.remark_1": lambda n: [equal("full rank", n["last"]["rank"], 8)],
     "singularity.theorem_3": vanishes("shrunk_error"),
     "singularity.theorem_4": vanishes("shrunk_error"),
-    "singularity.remark_2": keeps_all,
-    "singularity.remark_3": keeps_all,
+    "singularity.remark_2": lambda n: [at_least("κ", n["scaled"]["condition_number"], 1e3)],
+    "singularity.remark_3": lambda n: [at_least("κ", n["scaled"]["condition_number"], 1e3)],
     "singularity.section_4_deletion": vanishes("residual_before"),
     "singularity.lemma_3": lambda n: [
         equal("variance", n["variance"], 2 * n["expected_variance"], slack=0.5)
@@ -114,11 +107,13 @@ BROKEN = {
     "singularity.definition_3": vanishes("gradient_without_transpose"),
     "singularity.definition_4": vanishes("step_with_other_sign"),
     "singularity.remark_4": lambda n: [equal("first", n["gradient_first"], n["width"])],
-    "singularity.remark_5": well_behaved,
-    "singularity.remark_6": well_behaved,
+    "singularity.remark_5": lambda n: [at_most("rank", n["scaled"]["gradient_least"], 15)],
+    "singularity.remark_6": lambda n: [at_most("rank", n["scaled"]["gradient_least"], 15)],
     "singularity.proposition_2": lambda n: [at_most("large", n["over_bound"]["large"], 1.0)],
     "singularity.remark_7": lambda n: [at_most("calm", n["amplification"], 1e3)],
-    "singularity.remark_8": remark_8,
+    "singularity.remark_8": lambda n: [
+        at_least("violent", n["residual, scaled"]["amplification"], 1e3)
+    ],
     "singularity.theorem_5": lambda n: [
         at_least("σ_min", row["smallest"], row["upper"]) for row in n["shapes"]
     ],
@@ -141,7 +136,9 @@ BROKEN = {
     "singularity.finding_1": lambda n: [
         at_most("gradients stay", n["gradient_growth_at_start"], EXPLODING)
     ],
-    "singularity.finding_2": finding_2,
+    "singularity.finding_2": lambda n: [
+        at_most("does not train", n["normalised"]["resnet"]["train_accuracy"], 0.5)
+    ],
     "singularity.finding_3": lambda n: [
         at_least("worse κ", n["resnext"]["condition"], n["resnet"]["condition"])
     ],

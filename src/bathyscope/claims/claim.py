@@ -30,6 +30,7 @@ class Claim:
         statement: what the paper says, in our words.
         assumptions: what it assumes.
         tested: how it is tested; where nothing can be, why.
+        formula: the same as a formula in TeX, where words are not enough.
         measure: from a seed, and whatever of `takes` is given, to numbers; None where the statement
             asserts nothing measurable.
         law: the statement as the paper prints it.
@@ -45,6 +46,7 @@ class Claim:
     statement: str
     tested: str
     assumptions: tuple[str, ...] = ()
+    formula: str = ""
     measure: Callable[..., Measured] | None = None
     law: Law | None = None
     under: str | None = None

@@ -32,6 +32,9 @@ def check(
         str | None,
         typer.Option(help="Test it on this network: a catalog name or package.module:factory."),
     ] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Also write the verdicts to docs/results.")
+    ] = False,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +69,10 @@ def check(
         raise UsageError("--model and --data go with one claim; name it.")
     given = _network_and_data(chosen[0], model, words) if one else {}
     aloud = words.as_json != Path("-")
-    rows = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+    records = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+    rows = [{**_entry(claim), **_record(record)} for claim, record in records]
+    if publish:
+        _publish([record for _, record in records if record is not None])
     words.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
     found = [_GRAVITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
     if limit is not None and found and max(found) >= limit:
@@ -102,20 +108,20 @@ def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> di
 
 def _check_all(
     claims: "list[Claim]", *, seed: int, given: dict[str, Any], insist: bool, echo: bool
-) -> list[dict[str, Any]]:
-    """One row a claim; of those without a check, what is known of them (an error if `insist`)."""
+) -> "list[tuple[Claim, ClaimCheck | None]]":
+    """Every claim with its record; None for those without a check (an error if `insist`)."""
     from bathyscope.claims import check as test
     from bathyscope.cli.waiting import waiting
 
-    rows = []
+    rows: list[tuple[Claim, ClaimCheck | None]] = []
     with waiting("checking") as say:
         for claim in claims:
             if claim.measure is None and not insist:
-                rows.append({**_entry(claim), "verdict": None})
+                rows.append((claim, None))
                 continue
             say(claim.name)
             record = test(claim.name, seed=seed, **given)
-            rows.append({**_entry(claim), **_record(record)})
+            rows.append((claim, record))
             if echo:
                 _print_check(record, short=not insist)
     return rows
@@ -134,7 +140,16 @@ def _entry(claim: "Claim") -> dict[str, Any]:
     }
 
 
-def _record(record: ClaimCheck) -> dict[str, Any]:
+def _publish(records: list[ClaimCheck]) -> None:
+    from bathyscope import studies
+    from bathyscope.runs.manifest import commit_of
+
+    studies.publish_claims(records, studies.RESULTS, commit=commit_of("."))
+
+
+def _record(record: ClaimCheck | None) -> dict[str, Any]:
+    if record is None:
+        return {"verdict": None}
     from bathyscope.core.json_values import encode_json
 
     return {

@@ -34,6 +34,12 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one a core if left out.")
     ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish", help="Also write small JSON and PNG to docs/results, for the pages."
+        ),
+    ] = False,
     as_json: JsonFile = None,
 ) -> None:
     """Run a figure or table of the papers, and say what of its shape was met.
@@ -56,6 +62,8 @@ def reproduce(
         results = _several(wanted, preset, out, seeds=seeds, workers=workers, quiet=quiet)
     else:
         results = [_run(study, preset, out, seeds=seeds, workers=workers, quiet=quiet)]
+    for result in results if publish else ():
+        studies.publish(result, studies.RESULTS)
     page = studies.write_gallery(out)
     answer(
         as_json,

@@ -87,7 +87,7 @@ def new_manifest(*, seeds: Iterable[int] = ()) -> Manifest:
         seeds=list(seeds),
         started=now(),
         versions=_versions(),
-        commit=_commit(str(Path.cwd())),
+        commit=commit_of(str(Path.cwd())),
         hardware=_hardware(),
     )
 
@@ -121,7 +121,7 @@ def _hardware() -> dict[str, Any]:
 
 
 @functools.cache
-def _commit(folder: str) -> str:
+def commit_of(folder: str) -> str:
     """The commit of the working tree around a folder, or nothing where there is none."""
 
     def git(*words: str) -> str:

@@ -34,6 +34,10 @@ class Preset(Configuration):
     data: str = "digits"
     seeds: int = Field(default=1, ge=1)
 
+    def data_names(self) -> set[str]:
+        """The names of all data sets that are read."""
+        return {self.data} | {also for also in [getattr(self, "also", None)] if also is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -151,6 +155,7 @@ class Study:
         checks: what of the paper's shape was met.
         draw: the figure.
         notes: how the study departs from the paper, or what the paper leaves open.
+        printed: the numbers that the paper itself prints there.
     """
 
     name: str
@@ -162,3 +167,4 @@ class Study:
     checks: Callable[[pd.DataFrame, Any], tuple[Check, ...]]
     draw: Callable[[pd.DataFrame, Any], "Figure"]
     notes: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()

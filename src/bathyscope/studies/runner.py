@@ -88,7 +88,7 @@ def run(
     table = study.table(store, settings)
     result = StudyResult(
         study=name,
-        title=study.title,
+        title=_title(study, settings),
         preset=preset,
         table=table,
         checks=study.checks(table, settings),
@@ -98,6 +98,12 @@ def run(
     )
     result.save(folder / name / preset)
     return result
+
+
+def _title(study: Study, settings: Preset) -> str:
+    """The study's title, which says where other data than the paper's stand in for them."""
+    others = settings.data_names() - study.presets["paper"].data_names()
+    return f"{study.title} [stand-in: {', '.join(sorted(others))}]" if others else study.title
 
 
 def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Preset:

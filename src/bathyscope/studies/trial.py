@@ -81,16 +81,20 @@ class Trial(TrainingConfig):
         """A loss in place of the one the configuration names."""
         return None
 
-    def run(self, folder: Path) -> None:
-        """Train in the folder, from where it stands to its end."""
-        data, test = self.examples()
-        callbacks: list[Callback] = []
+    def callbacks(self, data: Examples) -> list[Callback]:
+        """What is done to the network, and measured of it, while it trains on the data."""
+        found: list[Callback] = []
         if self.projection is not None:
-            callbacks.append(Projection(self.projection))
+            found.append(Projection(self.projection))
         if self.watch:
             probe = (data[0][: self.probe_size], data[1][: self.probe_size])
             steps = frozenset(self.watch_at)
-            callbacks.append(Watcher(self.watch, probe, every=self.watch_every, at=steps))
+            found.append(Watcher(self.watch, probe, every=self.watch_every, at=steps))
+        return found
+
+    def run(self, folder: Path) -> None:
+        """Train in the folder, from where it stands to its end."""
+        data, test = self.examples()
         train(
             self.build,
             data,
@@ -98,7 +102,7 @@ class Trial(TrainingConfig):
             folder=folder,
             test=test,
             loss=self.loss_fn(),
-            callbacks=callbacks,
+            callbacks=self.callbacks(data),
         )
 
 

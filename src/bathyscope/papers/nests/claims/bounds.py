@@ -96,6 +96,7 @@ def proposition_2(numbers: Numbers) -> list[Relation]:
 
 PROPOSITION_2 = Claim(
     name="nests.proposition_2",
+    formula=r"\varepsilon = \mathcal R(W_L, W_{L+1}; \phi) - \min_{H}\mathcal A(H;\phi) \ge 0",
     statement="With fixed features the augmented problem is convex, and its minimum is a lower "
     "bound for every local minimum of the ResNEst: ε ≥ 0 (equation 6).",
     assumptions=(A2,),
@@ -168,6 +169,8 @@ def theorem_1(numbers: Numbers) -> list[Relation]:
 
 THEOREM_1 = Claim(
     name="nests.theorem_1",
+    formula=r"\varepsilon = 0 \text{ at every local minimum, if } [W_0\,\dots\,W_{L-1}] \text{ has"
+    r" full column rank}",
     statement="With fixed features every critical point with W_{L+1} of full rank is a global "
     "minimum, and ε = 0 at every local minimum.",
     assumptions=(A2, A3, A4),
@@ -234,6 +237,7 @@ def section_3_2_drawn(numbers: Numbers) -> list[Relation]:
 
 SECTION_3_2 = Claim(
     name="nests.section_3_2",
+    formula=r"M \ge \sum_{i=0}^{L-1} K_i",
     statement="The bottleneck condition M ≥ Σ_{i<L} K_i is enough for assumption 4.",
     tested="Ranks of [W_0 … W_{L−1}] of random networks with just enough room and with less; "
     "and of one with room whose blocks share a direction.",

@@ -73,6 +73,7 @@ def linear_in_features(numbers: Numbers) -> list[Relation]:
 
 EQUATION_2 = Claim(
     name="nests.equation_2",
+    formula=r"\hat y = W_{L+1}\sum_{i=0}^{L} W_i\, v_i(x)",
     statement="The output of a ResNEst is linear in its features: ŷ = W_{L+1} Σ_i W_i v_i "
     "(with equation 1).",
     tested="The output against the sum over the features of the network.",
@@ -81,6 +82,7 @@ EQUATION_2 = Claim(
 )
 EQUATION_4 = Claim(
     name="nests.equation_4",
+    formula=r"\hat y = \sum_{i=0}^{L} H_i\, v_i(x)",
     statement="The augmented form predicts with Σ_i H_i v_i; H_i = W_{L+1} W_i gives the ResNEst.",
     tested="The output of the augmented form of a ResNEst against the ResNEst's.",
     measure=measure_equation_4,
@@ -88,6 +90,7 @@ EQUATION_4 = Claim(
 )
 EQUATION_9 = Claim(
     name="nests.equation_9",
+    formula=r"\hat y = \sum_{i=0}^{L} W_{L+1,i}\, v_i(x)",
     statement="The output of a DenseNEst is Σ_i W_{L+1,i} v_i (with equation 8).",
     tested="The output against the sum over the features of the network.",
     measure=measure_equation_9,

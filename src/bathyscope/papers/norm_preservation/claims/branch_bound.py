@@ -97,6 +97,9 @@ def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any 
     )
 
 
+_SCALED = "He × 0.1"
+
+
 def _default(seed: int, data: Any) -> tuple[tuple[Any, Any], dict[str, nn.Module]]:
     generator = torch.Generator().manual_seed(seed)
     pair = (
@@ -111,7 +114,7 @@ def _default(seed: int, data: Any) -> tuple[tuple[Any, Any], dict[str, nn.Module
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.mul_(scale)
-        networks[f"He × {scale:g}"] = network
+        networks["He" if scale == 1 else _SCALED] = network
     return (pair[0].double(), pair[1].double()), networks
 
 
@@ -133,8 +136,15 @@ def corollary_1(numbers: Numbers) -> list[Relation]:
     ]
 
 
+def says_nothing(numbers: Numbers) -> list[Relation]:
+    """δ ≥ 1 at every block of the He start, or of the given network: the ratio may be anything from 0."""
+    least = min(row["delta"] for row in numbers["blocks"] if row["network"] != _SCALED)
+    return [at_least("least δ of the blocks", least, 1.0)]
+
+
 COROLLARY_1 = Claim(
     name="norm_preservation.corollary_1",
+    formula=r"\delta = c_\rho^2\,\|W^1\|_2\,\|W^2\|_2",
     statement="A block x + W² ρ(W¹ ρ(x)) changes gradient norms by no more than a factor "
     "1 ± δ, δ = c_ρ² ‖W¹‖₂ ‖W²‖₂.",
     assumptions=(
@@ -145,6 +155,7 @@ COROLLARY_1 = Claim(
     "weights, with how loose the bound is; or of your own network.",
     measure=measure_corollary_1,
     law=corollary_1,
+    vacuous=says_nothing,
     takes=("model", "data"),
 )
 
@@ -196,6 +207,8 @@ def lemma_1(numbers: Numbers) -> list[Relation]:
 
 LEMMA_1 = Claim(
     name="norm_preservation.lemma_1",
+    formula=r"1-\sigma_{\max}(M) \le \sigma_{\min}(I+M) \le \sigma_{\max}(I+M) \le "
+    r"1+\sigma_{\max}(M)",
     statement="1 − σ_max(M) ≤ σ_min(I + M) ≤ σ_max(I + M) ≤ 1 + σ_max(M).",
     assumptions=("I + M is non-singular",),
     tested="Random matrices at scales from 0.01 to 10; the worst margins.",

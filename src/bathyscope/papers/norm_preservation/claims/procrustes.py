@@ -96,6 +96,7 @@ def equation_8_hermitian(numbers: Numbers) -> list[Relation]:
 
 EQUATION_8 = Claim(
     name="norm_preservation.equation_8",
+    formula=r"\hat P = s\,P\,(P^\top P)^{-1/2}",
     statement="s P (PᵀP)^{-1/2} is the matrix nearest to P among those with P̂ᵀP̂ = s² I.",
     tested="The formula as printed on the complex matrices of a kernel, its singular values "
     "and distance; the same with the Hermitian transpose against many other candidates.",

@@ -138,6 +138,9 @@ def _bounded(numbers: Numbers, deltas: str) -> list[Relation]:
 
 THEOREM_1 = Claim(
     name="norm_preservation.theorem_1",
+    formula=r"(1-\delta)\Bigl\|\tfrac{\partial E}{\partial x_{l+1}}\Bigr\| \le "
+    r"\Bigl\|\tfrac{\partial E}{\partial x_l}\Bigr\| \le (1+\delta)\Bigl\|\tfrac{\partial "
+    r"E}{\partial x_{l+1}}\Bigr\|,\qquad \delta = c\,\tfrac{\log 2L}{L}",
     statement="A smooth invertible map can be written as L residual blocks that change "
     "gradient norms by no more than a factor 1 ± c log(2L)/L.",
     assumptions=(

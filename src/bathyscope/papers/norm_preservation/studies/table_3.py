@@ -77,4 +77,7 @@ STUDY = Study(
     checks=checks,
     draw=draw,
     notes=("Runs that table 2 takes too are shared with it.",),
+    printed=(
+        "test error on CIFAR-100: original block 24.33 %, modified 23.06 %, modified and projected 22.61 %",
+    ),
 )

@@ -8,9 +8,7 @@ from bathyscope.claims.reading import linear_layers
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.linalg import conditioning_of
 from bathyscope.nets import Network
-from bathyscope.papers.shortcut_length.claims.assumptions import SMOOTH
 from bathyscope.papers.shortcut_length.claims.at_zero import (
-    assumption_3,
     at_zero,
     hessian_of,
     vectors,
@@ -66,6 +64,7 @@ def equation_1(numbers: Numbers) -> list[Relation]:
 
 EQUATION_1 = Claim(
     name="shortcut_length.equation_1",
+    formula=r"y = \prod_{r=1}^{R}\Bigl(\prod_{l=1}^{n_r} W^{r,l} + S^r\Bigr) x",
     statement="A linear network with shortcuts S^r is the map y = ∏_r (∏_l W^{r,l} + S^r) x.",
     tested="The output of a network with units of several widths and fixed shortcuts against "
     "the product "
@@ -91,6 +90,7 @@ def measure_definition_1(seed: int) -> Measured:
 
 DEFINITION_1 = Claim(
     name="shortcut_length.definition_1",
+    formula=r"y = \prod_{r=1}^{R}\Bigl(\prod_{l=1}^{n} W^{r,l} + I\Bigr) x",
     statement="An n-shortcut linear network has equal widths and identity shortcuts over n "
     "layers each; it is the map y = ∏_r (∏_l W^{r,l} + I) x (equation 2).",
     tested="The output of n-shortcut networks, n = 1, 2, 3, against the product of their matrices.",
@@ -100,9 +100,10 @@ DEFINITION_1 = Claim(
 
 
 def measure_equation_3(seed: int) -> Measured:
-    """Hessians at zero of units with bias: in all variables, and in the weights alone."""
+    """Hessians at zero of units with bias: with ReLU as printed, and with tanh in place of it."""
     pair = vectors(None, seed=seed, width=3)
     alone, whole, off = [], [], []
+    printed = at_zero(2, 2, width=3, mid="relu", bias=True)
     for units in (2, 4):
         network = at_zero(units, 2, width=3, mid="tanh", bias=True)
         matrix = hessian_of(network, pair)
@@ -123,16 +124,17 @@ def measure_equation_3(seed: int) -> Measured:
             "between_units": max(off),
             "condition_in_weights": alone,
             "condition_with_biases": whole,
+            "largest_entry_with_relu": float(hessian_of(printed, pair).abs().max()),
         },
-        assumptions=assumption_3(("tanh",)),
-        settings={"units": (2, 4), "mid": "tanh", "note": "ReLU has no derivative at zero"},
+        settings={"units": (2, 4), "mid": ("relu", "tanh")},
     )
 
 
 def equation_3(numbers: Numbers) -> list[Relation]:
-    """One finite condition number for all depths, in all variables."""
+    """With ReLU a Hessian that is not zero; one finite condition number for all depths."""
     shallow, deep = numbers["condition_with_biases"]
     return [
+        at_least("ReLU: largest entry of the Hessian", numbers["largest_entry_with_relu"], 1e-6),
         at_most("entries between units", numbers["between_units"], _ROUNDING),
         at_most("condition number with biases", shallow, 1e12),
         equal("condition number with biases at two depths", deep, shallow, slack=1e-6 * shallow),
@@ -152,14 +154,16 @@ def equation_3_in_weights(numbers: Numbers) -> list[Relation]:
 
 EQUATION_3 = Claim(
     name="shortcut_length.equation_3",
-    statement="The network of theorem 1, whose units have a bias, has at zero a Hessian of the "
-    "form of theorem 2, so that its condition number does not depend on the depth.",
-    assumptions=(SMOOTH,),
-    tested="Exact Hessians at zero of units with bias at several depths: the off-diagonal "
-    "form, and the condition number with and without the biases among the variables.",
+    formula=r"y = \prod_{r=1}^{R}\bigl(W^{r,2}\,\mathrm{ReLU}(W^{r,1}x + b_r) + I\bigr)",
+    statement="The network of theorem 1, whose units have ReLU and a bias, has at zero a Hessian of "
+    "the form of theorem 2, so that its condition number does not depend on the depth.",
+    tested="Exact Hessians at zero of units with bias: with ReLU, as printed, where every entry is "
+    "zero; with tanh at two depths, the off-diagonal form, and the condition number with and "
+    "without the biases among the variables.",
     measure=measure_equation_3,
     law=equation_3,
-    under="derivatives in the weights alone: with the biases among the variables the off-diagonal "
+    under="an activation with a derivative at zero in place of ReLU, whose Hessian there is zero, and "
+    "derivatives in the weights alone: with the biases among the variables the off-diagonal "
     "blocks are not square, and the Hessian is singular at every depth",
     law_under=equation_3_in_weights,
 )

@@ -106,6 +106,11 @@ def samples(data: Any, seed: int) -> tuple[Tensor, Tensor, tuple[Assumption, ...
                 value=x.shape[1],
             ),
             Assumption(
+                statement="m ≤ d_y: distinct one-hot labels are no more than the dimension",
+                holds=len(y) <= y.shape[1],
+                value=len(y),
+            ),
+            Assumption(
                 statement="no two of all inputs and labels coincide (ρ > 0)",
                 holds=rho > 1e-9,
                 value=rho,
@@ -192,6 +197,7 @@ def measure_theorem_1(
             "errors": errors,
             "largest_norm_times_root": sizes,
             "rho": rho,
+            "length_of_shortcuts": 2,
             "bound_times_root": _CONSTANT * math.sqrt(m / rho) * (m + 1 / rho),
         },
         assumptions=assumptions,
@@ -200,6 +206,15 @@ def measure_theorem_1(
 
 
 def theorem_1(numbers: Numbers) -> list[Relation]:
+    """With n the length of the shortcuts, as everywhere else in the paper: assumption 1 wants 3."""
+    length = numbers["length_of_shortcuts"]
+    return [
+        at_least("n, the length of the shortcuts of equation 3", length, 3),
+        *theorem_1_in_units(numbers),
+    ]
+
+
+def theorem_1_in_units(numbers: Numbers) -> list[Relation]:
     """Exact outputs, ‖W‖√R the same at every depth, and below the bound."""
     sizes = numbers["largest_norm_times_root"]
     return [
@@ -211,12 +226,18 @@ def theorem_1(numbers: Numbers) -> list[Relation]:
 
 THEOREM_1 = Claim(
     name="shortcut_length.theorem_1",
+    formula=r"\|W^{r,l}\|_F \le O\Bigl(\sqrt{\tfrac{m}{n\rho}}\,\bigl(m + \tfrac1\rho\bigr)\Bigr)",
     statement="Networks of R units with bias and ReLU exist that carry every input to its "
-    "label and whose weights are small: ‖W‖_F ≤ O(√(m/(Rρ)) (m + 1/ρ)) (equations 6 and 7).",
-    assumptions=(SAMPLES, APART),
+    "label and whose weights are small: ‖W‖_F ≤ O(√(m/(nρ)) (m + 1/ρ)) (equations 6 and 7), which "
+    "goes to zero with depth.",
+    assumptions=(SAMPLES, APART, "n ≥ 3 and m ≫ 1"),
     tested="The network is built, unit by unit, for growing R; its outputs are compared with "
     "the labels, and ‖W‖·√R must stay constant, below √(8π) √(m/ρ) (m + 1/ρ).",
     measure=measure_theorem_1,
     law=theorem_1,
+    under="n is the number of units R, as the proof has it: the shortcuts of equation 3 have length 2, "
+    "and a bound in their length would not fall with depth. Labels that differ are at most d_y, so "
+    "that m ≤ d_y and m ≫ 1 asks for many classes",
+    law_under=theorem_1_in_units,
     takes=("data", "units"),
 )

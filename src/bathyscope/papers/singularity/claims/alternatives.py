@@ -115,6 +115,7 @@ FINDING_4 = Claim(
     "back after every step.",
     measure=measure_starts,
     law=finding_4,
+    empirical=True,
     corrected="special starts lag behind skips, but not because weights leave their regime: a plain "
     "network whose kernels are held orthogonal lags as well, and its gradients grow through batch "
     "normalisation and ReLU before a weight has moved",
@@ -132,7 +133,8 @@ def measure_search(seed: int, *, depth: int = 26, lr: float = 0.02) -> Measured:
         model = nets.build(f"plain-{depth}", in_channels=1, width=8, seed=100 * seed + step)
         able = [block for block in blocks_of(model, sample) if block.in_shape == block.out_shape]
         chosen = torch.randperm(len(able), generator=generator)[: round(step * len(able) / 5)]
-        shortcut_(model, [able[i] for i in chosen.tolist()])
+        if len(chosen):
+            shortcut_(model, [able[i] for i in chosen.tolist()])
         run = short_training(model, lr=lr, epochs=2, seed=seed, at=(0,))
         start, end = run.states
         tried.append(
@@ -202,6 +204,7 @@ SECTION_7_ARCHITECTURE_SEARCH = Claim(
     "are singular, and how the ranking goes with κ and with the growth of the gradient.",
     measure=measure_search,
     law=architecture_search,
+    empirical=True,
     corrected="a search prefers skips at a depth where no candidate is singular, skips or none; what "
     "goes with its preference is that gradients grow less through the network",
     law_corrected=architecture_search_corrected,

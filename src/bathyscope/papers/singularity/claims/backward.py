@@ -88,6 +88,7 @@ def definition_3_corrected(numbers: Numbers) -> list[Relation]:
 
 DEFINITION_3 = Claim(
     name="singularity.definition_3",
+    formula=r"\Delta^m = H^m\,(W^{m+1}\Delta^{m+1})",
     statement="The error gradient is Δ^m = H^m (W^{m+1} Δ^{m+1}).",
     tested="Automatic differentiation of a linear network with as many samples as units, "
     "where the shapes fit.",
@@ -114,6 +115,7 @@ def definition_4_corrected(numbers: Numbers) -> list[Relation]:
 
 DEFINITION_4 = Claim(
     name="singularity.definition_4",
+    formula=r"\Delta W^m = -\eta\,\partial C/\partial W^m = \eta\,\Delta^m H^{m-1}",
     statement="The update is ΔW^m = −η ∂C/∂W^m = η Δ^m H^{m−1}.",
     tested="A step of gradient descent on a linear network with as many samples as units, "
     "where the shapes fit.",

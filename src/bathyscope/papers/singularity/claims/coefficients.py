@@ -64,6 +64,7 @@ _CORRECTED = (
 )
 THEOREM_3 = Claim(
     name="singularity.theorem_3",
+    formula=r"h^m = \alpha_1 u_1\left[(\sigma_1^2+1)^m - 1\right] + \sum_i \alpha_i u_i",
     statement="In a deep linear residual network h^m = α_1 u_1[(σ_1² + 1)^m − 1] + Σ α_i u_i.",
     tested="The coefficients of every u_i in a network all of whose blocks are W = BBᵀ, the "
     "case for which lemma 2 is true.",
@@ -74,6 +75,7 @@ THEOREM_3 = Claim(
 )
 THEOREM_4 = Claim(
     name="singularity.theorem_4",
+    formula=r"h^m = \alpha_1 u_1\left[(\sigma_1^2+1)^m - 1\right] + \sum_i \alpha_i u_i",
     statement="In a deep linear aggregated network h^m = α_1 u_1[(σ_1² + 1)^m − 1] + Σ α_i u_i.",
     tested="As theorem 3, with blocks whose paths sum to W = BBᵀ.",
     measure=lambda seed: measure_coefficients(seed, "aggregated"),

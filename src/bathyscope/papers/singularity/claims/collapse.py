@@ -73,6 +73,7 @@ def collapse(numbers: Numbers) -> list[Relation]:
 
 THEOREM_2 = Claim(
     name="singularity.theorem_2",
+    formula=r"h^m \to \alpha_1 \sigma_1^{2m} u_1",
     statement="In a deep linear plain network h^m → α_1 σ_1^{2m} u_1, with σ_1, u_1 of a layer.",
     assumptions=(LINEAR,),
     tested="Direction and size of the last representation against the formula, and the share "

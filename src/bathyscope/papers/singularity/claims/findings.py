@@ -87,6 +87,7 @@ FINDING_1 = Claim(
     "`singularity.which_came_first`.",
     measure=measure_plain,
     law=finding_1,
+    empirical=True,
     corrected="with batch normalisation the representations of a deep plain network are regular at "
     "the start, where gradients already explode; singularity follows with the first steps",
     law_corrected=finding_1_corrected,
@@ -144,6 +145,7 @@ FINDING_2 = Claim(
     "and without batch normalisation: accuracy and singular blocks after 40 steps.",
     measure=measure_skips,
     law=finding_2,
+    empirical=True,
     under="batch normalisation, which the paper's networks have and its analysis leaves out: without "
     "it the same networks train badly or not at all",
     law_under=finding_2_normalised,
@@ -221,6 +223,7 @@ FINDING_3 = Claim(
     "training on natural images may differ.",
     measure=measure_generalisation,
     law=finding_3,
+    empirical=True,
     corrected="the aggregated network's representations are better conditioned, but that alone does "
     "not make it generalise better: on few digits it does no better than the residual network",
     law_corrected=finding_3_corrected,

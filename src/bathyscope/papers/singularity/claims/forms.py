@@ -40,6 +40,7 @@ def form(numbers: Numbers) -> list[Relation]:
 
 EQUATION_2 = Claim(
     name="singularity.equation_2",
+    formula=r"h \mapsto W^l W^{l-1} h",
     statement="A block of the plain network is h ↦ W^l W^{l−1} h (equations 1 and 2).",
     tested="The output of a plain linear network against the product of its matrices.",
     measure=lambda seed: measure_form(seed, "plain"),
@@ -47,6 +48,7 @@ EQUATION_2 = Claim(
 )
 EQUATION_5 = Claim(
     name="singularity.equation_5",
+    formula=r"h \mapsto (W^l W^{l-1} + I)\,h",
     statement="A residual block is h ↦ (W^l W^{l−1} + I) h (equations 3 to 5).",
     tested="The output of a residual linear network against the product of its matrices.",
     measure=lambda seed: measure_form(seed, "residual"),
@@ -54,6 +56,7 @@ EQUATION_5 = Claim(
 )
 EQUATION_8 = Claim(
     name="singularity.equation_8",
+    formula=r"h \mapsto \Bigl(\sum_{k=1}^{s} W^{l,k} W^{l-1,k} + I\Bigr) h",
     statement="A block with s paths is h ↦ (Σ_k W^{l,k} W^{l−1,k} + I) h (equations 6 to 8).",
     tested="The output of an aggregated linear network against the product of its matrices.",
     measure=lambda seed: measure_form(seed, "aggregated"),

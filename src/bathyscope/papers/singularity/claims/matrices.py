@@ -50,6 +50,7 @@ def theorem_1(numbers: Numbers) -> list[Relation]:
 
 THEOREM_1 = Claim(
     name="singularity.theorem_1",
+    formula=r"\min_{\Delta}\{\|\Delta\| : M+\Delta \text{ singular}\} = 1/\kappa(M)",
     statement="The distance of a matrix of norm one to the singular matrices is 1/κ.",
     assumptions=("‖M‖ = 1", "M is non-singular"),
     tested="A perturbation of size 1/κ that makes it singular, and many smaller ones that do not.",
@@ -89,6 +90,7 @@ def lemma_2_symmetric(numbers: Numbers) -> list[Relation]:
 
 LEMMA_2 = Claim(
     name="singularity.lemma_2",
+    formula=r"W^m = \sum_i \sigma_i^{2m}\, u_i u_i^\top",
     statement="W^m = Σ σ_i^{2m} u_i u_iᵀ, with σ_i and u_i from the singular value "
     "decomposition of W.",
     tested="Both sides for Gaussian W, and for W = BBᵀ with σ and u of B.",

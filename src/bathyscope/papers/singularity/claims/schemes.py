@@ -58,6 +58,7 @@ def equation_39(numbers: Numbers) -> list[Relation]:
 
 EQUATION_39 = Claim(
     name="singularity.equation_39",
+    formula=r"\hat W = \operatorname{diag}(a)\,I + W",
     statement="The Dirac parametrisation is W = diag(a) I + W (with equation 40), and a, "
     "being free, leaves "
     "the identity in training.",

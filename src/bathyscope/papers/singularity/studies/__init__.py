@@ -1,22 +1,18 @@
 """Studies of networks with and without skips: do they train, and what becomes singular?"""
 
 from bathyscope.papers.singularity.studies import (
+    accuracy,
     conditions,
     curves,
     layer_deletion,
     similar_networks,
-    table_1,
-    table_2,
-    table_3,
     table_4,
     unit_values,
     which_came_first,
 )
 
 STUDIES = (
-    table_1.STUDY,
-    table_2.STUDY,
-    table_3.STUDY,
+    *accuracy.STUDIES,
     table_4.STUDY,
     *curves.STUDIES,
     *unit_values.STUDIES,

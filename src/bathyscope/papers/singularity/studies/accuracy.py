@@ -1,12 +1,20 @@
-"""Tables I to IV: accuracies of PlainNet, ResNet and ResNeXt."""
+"""Tables I to III: accuracies of PlainNet, ResNet and ResNeXt of 164 layers."""
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope import data, nets
-from bathyscope.papers.singularity.studies.trained import NETWORKS, Preset, tasks_at_all_rates
+from bathyscope.papers.singularity.studies.trained import (
+    CIFAR_PRESETS,
+    NETWORKS,
+    PAPER,
+    PRESETS,
+    Preset,
+    on,
+    tasks_at_all_rates,
+)
 from bathyscope.studies.drawing import text_table
-from bathyscope.studies.record import Check
+from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 UNTRAINED = 0.15
@@ -94,3 +102,37 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
         rows.append(row)
     title = f"Accuracies on {preset.data}, {preset.seeds} seed(s)"
     return text_table(pd.DataFrame(rows), title=title, width=8.6)
+
+
+def _study(
+    number: int, data: str, presets: dict[str, Preset], printed: tuple[str, str, str]
+) -> Study:
+    return Study(
+        name=f"singularity.table_{number}",
+        title=f"Accuracies of PlainNet, ResNet and ResNeXt of 164 layers ({data})",
+        shows=SHOWS,
+        presets=presets,
+        tasks=tasks_at_all_rates,
+        table=table,
+        checks=checks,
+        draw=draw,
+        notes=NOTES,
+        printed=tuple(
+            f"{name}-164: training and test accuracy {values}"
+            for name, values in zip(NETWORKS.values(), printed, strict=True)
+        ),
+    )
+
+
+STUDIES = (
+    _study(1, "MNIST", PRESETS, ("11.38 %, 11.35 %", "99.58 %, 99.60 %", "100 %, 99.72 %")),
+    _study(
+        2, "CIFAR-10", CIFAR_PRESETS, ("10.26 %, 10.16 %", "99.93 %, 93.53 %", "99.96 %, 93.89 %")
+    ),
+    _study(
+        3,
+        "CIFAR-100",
+        CIFAR_PRESETS | {"paper": on(PAPER, "cifar-100")},
+        ("1.00 %, 1.12 %", "99.83 %, 75.72 %", "99.94 %, 76.64 %"),
+    ),
+)

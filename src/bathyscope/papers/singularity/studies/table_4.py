@@ -84,4 +84,9 @@ STUDY = Study(
         "paper also rescales them. At 224×224 they are 746 GiB; more than 8 GiB of an image folder "
         "are not read into memory, so that it stops there.",
     ),
+    printed=(
+        "PlainNet-101: training and test accuracy 15.37 %, 14.94 %",
+        "ResNet-101: training and test accuracy 88.56 %, 77.32 %",
+        "ResNeXt-101: training and test accuracy 89.74 %, 78.48 %",
+    ),
 )

@@ -1,0 +1,118 @@
+"""The quantities by which the four papers explain that a network trains, measured on any network."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bathyscope import measure
+from bathyscope.claims.reading import numbers_of
+from bathyscope.core.blocks import blocks_of
+from bathyscope.curvature import hessian
+from bathyscope.training import Callback, Examples, LoopView
+
+_CURVATURE_SAMPLES = 32
+
+
+class CauseWatcher(Callback):
+    """Measures `causes` before the first step and after the last, into records of the kind `cause`.
+
+    Args:
+        probe: the samples to measure on.
+        curvature: also the ends of the Hessian's spectrum, which take most of the time.
+    """
+
+    def __init__(self, probe: Examples, *, curvature: bool) -> None:
+        self.probe = probe
+        self.curvature = curvature
+
+    def on_start(self, loop: LoopView) -> None:
+        """Measure a network that is new."""
+        if loop.step == 0:
+            self._measure(loop, "start")
+
+    def on_end(self, loop: LoopView, ending: str) -> None:
+        """Measure it as the run leaves it."""
+        if not ending.startswith("stopped"):
+            self._measure(loop, "end")
+
+    def _measure(self, loop: LoopView, moment: str) -> None:
+        row = causes(loop.model, self.probe)
+        if self.curvature and all(math.isfinite(v) for v in row.values()):
+            row |= spectrum_ends(loop.model, self.probe)
+        loop.log({"kind": "cause", "moment": moment, "step": loop.step} | row)
+
+
+def causes(model: nn.Module, probe: Examples) -> dict[str, float]:
+    """What each paper looks at, in one number or two, on some samples.
+
+    `cosine`: mean cosine of pairs of samples after the last block, one where all fall together
+    (singularity). `condition`: log₁₀ of the condition number of that block's outputs, features ×
+    samples (singularity). `gradient_range`: log₁₀ of the largest over the smallest norm of ∂E/∂x_l
+    over the blocks (norm_preservation). `unexplained`: share of the variance of the one-hot labels
+    that no linear map of the last block's outputs explains, beside `unexplained_by_input` (nests:
+    no worse than the best linear predictor).
+    """
+    blocks = blocks_of(model, probe[0])
+    outputs = measure.representations(model, probe, loss=F.cross_entropy, blocks=blocks)
+    gradients = measure.gradients(model, probe, loss=F.cross_entropy, blocks=blocks)
+    norms = numbers_of(gradients, "norm_in")[1:]  # that at the images is of another size
+    last = max(i for i, block in enumerate(blocks) if block.in_shape == block.out_shape)
+    condition = numbers_of(outputs, "condition_samples")[last]
+    with torch.no_grad():
+        logits = model(probe[0])
+        accuracy = (logits.argmax(dim=1) == probe[1]).double().mean().item()
+        features = _last_features(model, probe[0])
+    return {
+        "accuracy": accuracy,
+        "cosine": numbers_of(outputs, "mean_cosine")[last],
+        "condition": math.log10(condition) if condition > 0 else math.nan,
+        "gradient_range": math.log10(max(norms) / min(norms)) if min(norms) > 0 else math.inf,
+        "unexplained": unexplained(features, probe[1]),
+        "unexplained_by_input": unexplained(probe[0].flatten(1), probe[1]),
+    }
+
+
+def _last_features(model: nn.Module, x: Tensor) -> Tensor:
+    """What the last layer of the head reads."""
+    seen: list[Tensor] = []
+    head = [m for m in model.modules() if isinstance(m, nn.Linear)][-1]
+    handle = head.register_forward_pre_hook(lambda _m, args: seen.append(args[0]))
+    try:
+        model(x)
+    finally:
+        handle.remove()
+    return seen[0]
+
+
+def unexplained(features: Tensor, labels: Tensor) -> float:
+    """1 − R² of the least-squares fit of one-hot labels by the features and a constant.
+
+    Examples:
+        >>> unexplained(torch.eye(3), torch.arange(3)) < 1e-9
+        True
+        >>> round(unexplained(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])), 6)
+        1.0
+    """
+    targets = F.one_hot(labels).double()
+    centred = targets - targets.mean(dim=0)
+    inputs = features.flatten(1).double()
+    inputs = inputs - inputs.mean(dim=0)
+    if not torch.isfinite(inputs).all():
+        return math.nan
+    solution = torch.linalg.lstsq(inputs, centred, driver="gelsd").solution
+    left = centred - inputs @ solution
+    return float(left.square().sum() / centred.square().sum())
+
+
+def spectrum_ends(model: nn.Module, probe: Examples) -> dict[str, float]:
+    """The greatest and the least eigenvalue of the Hessian on a few samples   (shortcut_length)."""
+    few = (probe[0][:_CURVATURE_SAMPLES], probe[1][:_CURVATURE_SAMPLES])
+    found = hessian(model, few, loss=F.cross_entropy, batchnorm="batch").extremes(
+        1, tolerance=1e-2, max_products=60, check_copies=False
+    )
+    return {
+        "largest_curvature": float(found.largest.values[0]),
+        "smallest_curvature": float(found.smallest.values[0]),
+    }

@@ -1,0 +1,119 @@
+"""The common cause: what do the networks that train have in common, and which explanation survives?"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.papers.beyond.studies import depth
+from bathyscope.papers.beyond.studies.depth import DeepPreset
+from bathyscope.papers.beyond.studies.networks import LABELS
+from bathyscope.studies.drawing import text_table
+from bathyscope.studies.record import Check, Study
+from bathyscope.studies.store import Store
+
+QUANTITIES: dict[str, tuple[str, str]] = {
+    "cosine": ("singularity", "cosine of pairs of samples, last block"),
+    "condition": ("singularity", "log₁₀ κ of the last block's outputs"),
+    "gradient_range": ("norm_preservation", "log₁₀ range of ‖∂E/∂x‖ over the blocks"),
+    "unexplained": ("nests", "share of the labels that the last features leave unexplained"),
+    "largest_curvature": ("shortcut_length", "greatest eigenvalue of the Hessian"),
+    "smallest_curvature": ("shortcut_length", "least eigenvalue of the Hessian"),
+}
+"""What each paper explains training by, as `causes` measures it."""
+
+
+def table(store: Store, preset: DeepPreset) -> pd.DataFrame:
+    """A row for every run: its accuracy, and the quantities at the start and at the end."""
+    ends = depth.table(store, preset)[["kind", "lr", "seed", "accuracy"]]
+    rows = store.frame(depth.tasks(preset), kind="cause", keys=("kind", "lr", "seed"))
+    measured = [name for name in QUANTITIES if name in rows]
+    wide = rows.pivot_table(
+        index=["kind", "lr", "seed"], columns="moment", values=measured, aggfunc="first"
+    )
+    wide.columns = pd.Index([f"{name}_{moment}" for name, moment in wide.columns])
+    return ends.merge(wide.reset_index(), on=["kind", "lr", "seed"], how="left")
+
+
+def out_of_order(values: pd.Series, trains: pd.Series) -> int:
+    """Runs on the wrong side of the best single threshold, in either direction.
+
+    Examples:
+        >>> out_of_order(pd.Series([1.0, 2.0, 3.0]), pd.Series([True, True, False]))
+        0
+        >>> out_of_order(pd.Series([1.0, 2.0, 3.0, 4.0]), pd.Series([True, False, True, False]))
+        1
+    """
+    ranked = values.astype(float).replace([np.inf, -np.inf], np.nan)
+    order = trains[ranked.sort_values(na_position="last").index].to_numpy()
+    # np.nan stands at one end: a quantity that could not be measured marks a broken network
+    before = np.concatenate([[0], np.cumsum(order)])
+    wrong = before + (np.arange(len(order), -1, -1) - (order.sum() - before))
+    return int(min(wrong.min(), (len(order) - wrong).min()))
+
+
+def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
+    """Which quantity, measured before the first step, tells the networks that train from the others."""
+    trains = table["accuracy"] > preset.wanted
+    found = []
+    for name, (theme, words) in QUANTITIES.items():
+        column = f"{name}_start"
+        if column not in table:
+            continue
+        part = table[column].notna() if "curvature" in name else pd.Series(True, table.index)
+        wrong = out_of_order(table[column][part], trains[part])
+        found.append(
+            Check(
+                f"{theme}: {words}, at the start, tells networks that train from those that do "
+                "not; runs on the wrong side of the best threshold",
+                wrong == 0,
+                f"{wrong} of {int(part.sum())}",
+            )
+        )
+    return tuple(found)
+
+
+def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
+    """Means over the seeds, before the first step and after the last."""
+    shown = depth.best_plain(table)
+    rows = []
+    for kind, part in shown.groupby("kind", sort=False):
+        row: dict[str, object] = {
+            "network": LABELS[str(kind)],
+            "accuracy": f"{part['accuracy'].mean():.2f}",
+        }
+        for name in QUANTITIES:
+            if f"{name}_start" in part:
+                ends = (part[f"{name}_{moment}"].mean() for moment in ("start", "end"))
+                row[_SHORT[name]] = " → ".join(f"{value:.2g}" for value in ends)
+        rows.append(row)
+    title = f"Start → end, {preset.depth} layers on {preset.data}, {preset.seeds} seed(s)"
+    return text_table(pd.DataFrame(rows), title=title, width=12.5)
+
+
+_SHORT = {
+    "cosine": "cosine",
+    "condition": "log₁₀ κ",
+    "gradient_range": "log₁₀ gradient range",
+    "unexplained": "labels unexplained",
+    "largest_curvature": "λ max",
+    "smallest_curvature": "λ min",
+}
+
+STUDY = Study(
+    name="beyond.common_cause",
+    title="What networks that train have in common, by the quantities of the four papers",
+    shows=(
+        "Shortcuts, BatchNorm and tailored rectifiers all make 100 layers trainable. Each paper "
+        "explains training by one quantity; one that explains it must tell all networks that train "
+        "from those that do not, before the first step."
+    ),
+    presets=depth.STUDIES[0].presets,
+    tasks=depth.tasks,
+    table=table,
+    checks=checks,
+    draw=draw,
+    notes=(
+        "The runs are those of beyond.dense_digits. The ends of the Hessian's spectrum are measured "
+        "with the first seed only, on 32 samples.",
+    ),
+)

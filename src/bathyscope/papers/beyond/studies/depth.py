@@ -1,0 +1,261 @@
+"""Do plain networks of 50 to 164 layers train without shortcuts and without normalisation?"""
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from torch import nn
+
+from bathyscope.papers.beyond.studies.causes import CauseWatcher
+from bathyscope.papers.beyond.studies.networks import LABELS, Form, Kind, deep_network
+from bathyscope.studies.drawing import text_table
+from bathyscope.studies.examples import images
+from bathyscope.studies.record import Check, Preset, Study
+from bathyscope.studies.store import Store
+from bathyscope.studies.trial import Trial
+from bathyscope.training import Callback, Examples
+
+KINDS: tuple[Kind, ...] = ("plain", "tailored", "shortcut", "normalised")
+
+
+class DeepPreset(Preset):
+    """Settings of the comparison.
+
+    Attributes:
+        form: linear layers or convolutions.
+        depth: weighted layers.
+        width: units or channels.
+        steps: of SGD with momentum 0.9.
+        rates: a learning rate for each of `KINDS`, chosen on a seed that is not among those shown.
+        plain_rates: further rates for the plain network, of which its best counts.
+        wanted: training accuracy that the tailored network is to pass.
+    """
+
+    form: Form = "dense"
+    depth: int
+    width: int
+    steps: int
+    rates: tuple[float, float, float, float]
+    plain_rates: tuple[float, ...] = ()
+    batch_size: int = 64
+    num_train: int | None = None
+    num_test: int | None = None
+    wanted: float = 0.9
+    seeds: int = 5
+
+
+class DeepTrial(Trial):
+    """A run of one network.
+
+    Attributes:
+        kind: what keeps it trainable.
+        form: linear layers or convolutions.
+        depth: weighted layers.
+        width: units or channels.
+    """
+
+    kind: Kind
+    form: Form
+    depth: int
+    width: int
+
+    def prefix(self) -> str:
+        """`dense-100-tailored-digits-lr0.003-seed0`."""
+        return f"{self.form}-{self.depth}-{self.kind}-{self.data}-lr{self.lr:g}-seed{self.seed}"
+
+    def build(self) -> nn.Module:
+        """The network at its start, drawn from torch's generator."""
+        found = images(self.data, self.num_train, self.num_test)
+        return deep_network(
+            self.kind,
+            self.form,
+            depth=self.depth,
+            width=self.width,
+            shape=tuple(found.shape),
+            num_classes=found.num_classes,
+        )
+
+    def callbacks(self, data: Examples) -> list[Callback]:
+        """Measure the papers' quantities at the start and at the end."""
+        probe = (data[0][: self.probe_size], data[1][: self.probe_size])
+        return [CauseWatcher(probe, curvature=self.seed == 0)]
+
+
+def tasks(preset: DeepPreset) -> list[DeepTrial]:
+    """A run for every kind and seed; for the plain network also at further rates."""
+    wanted = [
+        *zip(KINDS, preset.rates, strict=True),
+        *(("plain", rate) for rate in preset.plain_rates),
+    ]
+    size = images(preset.data, preset.num_train, preset.num_test).train_inputs.shape[0]
+    return [
+        DeepTrial(
+            model=preset.form,
+            kind=kind,
+            form=preset.form,
+            depth=preset.depth,
+            width=preset.width,
+            data=preset.data,
+            num_train=preset.num_train,
+            num_test=preset.num_test,
+            epochs=-(-preset.steps // -(-size // preset.batch_size)),
+            max_steps=preset.steps,
+            batch_size=preset.batch_size,
+            lr=rate,
+            weight_decay=0.0,
+            schedule="constant",
+            evaluate_every=1000,
+            log_every=10,
+            seed=seed,
+        )
+        for kind, rate in wanted
+        for seed in range(preset.seeds)
+    ]
+
+
+def table(store: Store, preset: DeepPreset) -> pd.DataFrame:
+    """A row for every run: accuracy of the trained network on the training and the test images."""
+    keys = ("kind", "form", "depth", "data", "lr", "seed")
+    ends = store.endings(tasks(preset), keys=keys)
+    causes = store.frame(tasks(preset), kind="cause", keys=("kind", "lr", "seed"))
+    last = causes[causes["moment"] == "end"][["kind", "lr", "seed", "accuracy"]]
+    found = ends[[*keys, "status"]].merge(last, on=["kind", "lr", "seed"], how="left")
+    return found.assign(accuracy=found["accuracy"].astype(float).fillna(0.0))
+
+
+def best_plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Without the plain network's runs at any but its best rate, by its mean over the seeds."""
+    plain = table[table["kind"] == "plain"]
+    rate = plain.groupby("lr")["accuracy"].mean().idxmax()
+    return table[(table["kind"] != "plain") | (table["lr"] == rate)]
+
+
+def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
+    """The tailored network trains with every seed, the plain one with none."""
+    shown = best_plain(table).groupby("kind")["accuracy"]
+    by_seed = {str(kind): list(values) for kind, values in shown}
+
+    def count(kind: str, *, above: float) -> int:
+        return sum(value > above for value in by_seed[kind])
+
+    def spread(kind: str) -> str:
+        return f"{min(by_seed[kind]):.3f} to {max(by_seed[kind]):.3f}"
+
+    tailored, plain = count("tailored", above=preset.wanted), count("plain", above=preset.wanted)
+    others = ", ".join(f"{LABELS[k]} {spread(k)}" for k in ("shortcut", "normalised"))
+    return (
+        Check(
+            f"tailored: above {preset.wanted:.0%} of the training images; seeds",
+            tailored == preset.seeds,
+            f"{tailored} of {preset.seeds} ({spread('tailored')})",
+        ),
+        Check(
+            f"He and ReLU, at its best rate: not above {preset.wanted:.0%}; seeds that are",
+            plain == 0,
+            f"{plain} of {preset.seeds} ({spread('plain')})",
+        ),
+        Check("the others", None, others),
+    )
+
+
+def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
+    """Mean and range over the seeds."""
+    rows = []
+    for kind in KINDS:
+        part = best_plain(table)
+        part = part[part["kind"] == kind]
+        rows.append(
+            {
+                "network": LABELS[kind],
+                "learning rate": f"{part['lr'].iloc[0]:g}",
+                "training accuracy": f"{part['accuracy'].mean():.3f}",
+                "least": f"{part['accuracy'].min():.3f}",
+                "greatest": f"{part['accuracy'].max():.3f}",
+                "seeds": len(part),
+            }
+        )
+    title = (
+        f"{preset.depth} layers of width {preset.width} ({preset.form}) on {preset.data}, "
+        f"{preset.steps} steps"
+    )
+    return text_table(pd.DataFrame(rows), title=title, width=8.6)
+
+
+_DENSE = partial(
+    DeepPreset, depth=100, width=64, steps=300, rates=(0.003, 0.0005, 0.01, 0.01), num_test=64
+)
+_CONVOLUTIONAL = partial(
+    DeepPreset,
+    form="convolutional",
+    depth=60,
+    width=16,
+    steps=300,
+    rates=(0.01, 0.001, 0.01, 0.01),
+    wanted=0.85,
+    num_test=64,
+)
+
+
+def _study(name: str, what: str, presets: dict[str, Any]) -> Study:
+    return Study(
+        name=f"beyond.{name}",
+        title=f"Depth without shortcuts: {what}",
+        shows=(
+            "Rectifiers whose slope is tailored to the depth, with an orthogonal start, make a plain "
+            "network trainable that He and ReLU leave at a few classes: no shortcut, no norm."
+        ),
+        presets=presets,
+        tasks=tasks,
+        table=table,
+        checks=checks,
+        draw=draw,
+        notes=(
+            "Rates were chosen on seed 100, which is not among those shown. Of the plain network the "
+            "best of several rates counts, for the others one rate.",
+        ),
+    )
+
+
+STUDIES = (
+    _study(
+        "dense_digits",
+        "100 linear layers on digits",
+        {
+            "quick": _DENSE(seeds=2, plain_rates=(0.001,)),
+            "full": _DENSE(plain_rates=(0.001, 0.01)),
+            "paper": _DENSE(depth=164, steps=600, plain_rates=(0.001, 0.01)),
+        },
+    ),
+    _study(
+        "dense_mnist",
+        "100 linear layers on MNIST",
+        {
+            "quick": _DENSE(seeds=1, steps=100, wanted=0.5),
+            "full": _DENSE(
+                data="mnist",
+                num_train=6000,
+                steps=600,
+                rates=(0.001, 0.0005, 0.01, 0.01),
+                plain_rates=(0.0005,),
+            ),
+            "paper": _DENSE(
+                data="mnist",
+                depth=164,
+                num_train=6000,
+                steps=600,
+                rates=(0.001, 0.0005, 0.01, 0.01),
+                plain_rates=(0.0005, 0.002),
+            ),
+        },
+    ),
+    _study(
+        "convolutional_digits",
+        "60 convolutions on digits",
+        {
+            "quick": _CONVOLUTIONAL(seeds=1, depth=30, steps=100, wanted=0.5),
+            "full": _CONVOLUTIONAL(),
+            "paper": _CONVOLUTIONAL(depth=100, plain_rates=(0.003,)),
+        },
+    ),
+)

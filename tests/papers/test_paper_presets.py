@@ -15,7 +15,7 @@ from bathyscope.papers.norm_preservation.studies import figure_2
 from bathyscope.runs import read_run
 from bathyscope.studies import all_studies, examples, trial
 from bathyscope.studies.store import perform
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import outcome_of
 
 # A step of more layers at a batch of 128 holds more than 16 GB of activations.
@@ -29,7 +29,7 @@ def paper_tasks():
     found = {}
     for study in all_studies().values():
         for task in study.tasks(study.presets["paper"]):
-            if isinstance(task, Trial):
+            if isinstance(task, TrainingTask):
                 # of the grid of channels the last, which is the widest
                 name = "three-layers" if isinstance(task, figure_2.ChannelTrial) else task.model
                 key = (name, task.batch_size, task.projection, task.init, task.normalisation)
@@ -55,7 +55,7 @@ def paper_computations():
     groups = {}
     for name, study in all_studies().items():
         for task in study.tasks(study.presets["paper"]):
-            if not isinstance(task, Trial):
+            if not isinstance(task, TrainingTask):
                 kind = getattr(task, "kind", None) or getattr(task, "basis", None)
                 label = "-".join(filter(None, [name.partition(".")[2], kind]))
                 groups.setdefault(label, []).append(task)

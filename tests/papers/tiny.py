@@ -13,38 +13,44 @@ from bathyscope.papers.singularity.studies import (
 )
 from bathyscope.studies import all_studies
 
-_ARCHITECTURES = architectures.Preset(
+_ARCHITECTURES = architectures.ArchitecturePreset(
     depths=(11, 20), epochs=2, lr=0.02, batch_size=16, num_train=32, num_test=32, watch_every=2
 )
-_TRAINED = trained.Preset(
+_TRAINED = trained.TrainedPreset(
     depth=20, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
 )
-_IMAGENET_FORM = imagenet_form.Preset(
+_IMAGENET_FORM = imagenet_form.ImageNetPreset(
     depth=50, width=4, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
 )
-_RATES = learning_rates.Preset(depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30)
-_VECTORS = vectors.Preset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
+_RATES = learning_rates.RatePreset(
+    depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30
+)
+_VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
     "nests.blocks": _VECTORS,
     "nests.predictability": _VECTORS,
-    "nests.convolutional": convolutional.Preset(
+    "nests.convolutional": convolutional.ImagePreset(
         width=1, epochs=1, batch_size=16, num_train=16, num_test=16, augmented=False
     ),
-    "shortcut_length.figure_3": figure_3.Preset(depths=(4, 8), epochs=40, num_train=30),
-    "shortcut_length.figure_4": figure_4.Preset(depths=(2, 4), seeds=2),
-    "shortcut_length.figure_5": dynamics.Preset(depth=4, epochs=40, lr=0.2, points=8, seeds=2),
-    "shortcut_length.figure_6": dynamics.Preset(depth=4, epochs=40, lr=0.2, points=8, seeds=2),
+    "shortcut_length.figure_3": figure_3.WeightNormPreset(depths=(4, 8), epochs=40, num_train=30),
+    "shortcut_length.figure_4": figure_4.StartPreset(depths=(2, 4), seeds=2),
+    "shortcut_length.figure_5": dynamics.DynamicsPreset(
+        depth=4, epochs=40, lr=0.2, points=8, seeds=2
+    ),
+    "shortcut_length.figure_6": dynamics.DynamicsPreset(
+        depth=4, epochs=40, lr=0.2, points=8, seeds=2
+    ),
     "shortcut_length.figure_7": _RATES,
     "shortcut_length.figure_8": _RATES,
     "norm_preservation.figure_3": _ARCHITECTURES,
     "norm_preservation.figure_4": _ARCHITECTURES,
     "norm_preservation.table_1": _ARCHITECTURES,
-    "singularity.similar_networks": similar_networks.Preset(
+    "singularity.similar_networks": similar_networks.RivalPreset(
         depth=8, epochs=1, lr=0.01, batch_size=32, num_train=64, num_test=32
     ),
     "singularity.table_4": _IMAGENET_FORM,
     "singularity.figure_12_imagenet": _IMAGENET_FORM,
-    "singularity.which_came_first": which_came_first.Preset(
+    "singularity.which_came_first": which_came_first.EventPreset(
         depth=8, steps=4, batch_size=32, starts=("he", "dirac"), rates=(0.1,), num_train=64
     ),
 } | {

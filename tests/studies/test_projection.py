@@ -7,7 +7,7 @@ import torch
 from bathyscope.linalg import conv_singular_values
 from bathyscope.runs import load_checkpoint
 from bathyscope.studies.projection import Projection
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Saving, outcome_of, train
 
 SETTINGS = {
@@ -21,7 +21,7 @@ SETTINGS = {
 
 
 def test_singular_values_stand_at_their_target(tmp_path):
-    trial = Trial(
+    trial = TrainingTask(
         **SETTINGS | {"batch_size": 24}, projection="isotropic"
     )  # 4 steps: the last projects
     trial.run(tmp_path / "run")
@@ -43,7 +43,7 @@ class Stop(Callback):
 
 
 def test_a_run_with_the_remedy_resumes_exactly(tmp_path):
-    trial = Trial(**SETTINGS, projection="isotropic")
+    trial = TrainingTask(**SETTINGS, projection="isotropic")
     data, test = trial.examples()
 
     def go(folder, *more):

@@ -7,7 +7,7 @@ from bathyscope import data, measure, nets
 from bathyscope.curvature import hessian
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.linear_spectrum import linear_spectrum
-from bathyscope.studies.trial import Trial, half_squared_error
+from bathyscope.studies.trial import TrainingTask, half_squared_error
 from bathyscope.studies.watcher import WATCHES, histogram
 from bathyscope.training import outcome_of
 
@@ -57,8 +57,8 @@ def test_a_histogram_counts_every_finite_value_once():
 
 def test_watching_does_not_change_the_run(tmp_path):
     settings = {"model": "resnet-8", "num_train": 64, "num_test": 32, "epochs": 1, "batch_size": 32}
-    plain = Trial(**settings)
-    watched = Trial(**settings, watch=("conditions", "values", "deletion"), watch_every=1)
+    plain = TrainingTask(**settings)
+    watched = TrainingTask(**settings, watch=("conditions", "values", "deletion"), watch_every=1)
     results = []
     for trial in (plain, watched):
         trial.run(tmp_path / trial.folder_name())

@@ -14,10 +14,10 @@ from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.files import make_folder
 from bathyscope.runs import Manifest, has_result, read_run, standing
 from bathyscope.studies.computation import ROW, Computation
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.sweep import Backend, Tally, local, sweep
 
-Task = Trial | Computation
+Task = TrainingTask | Computation
 """What a study needs run: it has a configuration, and `run(folder)`."""
 
 

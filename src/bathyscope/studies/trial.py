@@ -15,7 +15,7 @@ from bathyscope.studies.watcher import Watch, Watcher
 from bathyscope.training import Callback, Examples, TrainingConfig, train
 
 
-class Trial(TrainingConfig):
+class TrainingTask(TrainingConfig):
     """A training run of a study, with all that decides its numbers and its records.
 
     Attributes:

@@ -30,6 +30,6 @@ def test_one_dimension_decides_for_learnt_features():
 def test_one_dimension_decides_at_local_minima():
     table = pd.DataFrame([point(offset, "drawn") for offset in (-1, 0, 2)])
     assert len(bottleneck.minima(table)) >= 2
-    checks = bottleneck.checks(table, bottleneck.Preset())
+    checks = bottleneck.checks(table, bottleneck.BottleneckPreset())
     assert all(check.met is not False for check in checks), checks
-    assert bottleneck.draw(table, bottleneck.Preset()).axes
+    assert bottleneck.draw(table, bottleneck.BottleneckPreset()).axes

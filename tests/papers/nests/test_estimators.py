@@ -53,12 +53,12 @@ def scores_table(ours):
 
 
 def test_the_figure_has_a_cell_for_every_set_and_model():
-    figure = estimators.draw(scores_table(0.9), estimators.Preset())
+    figure = estimators.draw(scores_table(0.9), estimators.EstimatorPreset())
     assert len(figure.axes[0].texts) == len(SETS) * len(NAMES)
 
 
 def test_checks_are_met_by_better_scores_and_missed_by_worse():
-    better = estimators.checks(scores_table(0.9), estimators.Preset())
+    better = estimators.checks(scores_table(0.9), estimators.EstimatorPreset())
     assert all(check.met is not False for check in better)
-    worse = estimators.checks(scores_table(0.7), estimators.Preset())
+    worse = estimators.checks(scores_table(0.7), estimators.EstimatorPreset())
     assert sum(check.met is False for check in worse) == 9, "three for each of ours"

@@ -43,12 +43,11 @@ def out_of_order(values: pd.Series, trains: pd.Series) -> int:
         >>> out_of_order(pd.Series([1.0, 2.0, 3.0, 4.0]), pd.Series([True, False, True, False]))
         1
     """
-    ranked = values.astype(float).replace([np.inf, -np.inf], np.nan)
-    order = trains[ranked.sort_values(na_position="last").index].to_numpy()
-    # np.nan stands at one end: a quantity that could not be measured marks a broken network
-    before = np.concatenate([[0], np.cumsum(order)])
-    wrong = before + (np.arange(len(order), -1, -1) - (order.sum() - before))
-    return int(min(wrong.min(), (len(order) - wrong).min()))
+    # what could not be measured marks a broken network: it stands at one end
+    numbers = values.astype(float).replace(-np.inf, np.nan).fillna(np.inf)
+    cuts = [-np.inf, *sorted(set(numbers))]
+    wrong = [int(((numbers <= cut) != trains).sum()) for cut in cuts]
+    return min(min(wrong), len(numbers) - max(wrong))
 
 
 def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:

@@ -13,7 +13,7 @@ from bathyscope.studies.drawing import text_table
 from bathyscope.studies.examples import images
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Examples
 
 KINDS: tuple[Kind, ...] = ("plain", "tailored", "shortcut", "normalised")
@@ -45,7 +45,7 @@ class DeepPreset(Preset):
     seeds: int = 5
 
 
-class DeepTrial(Trial):
+class DeepTrial(TrainingTask):
     """A run of one network.
 
     Attributes:

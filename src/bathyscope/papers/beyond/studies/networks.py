@@ -29,7 +29,7 @@ class DeepUnit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ρ(W x), or x + scale · ρ(W x)."""
-        out = self.activation(self.norm(self.layer(x)))
+        out: Tensor = self.activation(self.norm(self.layer(x)))
         return out if self.scale is None else x + self.scale * out
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from bathyscope.papers.nests.studies.vectors import (
     LABELS,
     PRESETS,
-    Preset,
+    VectorPreset,
     VectorTrial,
     equal_features,
     vector_trial,
@@ -24,7 +24,7 @@ _MARKERS = {
 }
 
 
-def tasks(preset: Preset) -> list[VectorTrial]:
+def tasks(preset: VectorPreset) -> list[VectorTrial]:
     """One run a form and seed, none with more parameters than the wide ResNEst."""
     return [
         vector_trial(form, preset, features=equal_features(form, preset), seed=seed)
@@ -33,7 +33,7 @@ def tasks(preset: Preset) -> list[VectorTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
     """One row a run and block, at the end of training; risks as shares of the constant's."""
     frame = store.frame(tasks(preset), kind="certificate", keys=("form", "features", "seed"))
     frame = frame[frame["step"] > 0].reset_index(drop=True)
@@ -49,7 +49,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return frame
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
     """Never rising with weights solved anew; what the guarantee is worth."""
     runs = table.groupby(["form", "seed"])
     rises = runs["block_risk"].apply(lambda risks: risks.diff().max())
@@ -95,7 +95,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     """Solved risk after each block, and each network as it stands beside its bound."""
     figure, axes = panels(2, width=4.8, height=3.6, share_y=True)
     named(

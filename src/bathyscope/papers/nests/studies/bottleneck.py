@@ -19,8 +19,7 @@ from bathyscope.papers.nests.claims.problems import (
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import colour, legend_below, mean_lines, named, panels
 from bathyscope.studies.examples import whitened
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 GENERATED = "generated"
@@ -33,7 +32,7 @@ _CRITICAL = 1e-6  # greatest gradient norm of what counts as a local minimum
 _LEAST_SHOWN = 1e-13  # rounding, on a logarithmic axis
 
 
-class Preset(StudyPreset):
+class BottleneckPreset(Preset):
     """Settings of the edge; the paper states none.
 
     Attributes:
@@ -123,7 +122,7 @@ class WidthPoint(Computation):
         }
 
 
-def tasks(preset: Preset) -> list[WidthPoint]:
+def tasks(preset: BottleneckPreset) -> list[WidthPoint]:
     """One network a width, basis and seed."""
     return [
         WidthPoint(
@@ -140,7 +139,7 @@ def tasks(preset: Preset) -> list[WidthPoint]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: BottleneckPreset) -> pd.DataFrame:
     """One row a network."""
     return store.frame(tasks(preset), keys=("basis", "offset", "seed"))
 
@@ -150,7 +149,7 @@ def minima(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["gradient_norm"].astype(float) <= _CRITICAL]
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: BottleneckPreset) -> tuple[Check, ...]:
     """Nothing is lost from M = ΣK_i on, something just below it."""
     enough, less = table[table["offset"] >= 0], table[table["offset"] == -1]
     found = minima(table)
@@ -192,7 +191,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: BottleneckPreset) -> Figure:
     """ε over the width, for features as drawn and learnt."""
     figure, axes = panels(2, share_y=True, width=4.6, height=3.5)
     curves = {
@@ -222,9 +221,9 @@ STUDY = Study(
         "With one dimension less it does, and with much less it is worse than a linear predictor."
     ),
     presets={
-        "quick": Preset(offsets=(-12, -8, -4, -2, -1, 0, 1, 2, 6), seeds=2),
-        "full": Preset(data="fashion-mnist", num_train=500, seeds=3),
-        "paper": Preset(data="cifar-10", num_train=2000, seeds=10),
+        "quick": BottleneckPreset(offsets=(-12, -8, -4, -2, -1, 0, 1, 2, 6), seeds=2),
+        "full": BottleneckPreset(data="fashion-mnist", num_train=500, seeds=3),
+        "paper": BottleneckPreset(data="cifar-10", num_train=2000, seeds=10),
     },
     tasks=tasks,
     table=table,

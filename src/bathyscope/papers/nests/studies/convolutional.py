@@ -5,10 +5,9 @@ from matplotlib.figure import Figure
 
 from bathyscope import nets
 from bathyscope.studies.drawing import text_table
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 
 NETWORKS = {
     "ResNet-20": ("prebasic-20", "{}-20"),
@@ -25,7 +24,7 @@ FORMS = {
 }
 
 
-class Preset(StudyPreset):
+class ImagePreset(Preset):
     """Settings of the table; the paper states none.
 
     Attributes:
@@ -42,7 +41,7 @@ class Preset(StudyPreset):
     augmented: bool = True
 
 
-class FormTrial(Trial):
+class FormTrial(TrainingTask):
     """A run of one network in one form.
 
     Attributes:
@@ -54,7 +53,7 @@ class FormTrial(Trial):
     form: str
 
 
-def tasks(preset: Preset) -> list[FormTrial]:
+def tasks(preset: ImagePreset) -> list[FormTrial]:
     """One run a network, form and seed."""
     return [
         FormTrial(
@@ -85,7 +84,7 @@ def tasks(preset: Preset) -> list[FormTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ImagePreset) -> pd.DataFrame:
     """One row a run: test error in percent, and all it ended with."""
     frame = store.endings(tasks(preset), keys=("network", "form", "seed"))
     return frame.assign(test_error=100 * (1 - frame["test_accuracy"]))
@@ -101,7 +100,7 @@ def _model(network: str, form: str) -> str:
     return standard if form == "standard" else pattern.format(form)
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ImagePreset) -> tuple[Check, ...]:
     """The augmented form is as good as the standard one with fewer parameters."""
     counts = pd.DataFrame(
         {form: [_num_parameters(name, form) for name in NETWORKS] for form in FORMS}
@@ -136,7 +135,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ImagePreset) -> Figure:
     """Test error and parameters, network by network."""
     errors = table.groupby(["network", "form"])["test_error"].mean()
     rows = []
@@ -159,11 +158,13 @@ STUDY = Study(
         "an A-ResNEst has fewer parameters than the standard network and loses little."
     ),
     presets={
-        "quick": Preset(width=2, epochs=12, lr=0.05, batch_size=64, num_train=768, augmented=False),
-        "full": Preset(
+        "quick": ImagePreset(
+            width=2, epochs=12, lr=0.05, batch_size=64, num_train=768, augmented=False
+        ),
+        "full": ImagePreset(
             data="cifar-10", width=4, epochs=5, num_train=5000, num_test=2000, augmented=False
         ),
-        "paper": Preset(data="cifar-10", epochs=200, seeds=7),
+        "paper": ImagePreset(data="cifar-10", epochs=200, seeds=7),
     },
     tasks=tasks,
     table=table,

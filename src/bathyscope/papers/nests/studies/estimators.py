@@ -15,15 +15,14 @@ from bathyscope.papers.nests.studies.scikit_models import NAMES, OURS, models
 from bathyscope.papers.nests.studies.scikit_sets import SETS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import panels
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 _LOST = 0.05  # of the linear model's score
 _MEANINGFUL = 0.1  # R² below which a share of it is no measure
 
 
-class Preset(StudyPreset):
+class EstimatorPreset(Preset):
     """Settings of the comparison; the paper has none.
 
     Attributes:
@@ -80,7 +79,7 @@ class Scores(Computation):
             yield row
 
 
-def tasks(preset: Preset) -> list[Scores]:
+def tasks(preset: EstimatorPreset) -> list[Scores]:
     """One comparison a set and seed."""
     return [
         Scores(set=name, num_samples=preset.num_samples, seed=seed)
@@ -89,7 +88,7 @@ def tasks(preset: Preset) -> list[Scores]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: EstimatorPreset) -> pd.DataFrame:
     """One row a set, seed and model, with its rank on that set and seed."""
     frame = store.frame(tasks(preset), keys=("set", "seed"))
     ranks = frame.groupby(["set", "seed"])["score"].rank(ascending=False)
@@ -102,7 +101,7 @@ def mean_scores(table: pd.DataFrame) -> pd.DataFrame:
     return means.loc[list(SETS), list(NAMES)]
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: EstimatorPreset) -> tuple[Check, ...]:
     """Never worse than linear in training; what that is worth on new data."""
     means = mean_scores(table)
     kept = table[table["model"].isin(OURS)]["no_worse_than_linear"].astype(bool)
@@ -146,7 +145,7 @@ def _on_new_data(means: pd.DataFrame, name: str) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: EstimatorPreset) -> Figure:
     """Scores as numbers, shaded by rank on their set."""
     means = mean_scores(table)
     order = means.rank(axis=1, ascending=False)
@@ -183,9 +182,9 @@ STUDY = Study(
         "data. Here that is measured, and beside it what nothing promises: the score on new data."
     ),
     presets={
-        "quick": Preset(num_samples=600),
-        "full": Preset(seeds=3),
-        "paper": Preset(seeds=10),
+        "quick": EstimatorPreset(num_samples=600),
+        "full": EstimatorPreset(seeds=3),
+        "paper": EstimatorPreset(seeds=10),
     },
     tasks=tasks,
     table=table,

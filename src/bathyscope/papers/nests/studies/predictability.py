@@ -7,7 +7,7 @@ from bathyscope.papers.nests.studies.vectors import (
     LABELS,
     PRESETS,
     Form,
-    Preset,
+    VectorPreset,
     VectorTrial,
     vector_trial,
 )
@@ -19,7 +19,7 @@ _COMPARED: tuple[Form, ...] = ("resnest", "aresnest", "densenest")
 _MOMENTS = {True: "as drawn", False: "at the end of training"}
 
 
-def tasks(preset: Preset) -> list[VectorTrial]:
+def tasks(preset: VectorPreset) -> list[VectorTrial]:
     """One run a form and seed, all features of all forms of one size."""
     return [
         vector_trial(form, preset, features=preset.features, seed=seed)
@@ -28,7 +28,7 @@ def tasks(preset: Preset) -> list[VectorTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
     """One row a run, moment and block: the share of the feature's variance left unexplained."""
     frame = store.frame(tasks(preset), kind="certificate", keys=("form", "features", "seed"))
     frame = frame[frame["feature"] > 0].reset_index(drop=True)
@@ -36,7 +36,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return frame[["form", "seed", "at_start", "feature", "size", "new_directions", "unpredicted"]]
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
     """Every nonlinear feature is new, and denser connections make it more so."""
     whole = table["new_directions"] == table["size"]
     found = [
@@ -66,7 +66,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     """Unexplained share over the blocks, before and after training."""
     figure, axes = panels(2, share_y=True, height=3.4)
     labels = {form: LABELS[form] for form in _COMPARED}

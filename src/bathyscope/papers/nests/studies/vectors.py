@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import data, nets
-from bathyscope.studies.record import Preset as StudyPreset
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.record import Preset
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Examples
 
 Form = Literal["resnest", "narrow", "aresnest", "densenest"]
@@ -21,7 +21,7 @@ LABELS: dict[Form, str] = {
 }
 
 
-class Preset(StudyPreset):
+class VectorPreset(Preset):
     """Settings of the runs on vectors. The paper states none: these are ours.
 
     Attributes:
@@ -40,9 +40,9 @@ class Preset(StudyPreset):
 
 
 PRESETS = {
-    "quick": Preset(epochs=20, num_train=1000, seeds=5),
-    "full": Preset(data="fashion-mnist", epochs=10, num_train=10_000),
-    "paper": Preset(
+    "quick": VectorPreset(epochs=20, num_train=1000, seeds=5),
+    "full": VectorPreset(data="fashion-mnist", epochs=10, num_train=10_000),
+    "paper": VectorPreset(
         data="cifar-10", num_blocks=10, features=32, epochs=100, batch_size=128, seeds=10
     ),
 }
@@ -68,7 +68,7 @@ def network(
 
 
 @lru_cache
-def equal_features(form: Form, preset: Preset) -> int:
+def equal_features(form: Form, preset: VectorPreset) -> int:
     """The most features a block that cost no more parameters than the wide ResNEst has."""
     budget = _num_parameters("resnest", preset, preset.features)
     features = 1
@@ -77,7 +77,7 @@ def equal_features(form: Form, preset: Preset) -> int:
     return features
 
 
-def _num_parameters(form: Form, preset: Preset, features: int) -> int:
+def _num_parameters(form: Form, preset: VectorPreset, features: int) -> int:
     entry = data.entry(preset.data)
     with torch.device("meta"):
         built = network(
@@ -90,7 +90,7 @@ def _num_parameters(form: Form, preset: Preset, features: int) -> int:
     return sum(p.numel() for p in built.parameters())
 
 
-class VectorTrial(Trial):
+class VectorTrial(TrainingTask):
     """A run on flattened images with one-hot targets under squared loss.
 
     The least risk over the prediction weights is then exact, and exists.
@@ -119,7 +119,7 @@ class VectorTrial(Trial):
         )
 
 
-def vector_trial(form: Form, preset: Preset, *, features: int, seed: int) -> VectorTrial:
+def vector_trial(form: Form, preset: VectorPreset, *, features: int, seed: int) -> VectorTrial:
     """The run of a form with so many features a block."""
     return VectorTrial(
         model=f"vectors-{form}-{preset.num_blocks}-{features}",

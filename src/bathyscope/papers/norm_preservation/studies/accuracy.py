@@ -4,16 +4,16 @@ from typing import Any
 
 import pandas as pd
 
-from bathyscope import nets
+from bathyscope import data, nets
 from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitectureTrial,
 )
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
 
 
-class Preset(StudyPreset):
+class AccuracyPreset(Preset):
     """Settings of a full training with a stepwise learning rate."""
 
     depths: tuple[int, ...]
@@ -27,7 +27,7 @@ class Preset(StudyPreset):
 
 
 def trials(
-    preset: Preset, variants: tuple[str, ...], *, erased: tuple[bool, ...] = (False,)
+    preset: AccuracyPreset, variants: tuple[str, ...], *, erased: tuple[bool, ...] = (False,)
 ) -> list[ArchitectureTrial]:
     """One run a data set, variant, depth and seed."""
     return [
@@ -42,7 +42,7 @@ def trials(
 
 
 def _trial(
-    preset: Preset, name: str, depth: int, is_erased: bool, **more: Any
+    preset: AccuracyPreset, name: str, depth: int, is_erased: bool, **more: Any
 ) -> ArchitectureTrial:
     variant = VARIANTS[name]
     return ArchitectureTrial(
@@ -73,6 +73,22 @@ def errors(store: Store, tasks: list[ArchitectureTrial]) -> pd.DataFrame:
         parameters=frame["model"].map(counts),
         erased=frame["model"].str.endswith("-erased"),
     )
+
+
+def difference(
+    table: pd.DataFrame, first: str, second: str, preset: AccuracyPreset
+) -> tuple[float, float]:
+    """The test error of one variant less that of another in percentage points, and its standard error.
+
+    Each run is a count of wrong images among the test images, √(2 p(1 − p)/n) for the difference of two
+    means over n images and seeds; a difference within it says nothing.
+    """
+    error = table.groupby("variant")["test_error"].mean()
+    images = preset.num_test or data.entry(preset.data).num_test
+    runs = int((table["variant"] == first).sum())
+    wrong = float(error[[first, second]].mean()) / 100
+    spread = 100 * (2 * wrong * (1 - wrong) / (images * runs)) ** 0.5
+    return float(error[first] - error[second]), spread
 
 
 def _num_parameters(task: ArchitectureTrial) -> int:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bathyscope.studies.record import Preset as StudyPreset
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.record import Preset
+from bathyscope.studies.trial import TrainingTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ MAIN = ("plain", "resnet", "procresnet")
 """The three that the paper compares."""
 
 
-class Preset(StudyPreset):
+class ArchitecturePreset(Preset):
     """Settings of figures 3 and 4 and table 1: 100 epochs without decay of the learning rate."""
 
     depths: tuple[int, ...]
@@ -49,7 +49,7 @@ class Preset(StudyPreset):
 
 
 PRESETS = {
-    "quick": Preset(
+    "quick": ArchitecturePreset(
         depths=(20, 47, 83),
         epochs=5,
         lr=0.02,
@@ -58,7 +58,7 @@ PRESETS = {
         num_test=128,
         watch_every=8,
     ),
-    "full": Preset(
+    "full": ArchitecturePreset(
         data="fashion-mnist",
         depths=(20, 47, 83),
         epochs=4,
@@ -68,7 +68,7 @@ PRESETS = {
         num_test=256,
         watch_every=10,
     ),
-    "paper": Preset(
+    "paper": ArchitecturePreset(
         data="cifar-10",
         depths=(20, 83, 164),
         epochs=100,
@@ -79,7 +79,7 @@ PRESETS = {
 }
 
 
-class ArchitectureTrial(Trial):
+class ArchitectureTrial(TrainingTask):
     """A run of one variant.
 
     Attributes:
@@ -103,7 +103,9 @@ def architecture_trial(name: str, depth: int, **settings: Any) -> ArchitectureTr
     )
 
 
-def tasks(preset: Preset, *, variants: tuple[str, ...] = MAIN) -> list[ArchitectureTrial]:
+def tasks(
+    preset: ArchitecturePreset, *, variants: tuple[str, ...] = MAIN
+) -> list[ArchitectureTrial]:
     """One run a variant, depth and seed; figures that need fewer variants share these."""
     return [
         architecture_trial(

@@ -11,7 +11,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     MAIN,
     PRESETS,
     VARIANTS,
-    Preset,
+    ArchitecturePreset,
 )
 from bathyscope.studies.drawing import colour, named, panels
 from bathyscope.studies.record import Check, Study
@@ -25,7 +25,7 @@ _DRAWN = (0.05, 20.0)  # a wider axis would show nothing but how far plain netwo
 tasks = partial(architectures.tasks, variants=tuple(VARIANTS))
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
     """One row a run, measured step, and block or transition layer."""
     return store.frame(tasks(preset), kind="ratios", keys=("variant", "depth", "seed"))
 
@@ -43,7 +43,7 @@ def late_medians(table: pd.DataFrame, *, variant: str, part: str, stem: bool) ->
     return chosen.groupby(["depth", "seed", "block"])["ratio"].median()
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]:
     """The remedy holds every transition but the stem; skips help more with depth."""
     low, high = HELD
     held = late_medians(table, variant="procresnet", part="convolution", stem=False)
@@ -121,7 +121,7 @@ def _range(values: pd.Series) -> str:
     return f"{values.min():.3g} to {values.max():.3g}"
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
     """Ratios over steps: transition blocks dark, others light; a row a depth."""
     figure, axes = panels(
         len(MAIN), len(preset.depths), width=3.4, height=2.2, share_y=True, share_x=True

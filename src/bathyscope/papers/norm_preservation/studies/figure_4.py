@@ -7,7 +7,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     MAIN,
     PRESETS,
     VARIANTS,
-    Preset,
+    ArchitecturePreset,
     tasks,
 )
 from bathyscope.studies.drawing import colour, legend, named, panels
@@ -15,7 +15,7 @@ from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
     """One row a run and epoch: losses, errors and generalisation gap in percent."""
     frame = store.frame(tasks(preset), kind="epoch", keys=("variant", "depth", "seed"))
     return frame.assign(
@@ -25,7 +25,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     )
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]:
     """Skips let deep networks train; plain ones fall behind."""
     last = table.groupby(["variant", "depth", "seed"]).last()
     loss = last.groupby(["variant", "depth"])["train_loss"].mean().unstack("depth")
@@ -67,7 +67,7 @@ def _fluctuation(table: pd.DataFrame, variant: str) -> float:
     return float(changes[part["epoch"] >= part["epoch"].max() / 2].mean())
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
     """Loss on the left axis, error on the right; dotted for training, solid for test."""
     figure, axes = panels(
         len(MAIN), len(preset.depths), width=3.5, height=2.3, share_x=True, share_y=True

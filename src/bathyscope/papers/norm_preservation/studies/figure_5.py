@@ -5,7 +5,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.norm_preservation.studies.accuracy import Preset, errors, trials
+from bathyscope.papers.norm_preservation.studies.accuracy import AccuracyPreset, errors, trials
 from bathyscope.papers.norm_preservation.studies.architectures import VARIANTS
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
@@ -15,12 +15,12 @@ tasks = partial(trials, variants=("resnet", "procresnet"))
 _LABELS = {name: VARIANTS[name].label for name in ("resnet", "procresnet")}
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
     """One row a run."""
     return errors(store, tasks(preset))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
     """At like numbers of parameters ProcResNet errs less."""
     wide = table.groupby(["depth", "variant"])["test_error"].mean().unstack("variant")
     better = int((wide["procresnet"] < wide["resnet"]).sum())
@@ -33,7 +33,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: AccuracyPreset) -> Figure:
     """Error over parameters."""
     figure, (ax,) = panels(width=5.6, height=3.6)
     named(
@@ -56,13 +56,13 @@ STUDY = Study(
         "than a ResNet of 10.3 million."
     ),
     presets={
-        "quick": Preset(
+        "quick": AccuracyPreset(
             depths=(11, 20, 38), epochs=6, lr=0.05, batch_size=64, augmented=False, num_train=800
         ),
-        "full": Preset(
+        "full": AccuracyPreset(
             data="cifar-10", depths=(11, 20, 38), epochs=5, num_train=5000, num_test=2000, seeds=2
         ),
-        "paper": Preset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=200),
+        "paper": AccuracyPreset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=200),
     },
     tasks=tasks,
     table=table,

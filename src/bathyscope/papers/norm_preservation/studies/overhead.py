@@ -14,8 +14,7 @@ from bathyscope import nets
 from bathyscope.remedies import procrustes_, transition_layers
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import text_table
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 _EVERY = 2  # steps between projections, as in the paper
@@ -28,7 +27,7 @@ _METHODS: dict[Method, str] = {
 }
 
 
-class Preset(StudyPreset):
+class OverheadPreset(Preset):
     """Settings of the overhead table."""
 
     data: str = "synthetic:gratings"
@@ -84,7 +83,7 @@ def _timed(act: Callable[[], None]) -> float:
     return time.process_time() - began
 
 
-def tasks(preset: Preset) -> list[StepCost]:
+def tasks(preset: OverheadPreset) -> list[StepCost]:
     """One timing a depth."""
     return [
         StepCost(depth=depth, batch_size=preset.batch_size, steps=preset.steps)
@@ -92,7 +91,7 @@ def tasks(preset: Preset) -> list[StepCost]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: OverheadPreset) -> pd.DataFrame:
     """One row a depth and method; the share of a step, as timed and at a batch of 128."""
     frame = store.frame(tasks(preset), keys=("depth", "batch_size"))
     share = frame["projection_seconds"] / _EVERY / frame["step_seconds"]
@@ -100,7 +99,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return frame.assign(overhead=share, overhead_at_128=share * frame["batch_size"] / 128)
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: OverheadPreset) -> tuple[Check, ...]:
     """Cheap, and the cheaper the deeper."""
     wide = table.pivot(index="depth", columns="method", values="overhead_at_128")
     ours = wide["auto"]
@@ -128,7 +127,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: OverheadPreset) -> Figure:
     """The shares as a table."""
     rows = [
         {
@@ -155,9 +154,9 @@ STUDY = Study(
         "be 53 % and 23 %."
     ),
     presets={
-        "quick": Preset(depths=(164, 326), batch_size=8, steps=2),
-        "full": Preset(batch_size=16, steps=3),
-        "paper": Preset(batch_size=128, steps=5),
+        "quick": OverheadPreset(depths=(164, 326), batch_size=8, steps=2),
+        "full": OverheadPreset(batch_size=16, steps=3),
+        "paper": OverheadPreset(batch_size=128, steps=5),
     },
     tasks=tasks,
     table=table,

@@ -8,7 +8,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     MAIN,
     PRESETS,
     VARIANTS,
-    Preset,
+    ArchitecturePreset,
     tasks,
 )
 from bathyscope.studies.drawing import text_table
@@ -16,7 +16,7 @@ from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
     """One row a variant, depth and seed: mean and greatest gap in percent, and how it ended."""
     epochs = figure_4.table(store, preset)
     gaps = epochs.groupby(["variant", "depth", "seed"])["gap"].agg(["mean", "max"]).reset_index()
@@ -24,7 +24,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return gaps.merge(endings[["variant", "depth", "seed", "status"]])
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]:
     """ProcResNet's gap is smaller and steadier."""
     means = table.groupby(["variant", "depth"])[["mean", "max"]].mean()
     found = []
@@ -41,7 +41,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
     """The table as the paper prints it."""
     means = table.groupby(["depth", "variant"])[["mean", "max"]].mean()
     rows = []

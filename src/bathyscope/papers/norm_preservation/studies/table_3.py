@@ -5,7 +5,12 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.norm_preservation.studies.accuracy import Preset, errors, trials
+from bathyscope.papers.norm_preservation.studies.accuracy import (
+    AccuracyPreset,
+    difference,
+    errors,
+    trials,
+)
 from bathyscope.studies.drawing import text_table
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
@@ -18,29 +23,31 @@ _ROWS = {
 tasks = partial(trials, variants=tuple(_ROWS))
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
     """One row a run."""
     return errors(store, tasks(preset))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
     """Each change lowers the error."""
-    error = table.groupby("variant")["test_error"].mean()
-    return (
-        Check(
-            "the modified transition block alone lowers the test error; by percentage points",
-            bool(error["procresnet_free"] < error["resnet"]),
-            float(error["resnet"] - error["procresnet_free"]),
-        ),
-        Check(
-            "the projection lowers it further; by percentage points",
-            bool(error["procresnet"] < error["procresnet_free"]),
-            float(error["procresnet_free"] - error["procresnet"]),
-        ),
-    )
+    steps = {
+        "the modified transition block alone lowers the test error": ("resnet", "procresnet_free"),
+        "the projection lowers it further": ("procresnet_free", "procresnet"),
+    }
+    found = []
+    for words, (before, after) in steps.items():
+        gain, error = difference(table, before, after, preset)
+        found.append(
+            Check(
+                f"{words}, by more than the standard error; percentage points",
+                gain > error,
+                f"{gain:.2f} ± {error:.2f}",
+            )
+        )
+    return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: AccuracyPreset) -> Figure:
     """The table as the paper prints it."""
     grouped = table.groupby("variant")["test_error"]
     rows = [
@@ -64,13 +71,13 @@ STUDY = Study(
     title="What the modified transition block and the projection each contribute",
     shows="Moving the convolution out of the skip lowers the error, the projection lowers it further.",
     presets={
-        "quick": Preset(
+        "quick": AccuracyPreset(
             depths=(20,), epochs=6, lr=0.05, batch_size=64, augmented=False, num_train=800
         ),
-        "full": Preset(
+        "full": AccuracyPreset(
             data="cifar-10", depths=(20,), epochs=5, num_train=5000, num_test=2000, seeds=3
         ),
-        "paper": Preset(data="cifar-100", depths=(164,), epochs=200),
+        "paper": AccuracyPreset(data="cifar-100", depths=(164,), epochs=200),
     },
     tasks=tasks,
     table=table,

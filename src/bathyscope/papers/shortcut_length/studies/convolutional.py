@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from bathyscope.studies.record import Preset as StudyPreset
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.record import Preset
+from bathyscope.studies.trial import TrainingTask
 
 
-class Preset(StudyPreset):
+class ConvolutionPreset(Preset):
     """Settings of figures 2 and 9.
 
     Attributes:
@@ -26,7 +26,7 @@ class Preset(StudyPreset):
     augmented: bool = False
 
 
-class LengthTrial(Trial):
+class LengthTrial(TrainingTask):
     """A run at one depth and length of shortcuts.
 
     Attributes:
@@ -38,7 +38,7 @@ class LengthTrial(Trial):
     length: int
 
 
-def tasks(preset: Preset) -> list[LengthTrial]:
+def tasks(preset: ConvolutionPreset) -> list[LengthTrial]:
     """One run a depth, length and seed."""
     return [
         _trial(preset, depth, length, seed=seed)
@@ -48,7 +48,7 @@ def tasks(preset: Preset) -> list[LengthTrial]:
     ]
 
 
-def _trial(preset: Preset, depth: int, length: int, **more: Any) -> LengthTrial:
+def _trial(preset: ConvolutionPreset, depth: int, length: int, **more: Any) -> LengthTrial:
     return LengthTrial(
         model=f"convshortcut-{depth}-{length}",
         depth=depth,

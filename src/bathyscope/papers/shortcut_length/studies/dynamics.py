@@ -7,15 +7,14 @@ import pandas as pd
 
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.papers.shortcut_length.studies.whitened_trial import WhitenedTrial, gradient_descent
-from bathyscope.studies.record import Check
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset
 from bathyscope.studies.store import Store
 
 COMPARED = ("shortcut_2", "orthogonal", "xavier")
 LABELS = {name: KINDS[name].label for name in COMPARED}
 
 
-class Preset(StudyPreset):
+class DynamicsPreset(Preset):
     """Settings of figures 5 and 6."""
 
     depth: int = 16
@@ -25,13 +24,13 @@ class Preset(StudyPreset):
 
 
 PRESETS = {
-    "quick": Preset(epochs=800, points=16, seeds=2),
-    "full": Preset(data="mnist", epochs=1000, points=40, seeds=3),
-    "paper": Preset(data="mnist", epochs=1000, points=60, seeds=10),
+    "quick": DynamicsPreset(epochs=800, points=16, seeds=2),
+    "full": DynamicsPreset(data="mnist", epochs=1000, points=40, seeds=3),
+    "paper": DynamicsPreset(data="mnist", epochs=1000, points=60, seeds=10),
 }
 
 
-def tasks(preset: Preset) -> list[WhitenedTrial]:
+def tasks(preset: DynamicsPreset) -> list[WhitenedTrial]:
     """One run a network and seed; it is measured at steps in a geometric row."""
     steps = np.unique(np.geomspace(1, preset.epochs, preset.points).round().astype(int))
     return [
@@ -50,7 +49,7 @@ def tasks(preset: Preset) -> list[WhitenedTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: DynamicsPreset) -> pd.DataFrame:
     """One row a run and measured step: loss, gradient norm, |λ| and index."""
     frame = store.frame(tasks(preset), kind="spectrum", keys=("kind", "seed"))
     return frame.assign(condition=frame["largest"] / frame["percentile"])

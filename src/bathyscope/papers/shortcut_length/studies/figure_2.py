@@ -3,18 +3,18 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.shortcut_length.studies.convolutional import Preset, tasks
+from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
 from bathyscope.studies.drawing import legend, mean_lines, named, panels, shades
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
     """One row a run and measured step."""
     return store.frame(tasks(preset), kind="norms", keys=("depth", "seed"))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
     """Deeper networks end with smaller weights."""
     norms = table[table["step"] == table["step"].max()].groupby("depth")["mean_norm"].mean()
     text = ", ".join(f"{norm:.4g} at depth {depth}" for depth, norm in norms.items())
@@ -32,7 +32,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
     """Average Frobenius norm over steps, one curve a depth."""
     figure, (ax,) = panels(width=5.8, height=3.6)
     named(
@@ -59,8 +59,10 @@ STUDY = Study(
     title="Average norm of the weights of ResNets of several depths while they train",
     shows="All along training, the deeper a ResNet, the smaller its weights are in the mean.",
     presets={
-        "quick": Preset(depths=(8, 14, 26, 50), epochs=5, lr=0.05, batch_size=64, milestones=(4,)),
-        "full": Preset(
+        "quick": ConvolutionPreset(
+            depths=(8, 14, 26, 50), epochs=5, lr=0.05, batch_size=64, milestones=(4,)
+        ),
+        "full": ConvolutionPreset(
             data="cifar-10",
             depths=(8, 20, 38),
             epochs=6,
@@ -68,7 +70,9 @@ STUDY = Study(
             num_train=3000,
             num_test=500,
         ),
-        "paper": Preset(data="cifar-10", depths=(20, 56, 110, 218), epochs=200, augmented=True),
+        "paper": ConvolutionPreset(
+            data="cifar-10", depths=(20, 56, 110, 218), epochs=200, augmented=True
+        ),
     },
     tasks=tasks,
     table=table,

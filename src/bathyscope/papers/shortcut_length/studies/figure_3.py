@@ -5,14 +5,13 @@ from matplotlib.figure import Figure
 
 from bathyscope.papers.shortcut_length.studies.whitened_trial import WhitenedTrial, gradient_descent
 from bathyscope.studies.drawing import legend, mean_lines, named, panels, shades
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 _TITLES = {False: "without nonlinearities", True: "ReLUs at mid positions"}
 
 
-class Preset(StudyPreset):
+class WeightNormPreset(Preset):
     """Settings of figure 3."""
 
     depths: tuple[int, ...]
@@ -21,7 +20,7 @@ class Preset(StudyPreset):
     num_train: int | None = None
 
 
-def tasks(preset: Preset) -> list[WhitenedTrial]:
+def tasks(preset: WeightNormPreset) -> list[WhitenedTrial]:
     """One run a depth, with and without ReLUs, and seed."""
     return [
         gradient_descent(
@@ -42,12 +41,12 @@ def tasks(preset: Preset) -> list[WhitenedTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: WeightNormPreset) -> pd.DataFrame:
     """One row a run and measured step."""
     return store.frame(tasks(preset), kind="norms", keys=("relu", "depth", "seed"))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: WeightNormPreset) -> tuple[Check, ...]:
     """Deeper networks stay nearer to zero."""
     last = table[table["step"] == preset.epochs].groupby(["relu", "depth"])["mean_norm"].mean()
     found = []
@@ -59,7 +58,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: WeightNormPreset) -> Figure:
     """Average Frobenius norm over epochs, one curve a depth."""
     figure, axes = panels(2, share_y=True)
     for ax, (relu, words) in zip(axes, _TITLES.items(), strict=True):
@@ -86,9 +85,11 @@ STUDY = Study(
         "matrices, with and without ReLUs: the solution lies nearer to zero the deeper the network."
     ),
     presets={
-        "quick": Preset(depths=(4, 8, 16, 32), epochs=400, num_train=200),
-        "full": Preset(data="mnist", depths=(4, 8, 16, 32, 64), epochs=1000, num_train=1000),
-        "paper": Preset(
+        "quick": WeightNormPreset(depths=(4, 8, 16, 32), epochs=400, num_train=200),
+        "full": WeightNormPreset(
+            data="mnist", depths=(4, 8, 16, 32, 64), epochs=1000, num_train=1000
+        ),
+        "paper": WeightNormPreset(
             data="mnist", depths=(4, 8, 16, 32, 64, 96), epochs=1000, num_train=1000, seeds=10
         ),
     },

@@ -19,8 +19,7 @@ from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
 from bathyscope.studies.examples import second_moments
 from bathyscope.studies.linear_spectrum import PERCENTILE, unit_weights
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 ZERO = "zero_2"
@@ -29,7 +28,7 @@ LABELS = {ZERO: "2-shortcut, zero"} | {name: kind.label for name, kind in KINDS.
 _GROWS = 2.0  # times from the shallowest to the deepest
 
 
-class Preset(StudyPreset):
+class StartPreset(Preset):
     """Settings of figure 4."""
 
     depths: tuple[int, ...]
@@ -78,7 +77,7 @@ class StartCondition(Computation):
             yield {"condition": math.inf, "at_least": reason.lower}
 
 
-def tasks(preset: Preset) -> list[StartCondition]:
+def tasks(preset: StartPreset) -> list[StartCondition]:
     """One computation a network, depth and seed; zero weights need no seed."""
     return [
         StartCondition(
@@ -94,12 +93,12 @@ def tasks(preset: Preset) -> list[StartCondition]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: StartPreset) -> pd.DataFrame:
     """One row a network, depth and seed."""
     return store.frame(tasks(preset), keys=("kind", "depth", "seed"))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: StartPreset) -> tuple[Check, ...]:
     """Constant for n = 2, growing for the others."""
     means = table.groupby(["kind", "depth"])["condition"].mean().unstack("kind")
     growth = means.iloc[-1] / means.iloc[0]
@@ -132,7 +131,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: StartPreset) -> Figure:
     """Condition number over depth, mean and deviation over seeds."""
     figure, (ax,) = panels(width=6.2, height=4.0)
     named(
@@ -158,9 +157,9 @@ STUDY = Study(
         "shortcuts, and with shortcuts of length 1, it grows."
     ),
     presets={
-        "quick": Preset(depths=(2, 4, 8, 16, 32), seeds=3),
-        "full": Preset(data="mnist", depths=(2, 4, 8, 16, 32), seeds=10),
-        "paper": Preset(data="mnist", depths=(2, 4, 8, 16, 32, 64, 96), seeds=10),
+        "quick": StartPreset(depths=(2, 4, 8, 16, 32), seeds=3),
+        "full": StartPreset(data="mnist", depths=(2, 4, 8, 16, 32), seeds=10),
+        "paper": StartPreset(data="mnist", depths=(2, 4, 8, 16, 32, 64, 96), seeds=10),
     },
     tasks=tasks,
     table=table,

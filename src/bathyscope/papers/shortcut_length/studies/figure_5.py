@@ -7,7 +7,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     COMPARED,
     LABELS,
     PRESETS,
-    Preset,
+    DynamicsPreset,
     at_losses,
     below,
     diverging,
@@ -18,7 +18,7 @@ from bathyscope.studies.drawing import legend_below, mean_lines, named, panels, 
 from bathyscope.studies.record import Check, Study
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: DynamicsPreset) -> tuple[Check, ...]:
     """The 2-shortcut network is better conditioned at every loss."""
     found = below(table, "condition", what="condition number")
     at_loss = at_losses(table, "condition").groupby(["kind", "loss"])["condition"].mean()
@@ -43,7 +43,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return *found, diverging(table)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     """Both sizes of |λ| over the loss."""
     figure, axes = panels(2)
     for ax, column, title in (

@@ -7,7 +7,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     COMPARED,
     LABELS,
     PRESETS,
-    Preset,
+    DynamicsPreset,
     at_losses,
     below,
     diverging,
@@ -23,7 +23,7 @@ def single_run(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["kind"] == "shortcut_2") & (table["seed"] == 0)].sort_values("step")
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: DynamicsPreset) -> tuple[Check, ...]:
     """The index is smaller and falls where the gradient is greatest."""
     found = below(table, "index", what="index")
     run = single_run(table)
@@ -45,7 +45,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return *found, diverging(table)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     """The index over the loss, and the index and the gradient of one run over epochs."""
     figure, (left, right) = panels(2)
     named(left, title="index at different losses", x="loss", y="share of λ < 0", log="x")

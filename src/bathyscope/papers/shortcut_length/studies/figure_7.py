@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from bathyscope.papers.shortcut_length.studies import learning_rates
 from bathyscope.papers.shortcut_length.studies.learning_rates import (
     LABELS,
-    Preset,
+    RatePreset,
     at_best_rates,
     best_rates,
 )
@@ -19,14 +19,14 @@ from bathyscope.studies.store import Store
 _ARRIVED = 1e-3
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: RatePreset) -> pd.DataFrame:
     """The grid with the distance from the optimal loss."""
     frame = learning_rates.table(store, preset, relu=False)
     # at the optimum rounding may leave a loss just below it
     return frame.assign(excess=(frame["loss"] - frame["optimum"]).clip(lower=1e-16))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     """The 2-shortcut network stays close to the optimum at any depth, with high rates."""
     excess = at_best_rates(table).groupby(["kind", "depth"])["excess"].mean().unstack("kind")
     worst = float(excess["shortcut_2"].max())
@@ -60,7 +60,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:
     """Distance from the optimal loss, and learning rate, over depth."""
     return learning_rates.draw(
         table, column="excess", y="final loss − optimal loss", depths=preset.depths
@@ -76,9 +76,9 @@ STUDY = Study(
         "orthogonal networks without shortcuts fall behind."
     ),
     presets={
-        "quick": Preset(depths=(4, 8, 16, 32), seeds=3),
-        "full": Preset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=5),
-        "paper": Preset(data="mnist", depths=(4, 8, 16, 32, 64, 96), seeds=10),
+        "quick": RatePreset(depths=(4, 8, 16, 32), seeds=3),
+        "full": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=5),
+        "paper": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64, 96), seeds=10),
     },
     tasks=partial(learning_rates.tasks, relu=False),
     table=table,

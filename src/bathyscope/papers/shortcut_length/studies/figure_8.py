@@ -6,11 +6,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.shortcut_length.studies import learning_rates
-from bathyscope.papers.shortcut_length.studies.learning_rates import LABELS, Preset, at_best_rates
+from bathyscope.papers.shortcut_length.studies.learning_rates import (
+    LABELS,
+    RatePreset,
+    at_best_rates,
+)
 from bathyscope.studies.record import Check, Study
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     """The 2-shortcut network gains from depth, the others lose."""
     losses = at_best_rates(table).groupby(["kind", "depth"])["loss"].mean().unstack("kind")
     first, last = losses.iloc[0], losses.iloc[-1]
@@ -43,7 +47,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:
     """Final loss, and learning rate, over depth."""
     return learning_rates.draw(table, column="loss", y="final loss", depths=preset.depths)
 
@@ -56,15 +60,15 @@ STUDY = Study(
         "with Xavier or orthogonal starts and no shortcuts get stuck as they become deeper."
     ),
     presets={
-        "quick": Preset(
+        "quick": RatePreset(
             depths=(4, 8, 16, 32),
             seeds=2,
             num_train=100,
             epochs=500,
             rates=(0.01, 0.03, 0.1, 0.2, 0.5, 1.0),
         ),
-        "full": Preset(data="mnist", depths=(4, 8, 16, 32), seeds=5, num_train=500),
-        "paper": Preset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=10, num_train=1000),
+        "full": RatePreset(data="mnist", depths=(4, 8, 16, 32), seeds=5, num_train=500),
+        "paper": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=10, num_train=1000),
     },
     tasks=partial(learning_rates.tasks, relu=True),
     table=partial(learning_rates.table, relu=True),

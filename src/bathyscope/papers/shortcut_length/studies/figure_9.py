@@ -4,13 +4,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope import nets
-from bathyscope.papers.shortcut_length.studies.convolutional import Preset, tasks
+from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
 from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
     """One row a run: errors in percent after the last epoch, and the number of parameters."""
     runs = tasks(preset)
     frame = store.endings(runs, keys=("model", "depth", "length", "seed"))
@@ -26,7 +26,7 @@ def _num_parameters(model: str) -> int:
     return sum(p.numel() for p in nets.skeleton(model).parameters())
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
     """Length 2 is best at the greatest depth, at equal parameters."""
     equal = int(table.groupby("depth")["parameters"].nunique().max())
     deepest = table[table["depth"] == table["depth"].max()]
@@ -44,7 +44,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
     """Test error over depth, one curve a length."""
     figure, axes = panels(2, share_y=False)
     for ax, half in zip(axes, ("test", "train"), strict=True):
@@ -64,10 +64,10 @@ STUDY = Study(
         "further depth; the others get worse."
     ),
     presets={
-        "quick": Preset(
+        "quick": ConvolutionPreset(
             lengths=(1, 2, 3, 4), depths=(38, 74), epochs=4, lr=0.05, batch_size=64, milestones=(3,)
         ),
-        "full": Preset(
+        "full": ConvolutionPreset(
             data="cifar-10",
             lengths=(1, 2, 3, 4),
             depths=(38, 74),
@@ -77,7 +77,7 @@ STUDY = Study(
             num_test=1000,
             seeds=2,
         ),
-        "paper": Preset(
+        "paper": ConvolutionPreset(
             data="cifar-10",
             lengths=(1, 2, 3, 4),
             depths=(38, 110, 218, 434),

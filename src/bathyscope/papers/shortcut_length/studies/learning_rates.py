@@ -12,7 +12,7 @@ from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import legend, mean_lines, named, panels, plain_ticks
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
 from bathyscope.training import TrainingConfig, fit_stacked
 
@@ -23,7 +23,7 @@ RATES = tuple(float(f"{rate:.4g}") for rate in np.geomspace(1e-3, 2.0, 10))
 _NUMBERS_AT_ONCE = 500_000
 
 
-class Preset(StudyPreset):
+class RatePreset(Preset):
     """Settings of figures 7 and 8."""
 
     depths: tuple[int, ...]
@@ -112,7 +112,7 @@ class RateGrid(Computation):
         )
 
 
-def tasks(preset: Preset, *, relu: bool) -> list[RateGrid]:
+def tasks(preset: RatePreset, *, relu: bool) -> list[RateGrid]:
     """One stacked computation a network and depth; the deepest first, to share the cores well."""
     return [
         RateGrid(
@@ -131,7 +131,7 @@ def tasks(preset: Preset, *, relu: bool) -> list[RateGrid]:
     ]
 
 
-def table(store: Store, preset: Preset, *, relu: bool) -> pd.DataFrame:
+def table(store: Store, preset: RatePreset, *, relu: bool) -> pd.DataFrame:
     """One row a network, depth, learning rate and seed."""
     frame = store.frame(tasks(preset, relu=relu), keys=("kind", "depth"))
     return frame.sort_values(["kind", "depth", "rate", "seed"], ignore_index=True)

@@ -7,11 +7,11 @@ from torch import nn
 from bathyscope.core.batch import LossFn
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.examples import second_moments, whitened
-from bathyscope.studies.trial import Trial, half_squared_error
+from bathyscope.studies.trial import TrainingTask, half_squared_error
 from bathyscope.training import Examples
 
 
-class WhitenedTrial(Trial):
+class WhitenedTrial(TrainingTask):
     """One run; a linear network trains on second moments, so its cost does not grow with the data.
 
     Attributes:

@@ -9,7 +9,7 @@ from bathyscope.papers.singularity.studies.trained import (
     NETWORKS,
     PAPER,
     PRESETS,
-    Preset,
+    TrainedPreset,
     on,
     tasks_at_all_rates,
 )
@@ -32,7 +32,7 @@ NOTES = (
 )
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
     """One row a run: accuracies after the last epoch, chance where it diverged."""
     runs = tasks_at_all_rates(preset)
     frame = store.endings(runs, keys=("network", "model", "data", "lr", "seed"))
@@ -55,7 +55,7 @@ def table(store: Store, preset: Preset) -> pd.DataFrame:
     return frame.assign(parameters=frame["model"].map(counts))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Plain at chance, the others trained, at one learning rate for all."""
     stated = preset.rates[0]
     at_stated = table[table["lr"] == stated]
@@ -86,7 +86,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """The table as the paper prints it."""
     rows = []
     for (lr, network), group in table.groupby(["lr", "network"]):
@@ -105,7 +105,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
 
 
 def _study(
-    number: int, data: str, presets: dict[str, Preset], printed: tuple[str, str, str]
+    number: int, data: str, presets: dict[str, TrainedPreset], printed: tuple[str, str, str]
 ) -> Study:
     return Study(
         name=f"singularity.table_{number}",

@@ -13,7 +13,7 @@ from bathyscope.papers.singularity.studies.trained import (
     NETWORKS,
     PAPER,
     PRESETS,
-    Preset,
+    TrainedPreset,
     on,
     tasks,
 )
@@ -22,7 +22,7 @@ from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset, *, of: str) -> pd.DataFrame:
+def table(store: Store, preset: TrainedPreset, *, of: str) -> pd.DataFrame:
     """One row a run and block after training: the condition number of every mode.
 
     `greatest` is the aggregate over the modes of the HOSVD: infinite where the tensor is singular
@@ -60,7 +60,7 @@ def singular_from(table: pd.DataFrame, network: str) -> float | None:
     return float(np.mean(starts))
 
 
-def representation_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def representation_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Figure 13: infinite in the plain network from some block on, never in the others."""
     start = singular_from(table, "plain")
     found = [
@@ -89,7 +89,7 @@ def representation_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, .
     return tuple(found)
 
 
-def weight_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def weight_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Figures 11 and 12: small condition numbers with skips, great ones without."""
     medians = table.groupby("network")["condition"].median()
     times = float(medians["plain"] / max(medians["resnet"], medians["resnext"]))
@@ -112,7 +112,7 @@ def weight_checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset, *, of: str) -> Figure:
+def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
     """Condition number over depth, a panel a data set; a cross at the top where it is infinite."""
     sets = [data for data in (preset.data, preset.also) if data is not None]
     figure, axes = panels(len(sets), width=5.4 if len(sets) == 1 else 4.4)
@@ -146,7 +146,9 @@ def draw(table: pd.DataFrame, preset: Preset, *, of: str) -> Figure:
     return figure
 
 
-def _study(number: str, of: str, title: str, shows: str, presets: Mapping[str, Preset]) -> Study:
+def _study(
+    number: str, of: str, title: str, shows: str, presets: Mapping[str, TrainedPreset]
+) -> Study:
     return Study(
         name=f"singularity.figure_{number}",
         title=title,

@@ -7,7 +7,7 @@ from bathyscope.papers.singularity.studies.trained import (
     CIFAR_PRESETS,
     NETWORKS,
     PRESETS,
-    Preset,
+    TrainedPreset,
     tasks,
 )
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
@@ -15,12 +15,12 @@ from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
     """One row a run and step: loss and accuracy of the batch."""
     return store.frame(tasks(preset), kind="step", keys=("network", "seed"))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """The plain network's loss does not come down, the others' does."""
     late = table[table["step"] > 0.8 * table["step"].max()]
     loss = late.groupby("network")["loss"].mean()
@@ -38,7 +38,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Loss, on a logarithmic scale, and accuracy, averaged over a few steps."""
     figure, (left, right) = panels(2)
     window = max(1, int(table["step"].max()) // 60)
@@ -62,7 +62,7 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     return figure
 
 
-def _study(number: int, data: str, presets: dict[str, Preset]) -> Study:
+def _study(number: int, data: str, presets: dict[str, TrainedPreset]) -> Study:
     return Study(
         name=f"singularity.figure_{number}",
         title=f"Training curves of PlainNet, ResNet and ResNeXt ({data})",

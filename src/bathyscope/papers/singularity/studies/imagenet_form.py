@@ -3,13 +3,13 @@
 from typing import Any
 
 from bathyscope.papers.singularity.studies.trained import PAPER as PAPER_OF_164
-from bathyscope.papers.singularity.studies.trained import Preset as TrainedPreset
+from bathyscope.papers.singularity.studies.trained import TrainedPreset
 
 _TRUE_WIDTH = 64
 _TRUE_PATHS = 32
 
 
-class Preset(TrainedPreset):
+class ImageNetPreset(TrainedPreset):
     """Settings of section VI-A for ImageNet.
 
     Attributes:
@@ -29,7 +29,7 @@ class Preset(TrainedPreset):
         return {"width": self.width} | (paths if network == "resnext" else {})
 
 
-QUICK = Preset(
+QUICK = ImageNetPreset(
     width=16,
     epochs=30,
     rates=(0.01, 0.1),
@@ -41,7 +41,7 @@ QUICK = Preset(
     probe_size=64,
 )
 # Two thousand images are few enough to be learnt by heart in thirty passes.
-FULL = Preset(
+FULL = ImageNetPreset(
     data="tiny-imagenet",
     width=32,
     epochs=30,
@@ -53,7 +53,7 @@ FULL = Preset(
     evaluate_every=5,
     probe_size=64,
 )
-PAPER = Preset(
+PAPER = ImageNetPreset(
     data="imagenet",
     epochs=PAPER_OF_164.epochs,
     rates=PAPER_OF_164.rates,

@@ -4,19 +4,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.singularity.studies.trained import NETWORKS, PRESETS, Preset, tasks
+from bathyscope.papers.singularity.studies.trained import NETWORKS, PRESETS, TrainedPreset, tasks
 from bathyscope.studies.drawing import colour, legend, named, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
     """One row a run and block: the loss, and its change without the block."""
     frame = store.frame(tasks(preset), kind="deletion", keys=("network", "seed"))
     return frame.assign(loss_change=frame["loss_change"].astype(float))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """No single block matters much where there are skips."""
     inner = table[~table["transition"]]
     medians = inner.groupby("network")["loss_change"].median()
@@ -38,7 +38,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Change of the loss over the place of the dropped block."""
     figure, (ax,) = panels(width=6.2, height=3.6)
     named(

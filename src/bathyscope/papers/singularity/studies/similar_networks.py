@@ -6,10 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ RIVALS: dict[str, Rival] = {
 _LABELS = {name: rival.label for name, rival in RIVALS.items()}
 
 
-class Preset(StudyPreset):
+class RivalPreset(Preset):
     """Settings of the comparison."""
 
     depth: int
@@ -46,7 +45,7 @@ class Preset(StudyPreset):
     augmented: bool = False
 
 
-class RivalTrial(Trial):
+class RivalTrial(TrainingTask):
     """A run of one of them.
 
     Attributes:
@@ -56,7 +55,7 @@ class RivalTrial(Trial):
     rival: str
 
 
-def tasks(preset: Preset) -> list[RivalTrial]:
+def tasks(preset: RivalPreset) -> list[RivalTrial]:
     """One run a network and seed."""
     return [
         RivalTrial(
@@ -80,12 +79,12 @@ def tasks(preset: Preset) -> list[RivalTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: RivalPreset) -> pd.DataFrame:
     """One row a run and epoch."""
     return store.frame(tasks(preset), kind="epoch", keys=("rival", "seed"))
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
     """ResNet is ahead of special starts; gates and dense connections keep up with it."""
     last = table[table["epoch"] == table["epoch"].max()].groupby("rival")["test_accuracy"].mean()
     resnet = float(last["resnet"])
@@ -112,7 +111,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: RivalPreset) -> Figure:
     """Training and test accuracy over epochs."""
     figure, axes = panels(2, share_y=True)
     shown = table.assign(epoch=table["epoch"] + 1)
@@ -133,11 +132,11 @@ STUDY = Study(
         "future work."
     ),
     presets={
-        "quick": Preset(depth=56, epochs=5, lr=0.01, batch_size=64),
-        "full": Preset(
+        "quick": RivalPreset(depth=56, epochs=5, lr=0.01, batch_size=64),
+        "full": RivalPreset(
             data="cifar-10", depth=56, epochs=5, lr=0.05, num_train=5000, num_test=2000, seeds=2
         ),
-        "paper": Preset(data="cifar-10", depth=164, epochs=200, lr=0.1, augmented=True),
+        "paper": RivalPreset(data="cifar-10", depth=164, epochs=200, lr=0.1, augmented=True),
     },
     tasks=tasks,
     table=table,

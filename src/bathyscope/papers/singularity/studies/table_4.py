@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bathyscope.papers.singularity.studies.accuracy import draw, table
-from bathyscope.papers.singularity.studies.imagenet_form import PRESETS, Preset
+from bathyscope.papers.singularity.studies.imagenet_form import PRESETS, ImageNetPreset
 from bathyscope.papers.singularity.studies.trained import NETWORKS, tasks_at_all_rates
 from bathyscope.studies.record import Check, Study
 
@@ -13,7 +13,7 @@ TRAINED = 0.8
 """Training accuracy of the networks with skips: 0.886 and 0.897 in the paper."""
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: ImageNetPreset) -> tuple[Check, ...]:
     """Plain far behind, the others trained, at one learning rate for all.
 
     PlainNet is held against the others and not against chance: on ImageNet it reaches 15 %, where
@@ -45,7 +45,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return (*found, *_as_they_fall(table, preset))
 
 
-def _as_they_fall(table: pd.DataFrame, preset: Preset) -> list[Check]:
+def _as_they_fall(table: pd.DataFrame, preset: ImageNetPreset) -> list[Check]:
     """Test accuracies at the first learning rate, and training accuracies at the others."""
     found = []
     for lr in preset.rates:

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from bathyscope.studies.record import Preset as StudyPreset
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.record import Preset
+from bathyscope.studies.trial import TrainingTask
 from bathyscope.studies.watcher import Watch
 
 NETWORKS: dict[str, str] = {"plain": "PlainNet", "resnet": "ResNet", "resnext": "ResNeXt"}
 """Families of the catalog, and their names in the paper."""
 
 
-class Preset(StudyPreset):
+class TrainedPreset(Preset):
     """Settings of section VI-A.
 
     Attributes:
@@ -47,7 +47,7 @@ class Preset(StudyPreset):
 
 
 # Passing often over few samples is what lets all three networks run within three minutes.
-QUICK = Preset(
+QUICK = TrainedPreset(
     epochs=18,
     rates=(0.01, 0.1),
     epochs_elsewhere=3,
@@ -57,7 +57,7 @@ QUICK = Preset(
     evaluate_every=3,
     probe_size=64,
 )
-FULL = Preset(
+FULL = TrainedPreset(
     data="fashion-mnist",
     epochs=4,
     rates=(0.01,),
@@ -66,10 +66,10 @@ FULL = Preset(
     num_train=1500,
     num_test=500,
 )
-PAPER = Preset(data="mnist", epochs=200, rates=(0.1,), batch_size=128, annealed=True)
+PAPER = TrainedPreset(data="mnist", epochs=200, rates=(0.1,), batch_size=128, annealed=True)
 
 
-def on(preset: Preset, data: str, also: str | None = None) -> Preset:
+def on(preset: TrainedPreset, data: str, also: str | None = None) -> TrainedPreset:
     """The same settings on other data; images in colour are flipped and shifted, as in the paper."""
     return preset.model_copy(
         update={"data": data, "also": also, "augmented": data.startswith("cifar")}
@@ -80,7 +80,7 @@ PRESETS = {"quick": QUICK, "full": FULL, "paper": PAPER}
 CIFAR_PRESETS = {"quick": QUICK, "full": on(FULL, "cifar-10"), "paper": on(PAPER, "cifar-10")}
 
 
-class NetworkTrial(Trial):
+class NetworkTrial(TrainingTask):
     """A run of one of the networks.
 
     Attributes:
@@ -90,7 +90,9 @@ class NetworkTrial(Trial):
     network: str
 
 
-def tasks(preset: Preset, *, networks: tuple[str, ...] = tuple(NETWORKS)) -> list[NetworkTrial]:
+def tasks(
+    preset: TrainedPreset, *, networks: tuple[str, ...] = tuple(NETWORKS)
+) -> list[NetworkTrial]:
     """One run a data set, network and seed at the first learning rate: what figures show."""
     return [
         _trial(preset, network, data=data, lr=preset.rates[0], seed=seed, epochs=preset.epochs)
@@ -101,7 +103,7 @@ def tasks(preset: Preset, *, networks: tuple[str, ...] = tuple(NETWORKS)) -> lis
     ]
 
 
-def tasks_at_all_rates(preset: Preset) -> list[NetworkTrial]:
+def tasks_at_all_rates(preset: TrainedPreset) -> list[NetworkTrial]:
     """The runs of `tasks` on the first data set, and the same at the other learning rates.
 
     Only tables look at those, so that nothing but the accuracies is measured there.
@@ -117,7 +119,7 @@ def tasks_at_all_rates(preset: Preset) -> list[NetworkTrial]:
 
 
 def _trial(
-    preset: Preset,
+    preset: TrainedPreset,
     network: str,
     *,
     watch: tuple[Watch, ...] = ("conditions", "values", "deletion"),

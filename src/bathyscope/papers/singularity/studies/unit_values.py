@@ -10,7 +10,7 @@ from bathyscope.papers.singularity.studies.trained import (
     CIFAR_PRESETS,
     NETWORKS,
     PRESETS,
-    Preset,
+    TrainedPreset,
     tasks,
 )
 from bathyscope.studies.drawing import colour, named, panels
@@ -30,14 +30,14 @@ _CHAOTIC = 100.0
 """Range above which values count as chaotic; the paper reports millions against about 6."""
 
 
-def table(store: Store, preset: Preset, *, network: str, what: str) -> pd.DataFrame:
+def table(store: Store, preset: TrainedPreset, *, network: str, what: str) -> pd.DataFrame:
     """One row a run and place: range and histogram of the values after training."""
     frame = store.frame(tasks(preset, networks=(network,)), kind="values", keys=("network", "seed"))
     frame = frame[frame["what"] == what].reset_index(drop=True)
     return frame.assign(range=frame["high"] - frame["low"])
 
 
-def checks(table: pd.DataFrame, preset: Preset, *, network: str) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: TrainedPreset, *, network: str) -> tuple[Check, ...]:
     """Chaotic in the plain network, ordinary in the others."""
     first = float(table[table["place"] == "first"]["range"].mean())
     late = float(table[table["place"] == "late"]["range"].mean())
@@ -53,7 +53,7 @@ def checks(table: pd.DataFrame, preset: Preset, *, network: str) -> tuple[Check,
     )
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Histograms of the first seed's run."""
     figure, axes = panels(2)
     part = table[table["seed"] == 0].set_index("place")
@@ -69,7 +69,9 @@ def draw(table: pd.DataFrame, preset: Preset) -> Figure:
     return figure
 
 
-def _study(label: str, network: str, what: str, data: str, presets: dict[str, Preset]) -> Study:
+def _study(
+    label: str, network: str, what: str, data: str, presets: dict[str, TrainedPreset]
+) -> Study:
     name = NETWORKS[network]
     return Study(
         name=f"singularity.figure_{label}",

@@ -7,15 +7,14 @@ from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.events import EVENTS, MEANING, first_events
 from bathyscope.studies.drawing import matrix
-from bathyscope.studies.record import Check, Study
-from bathyscope.studies.record import Preset as StudyPreset
+from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
-from bathyscope.studies.trial import Trial
+from bathyscope.studies.trial import TrainingTask
 
 _KEYS = ("skip", "normalised", "start", "lr")
 
 
-class Preset(StudyPreset):
+class EventPreset(Preset):
     """Settings: every combination of skip, normalisation, start and learning rate."""
 
     depth: int = 164
@@ -28,7 +27,7 @@ class Preset(StudyPreset):
     num_train: int | None = None
 
 
-class EventTrial(Trial):
+class EventTrial(TrainingTask):
     """A short run of one setting.
 
     Attributes:
@@ -38,7 +37,7 @@ class EventTrial(Trial):
     skip: bool
 
 
-def tasks(preset: Preset) -> list[EventTrial]:
+def tasks(preset: EventPreset) -> list[EventTrial]:
     """One run a setting and seed, measured after 0, 1, 2, 4, 8, … steps."""
     measured = tuple(2**k for k in range(preset.steps.bit_length()) if 2**k <= preset.steps)
     settings = itertools.product(
@@ -68,7 +67,7 @@ def tasks(preset: Preset) -> list[EventTrial]:
     ]
 
 
-def table(store: Store, preset: Preset) -> pd.DataFrame:
+def table(store: Store, preset: EventPreset) -> pd.DataFrame:
     """One row a run and event: the first measured step and block, missing where never seen."""
     rows = []
     for task in tasks(preset):
@@ -112,7 +111,7 @@ def _share(cell: str) -> float:
     return int(seen) / int(runs)
 
 
-def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
+def checks(table: pd.DataFrame, preset: EventPreset) -> tuple[Check, ...]:
     """The order of singularity and explosion, and by what each event is stopped."""
     runs = table.pivot(index=[*_KEYS, "seed"], columns="event", values="step").reset_index()
     both = runs[runs["singularity"].notna() & runs["gradient_explosion"].notna()]
@@ -141,7 +140,7 @@ def checks(table: pd.DataFrame, preset: Preset) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def draw(table: pd.DataFrame, preset: Preset) -> Figure:
+def draw(table: pd.DataFrame, preset: EventPreset) -> Figure:
     """Setting by setting: how many runs show each event, and when; the darker the more."""
     cells = summary(table)
     share = cells.map(_share)
@@ -162,10 +161,10 @@ STUDY = Study(
         "the skip, batch normalisation, or the start."
     ),
     presets={
-        "quick": Preset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3),
+        "quick": EventPreset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3),
         # less deep, where the order of events is the same: 320 runs in about 20 minutes
-        "full": Preset(depth=110, batch_size=32, seeds=10),
-        "paper": Preset(data="cifar-10", seeds=10, batch_size=128),
+        "full": EventPreset(depth=110, batch_size=32, seeds=10),
+        "paper": EventPreset(data="cifar-10", seeds=10, batch_size=128),
     },
     tasks=tasks,
     table=table,

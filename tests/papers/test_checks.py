@@ -1,0 +1,245 @@
+"""The checks of studies on small made-up tables: they say yes to one, and no to another."""
+
+import itertools
+import math
+
+import pandas as pd
+import pytest
+
+from bathyscope.papers.beyond.studies import common_cause, depth
+from bathyscope.papers.norm_preservation.studies import figure_2, table_1, table_2, table_3
+from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
+from bathyscope.papers.shortcut_length.studies import figure_9
+from bathyscope.papers.singularity.studies import accuracy, conditions, curves, layer_deletion
+from bathyscope.studies import all_studies
+
+
+def quick(name):
+    return all_studies()[name].presets["quick"]
+
+
+def met(checks):
+    """Of those that are judged."""
+    return [check.met for check in checks if check.met is not None]
+
+
+def channel_ratios(moved):
+    """Ratios of 2 without projection; with it 1.1 in `moved` of nine cells, else 4, as in a wrong figure."""
+    cells = list(itertools.product((4, 16, 64), repeat=2))
+    usual = [cell for cell in cells if cell[0] / cell[1] >= figure_2._FEW]
+    near = set(usual[:moved])
+    return len(usual), pd.DataFrame(
+        [
+            {"c": c, "d": d, "projected": p, "seed": 0, "ratio": r}
+            for c, d in cells
+            for p, r in ((False, 2.0), (True, 1.1 if (c, d) in near else 4.0))
+        ]
+    )
+
+
+def test_a_projection_that_moves_half_the_cells_away_is_not_met():
+    preset = quick("norm_preservation.figure_2")
+    count, _ = channel_ratios(0)
+    assert met(figure_2.checks(channel_ratios(count)[1], preset)) == [True]
+    found = figure_2.checks(channel_ratios(count // 2)[1], preset)
+    assert met(found) == [False]
+    assert found[0].text.startswith(f"{count // 2} of {count}")
+
+
+def errors(first, second, third=0.0):
+    names = ("resnet", "procresnet", "procresnet_free")
+    return pd.DataFrame(
+        [
+            {
+                "variant": name,
+                "data": "digits",
+                "depth": 20,
+                "erased": False,
+                "seed": 0,
+                "test_error": error,
+                "parameters": 100,
+            }
+            for name, error in zip(names, (first, second, third), strict=True)
+        ]
+    )
+
+
+def test_one_image_decides_nothing():
+    """Of 355 test images one is 0.28 points, the standard error of a difference of errors of 5 % is 1.6."""
+    preset = quick("norm_preservation.table_2")
+    assert met(table_2.checks(errors(5.28, 5.0), preset)) == [False]
+    assert met(table_2.checks(errors(9.0, 5.0), preset)) == [True]
+    assert met(table_2.checks(errors(5.0, 9.0), preset)) == [False]
+
+
+def test_each_change_has_to_lower_the_error():
+    preset = quick("norm_preservation.table_3")
+    assert met(table_3.checks(errors(12.0, 4.0, 8.0), preset)) == [True, True]
+    assert met(table_3.checks(errors(12.0, 8.0, 8.0), preset)) == [True, False]
+    assert met(table_3.checks(errors(8.0, 4.0, 8.1), preset)) == [False, True]
+
+
+def test_a_gap_that_is_smaller_at_one_depth_only():
+    rows = [
+        {"variant": variant, "depth": depth, "seed": 0, "mean": value, "max": 2 * value}
+        for depth, values in ((20, (3.0, 2.0)), (47, (3.0, 4.0)))
+        for variant, value in zip(("resnet", "procresnet"), values, strict=True)
+    ]
+    preset = quick("norm_preservation.table_1")
+    found = table_1.checks(pd.DataFrame(rows), preset)
+    assert met(found) == [False, False]
+    assert [check.text for check in found] == ["1 of 2", "1 of 2"]
+    assert met(table_1.checks(pd.DataFrame(rows[:2]), preset)) == [True, True]
+
+
+def accuracies(plain, resnet, resnext):
+    return pd.DataFrame(
+        [
+            {"network": name, "lr": lr, "train_accuracy": value}
+            for name, value in (("plain", plain), ("resnet", resnet), ("resnext", resnext))
+            for lr in (0.01, 0.1)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ((0.1, 0.99, 0.99), [True, True, True]),
+        ((0.5, 0.99, 0.99), [False, True, True]),
+        ((math.nan, 0.99, 0.5), [True, True, False]),
+        ((0.1, 0.1, 0.99), [True, False, True]),
+    ],
+)
+def test_tables_1_to_3_judge_every_network(values, wanted):
+    assert met(accuracy.checks(accuracies(*values), quick("singularity.table_1"))) == wanted
+
+
+def block_conditions(plain, resnet):
+    return pd.DataFrame(
+        [
+            {
+                "network": network,
+                "data": "digits",
+                "seed": 0,
+                "index": index,
+                "condition": value,
+                "greatest": value,
+            }
+            for network, values in (("plain", plain), ("resnet", resnet), ("resnext", [2.0] * 3))
+            for index, value in enumerate(values)
+        ]
+    )
+
+
+def test_figure_13_wants_plain_singular_to_the_end_and_the_others_never():
+    preset = quick("singularity.figure_13")
+    inf = math.inf
+    good = conditions.representation_checks(block_conditions([2, inf, inf], [3, 3, 3]), preset)
+    assert met(good) == [True, True, True]
+    again = conditions.representation_checks(block_conditions([inf, inf, 2], [3, 3, 3]), preset)
+    assert met(again) == [False, True, True]
+    bad = conditions.representation_checks(block_conditions([2, inf, inf], [3, inf, 3]), preset)
+    assert met(bad) == [True, False, True]
+
+
+def test_weights_of_the_plain_network_have_to_be_the_worse_conditioned():
+    preset = quick("singularity.figure_11")
+    assert met(conditions.weight_checks(block_conditions([9, 9, 9], [3, 3, 3]), preset)) == [True]
+    assert met(conditions.weight_checks(block_conditions([2, 2, 2], [3, 3, 3]), preset)) == [False]
+
+
+def test_a_plain_network_whose_loss_falls_is_not_met():
+    preset = quick("singularity.figure_3")
+
+    def losses(plain):
+        return pd.DataFrame(
+            [
+                {"network": n, "seed": 0, "step": s, "loss": v, "accuracy": 0.0}
+                for n, v in (("plain", plain), ("resnet", 0.5), ("resnext", 0.4))
+                for s in range(10)
+            ]
+        )
+
+    assert met(curves.checks(losses(2.3), preset)) == [True]
+    assert met(curves.checks(losses(0.45), preset)) == [False]
+
+
+def test_a_block_that_matters_is_seen_when_it_is_dropped():
+    preset = quick("singularity.layer_deletion")
+
+    def changes(resnet):
+        return pd.DataFrame(
+            [
+                {"network": n, "seed": 0, "index": i, "transition": False, "loss_change": v}
+                for n, v in (("plain", 0.0), ("resnet", resnet), ("resnext", 0.01))
+                for i in range(3)
+            ]
+        )
+
+    assert met(layer_deletion.checks(changes(0.02), preset)) == [True, True]
+    assert met(layer_deletion.checks(changes(0.5), preset)) == [False, True]
+
+
+def test_norms_have_to_fall_with_every_depth():
+    preset = quick("shortcut_length.figure_2")
+
+    def norms(*last):
+        return pd.DataFrame(
+            [
+                {"depth": d, "step": s, "seed": 0, "mean_norm": v if s else 5.0}
+                for d, v in zip((20, 32, 56), last, strict=True)
+                for s in (0, 10)
+            ]
+        )
+
+    assert met(weight_norms.checks(norms(3.0, 2.0, 1.0), preset)) == [True]
+    assert met(weight_norms.checks(norms(3.0, 1.0, 2.0), preset)) == [False]
+
+
+def test_length_two_has_to_be_the_best_at_equal_size():
+    preset = quick("shortcut_length.figure_9")
+
+    def lengths(two, parameters=10):
+        return pd.DataFrame(
+            [
+                {"depth": 20, "length": n, "test_error": e, "parameters": p}
+                for n, e, p in ((1, 8.0, 10), (2, two, parameters), (3, 7.0, 10))
+            ]
+        )
+
+    assert met(figure_9.checks(lengths(5.0), preset)) == [True, True]
+    assert met(figure_9.checks(lengths(7.5), preset)) == [True, False]
+    assert met(figure_9.checks(lengths(5.0, parameters=20), preset)) == [False, True]
+
+
+def deep_runs(tailored, plain):
+    rows = [
+        {"kind": kind, "lr": lr, "seed": seed, "accuracy": value, "cosine_start": value}
+        for kind, lr, values in (
+            ("tailored", 0.001, tailored),
+            ("plain", 0.001, plain),
+            ("plain", 0.1, [0.1, 0.1]),
+            ("shortcut", 0.01, [1.0, 1.0]),
+            ("normalised", 0.01, [0.2, 0.2]),
+        )
+        for seed, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_depth_without_shortcuts_wants_every_seed_and_the_best_plain_rate():
+    preset = quick("beyond.dense_digits")
+    assert met(depth.checks(deep_runs([0.95, 0.97], [0.3, 0.4]), preset)) == [True, True]
+    assert met(depth.checks(deep_runs([0.95, 0.7], [0.3, 0.4]), preset)) == [False, True]
+    assert met(depth.checks(deep_runs([0.95, 0.97], [0.95, 0.4]), preset)) == [True, False]
+
+
+def test_a_quantity_that_does_not_tell_networks_apart_does_not_explain_them():
+    preset = quick("beyond.common_cause")
+    table = deep_runs([0.95, 0.97], [0.3, 0.4])
+    assert met(common_cause.checks(table, preset)) == [True]
+    mixed = table.assign(cosine_start=[float(i % 2) for i in range(len(table))])
+    found = common_cause.checks(mixed, preset)
+    assert met(found) == [False]
+    assert found[0].text == "4 of 10"

@@ -15,6 +15,8 @@ from bathyscope.cli.case import CaseWords
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.losses import token_cross_entropy
+from bathyscope.data import SEQUENCES
 
 NEEDS = "bathyscope.recipe"
 """Key of a weights file for the recipe that its network must have and that weights do not hold."""
@@ -116,7 +118,10 @@ def _complete(words: CaseWords, name: str, model: nn.Module, batch: Any) -> Case
         raise UsageError(f"{name} has no parameters; give a network with weights.")
     optimizer = optimizer_of(words, trained)
     blocks = list(words.blocks) if words.blocks else None
-    return Case(name, model, batch, loss_of(words.loss), optimizer, blocks, words.data)
+    loss = loss_of(words.loss)
+    if loss is F.cross_entropy and words.data in SEQUENCES:
+        loss = token_cross_entropy
+    return Case(name, model, batch, loss, optimizer, blocks, words.data)
 
 
 def loss_of(name: str) -> LossFn:
@@ -200,6 +205,11 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
         return batch, shape, _num_classes(labels)
     from bathyscope import data as sets
 
+    if data in sets.SEQUENCES:
+        tokens = sets.sequences(data, seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        batch = tokens.batch(min(size, len(tokens.train_inputs)), generator=generator)
+        return batch, tuple(batch[0].shape[1:]), tokens.vocabulary
     loaded = sets.load(data, normalise=True, seed=seed)
     part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
     return (part.train_inputs, part.train_labels), part.shape, part.num_classes
@@ -219,8 +229,12 @@ def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
             return [made] * steps
         with call_user_code(f"The loader of {words.data} failed"):
             return list(islice(made, steps))
-    loaded = sets.load(words.data, normalise=True, seed=words.seed)
     generator = torch.Generator().manual_seed(words.seed)
+    if words.data in sets.SEQUENCES:
+        tokens = sets.sequences(words.data, seed=words.seed)
+        size = min(words.batch_size, len(tokens.train_inputs))
+        return [tokens.batch(size, generator=generator) for _ in range(steps)]
+    loaded = sets.load(words.data, normalise=True, seed=words.seed)
     total = len(loaded.train_labels)
     size = min(words.batch_size, total)
     order: list[int] = []

@@ -77,7 +77,10 @@ class CaseWords:
         typer.Argument(help="A network's name, package.module:factory, or the folder of a run."),
     ]
     data: Annotated[
-        str, _option(help="A data set's name, or package.module:factory of a batch or a loader.")
+        str,
+        _option(
+            help="A data set's name (also text, copy, addition, sorting), or package.module:factory."
+        ),
     ] = "digits"
     batch_size: Annotated[
         int, _option("--batch-size", "--samples", min=1, help="Samples of a data set in the batch.")

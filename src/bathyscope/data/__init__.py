@@ -9,12 +9,15 @@ from bathyscope.data.fetching import fetch
 from bathyscope.data.folder import ImageFolder, image_folders
 from bathyscope.data.loading import how_to_get, is_present, load, names, path
 from bathyscope.data.second_moments import moments
+from bathyscope.data.sequences import SEQUENCES, SequenceSet, sequences
 from bathyscope.data.whitening import Whitening, whiten
 
 __all__ = [
+    "SEQUENCES",
     "DataSet",
     "Entry",
     "ImageFolder",
+    "SequenceSet",
     "Whitening",
     "cache_dir",
     "channel_statistics",
@@ -29,5 +32,6 @@ __all__ = [
     "names",
     "normalise",
     "path",
+    "sequences",
     "whiten",
 ]

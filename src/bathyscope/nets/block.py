@@ -37,6 +37,8 @@ class ResidualBlock(nn.Module):
 
     Attributes:
         changes_dimension: as given.
+        norm_first: set it to `True` and `post`, a norm, stands before the branch in place of after
+            the sum.
         branch_dropped: set it to `True` and the block returns post(shortcut(h)); a plain block
             that keeps its shape returns its input. A plain block that changes shape has no such
             attribute, because nothing is left of it without its branch.
@@ -72,6 +74,7 @@ class ResidualBlock(nn.Module):
         self.join = join
         self.post = post
         self.changes_dimension = changes_dimension
+        self.norm_first = False
         if shortcut is not None or not changes_dimension:
             self.branch_dropped = False
 
@@ -82,6 +85,9 @@ class ResidualBlock(nn.Module):
             y = self._without_branch(h)
         elif self.shortcut is None:
             y = self.branch(h)
+        elif self.norm_first and self.post is not None:
+            moved: Tensor = self.branch(self.post(h)) + self.shortcut(h)
+            return moved
         elif self.join is None:
             y = self.branch(h) + self.shortcut(h)
         else:

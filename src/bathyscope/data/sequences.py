@@ -1,0 +1,208 @@
+"""Sequences of tokens without a download: text, and three tasks whose answers are known."""
+
+import hashlib
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Int64
+from torch import Generator, Tensor
+
+from bathyscope.core.errors import UnknownName, UsageError
+
+IGNORED = -100
+"""Target of a position whose token cannot be known, as torch's losses leave it out."""
+
+CONTEXT = 64
+"""Tokens of a sequence, unless another number is asked for."""
+
+# Tabs, line ends and printable ASCII; everything else is one more token.
+_CHARACTERS = "\t\n" + "".join(map(chr, range(32, 127)))
+_TEXT_TEST_SHARE = 0.1
+_DIGITS = 10
+_MODULUS = 97
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceSet:
+    """Sequences of tokens with their targets, split into train and test.
+
+    Attributes:
+        name: what it was made by.
+        train_inputs: tokens.
+        train_targets: at each position the token to predict there; `IGNORED` where there is none.
+        test_inputs: as `train_inputs`.
+        test_targets: as `train_targets`.
+        vocabulary: how many tokens there are.
+        sha256: of the tokens and targets, or of the text that they were cut from.
+    """
+
+    name: str
+    train_inputs: Int64[Tensor, " n t"]
+    train_targets: Int64[Tensor, " n t"]
+    test_inputs: Int64[Tensor, " m t"]
+    test_targets: Int64[Tensor, " m t"]
+    vocabulary: int
+    sha256: str
+
+    def batch(
+        self, size: int, *, generator: Generator | None = None
+    ) -> tuple[Int64[Tensor, " b t"], Int64[Tensor, " b t"]]:
+        """So many training sequences, drawn at random, and their targets.
+
+        Raises:
+            UsageError: there are not so many.
+        """
+        if not 1 <= size <= len(self.train_inputs):
+            raise UsageError(
+                f"A batch of {self.name} has 1 to {len(self.train_inputs)} sequences, but {size} "
+                "were asked for."
+            )
+        chosen = torch.randperm(len(self.train_inputs), generator=generator)[:size]
+        return self.train_inputs[chosen], self.train_targets[chosen]
+
+
+def sequences(
+    name: str, *, context: int = CONTEXT, num_train: int = 2000, num_test: int = 500, seed: int = 0
+) -> SequenceSet:
+    """Text or a task by name.
+
+    `text`: characters of the sources of Python's own standard library, the next one to be predicted;
+    the same for every machine with that version of Python. `copy`: random digits, a mark, and the same
+    digits again. `addition`: a, b and (a + b) mod 97, every pair either in train or in test.
+    `sorting`: random digits, a mark, and the same digits in order.
+
+    Args:
+        name: one of `SEQUENCES`.
+        context: tokens of a sequence; of `addition` there are three, whatever is asked for.
+        num_train: training sequences.
+        num_test: test sequences.
+        seed: of the draw.
+
+    Raises:
+        UnknownName: there is no such set.
+        UsageError: sequences are too short for the task, or there are not so many.
+
+    Examples:
+        >>> found = sequences("sorting", context=8, num_train=4, num_test=1)
+        >>> digits, answer = found.train_inputs[0, :4], found.train_targets[0, 4:]
+        >>> torch.equal(digits.sort().values, answer), found.train_targets[0, :4].tolist()
+        (True, [-100, -100, -100, -100])
+    """
+    if name not in SEQUENCES:
+        raise UnknownName("set of sequences", name, SEQUENCES)
+    if context < 3:
+        raise UsageError(f"Sequences have 3 tokens at least, but {context} were asked for.")
+    if min(num_train, num_test) < 1:
+        raise UsageError(
+            f"Give 1 training and test sequence at least, not {num_train} and {num_test}."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    return SEQUENCES[name](context, num_train, num_test, generator)
+
+
+def text(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
+    """Stretches of the standard library's sources, the last tenth of it kept for the test."""
+    tokens, sha256 = library_text()
+    split = len(tokens) - int(_TEXT_TEST_SHARE * len(tokens))
+    parts = []
+    for low, high, count in ((0, split, num_train), (split, len(tokens), num_test)):
+        starts = torch.randint(low, high - context, (count, 1), generator=generator)
+        rows = tokens[starts + torch.arange(context + 1)]
+        parts.append((rows[:, :-1].contiguous(), rows[:, 1:].contiguous()))
+    (train, train_targets), (test, test_targets) = parts
+    return SequenceSet(
+        "text", train, train_targets, test, test_targets, len(_CHARACTERS) + 1, sha256
+    )
+
+
+@cache
+def library_text() -> tuple[Int64[Tensor, " n"], str]:
+    """The modules of Python's standard library in the order of their names, as tokens, and their hash.
+
+    Raises:
+        UsageError: this Python has come without the sources.
+    """
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    files = sorted(folder.glob("*.py"), key=lambda path: path.name)
+    files = [path for path in files if not path.name.startswith("_sysconfigdata")]
+    if not files:
+        raise UsageError(
+            f"The sources of the standard library are not in {folder}; use another set of sequences."
+        )
+    whole = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+    places = {character: i for i, character in enumerate(_CHARACTERS)}
+    tokens = torch.tensor([places.get(character, len(_CHARACTERS)) for character in whole])
+    return tokens, hashlib.sha256(whole.encode()).hexdigest()
+
+
+def copying(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
+    """Digits, a mark, the same digits."""
+    return _answered("copy", context, num_train, num_test, generator, answer=lambda rows: rows)
+
+
+def sorting(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
+    """Digits, a mark, the same digits in order."""
+    return _answered(
+        "sorting", context, num_train, num_test, generator, answer=lambda rows: rows.sort(1).values
+    )
+
+
+def addition(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
+    """a, b and a mark, after which the sum modulo 97 is to be predicted."""
+    pairs = torch.cartesian_prod(torch.arange(_MODULUS), torch.arange(_MODULUS))
+    if num_train + num_test > len(pairs):
+        raise UsageError(
+            f"There are {len(pairs)} sums modulo {_MODULUS}, but {num_train} and {num_test} were "
+            "asked for."
+        )
+    pairs = pairs[torch.randperm(len(pairs), generator=generator)[: num_train + num_test]]
+    inputs = torch.cat([pairs, torch.full((len(pairs), 1), _MODULUS)], dim=1)
+    targets = torch.full_like(inputs, IGNORED)
+    targets[:, 2] = pairs.sum(1) % _MODULUS
+    return _split("addition", inputs, targets, num_train, vocabulary=_MODULUS + 1)
+
+
+def _answered(
+    name: str,
+    context: int,
+    num_train: int,
+    num_test: int,
+    generator: Generator,
+    *,
+    answer: Callable[[Tensor], Tensor],
+) -> SequenceSet:
+    length = context // 2
+    shape = (num_train + num_test, length)
+    digits = torch.randint(_DIGITS, shape, generator=generator)
+    mark = torch.full((len(digits), 1), _DIGITS)
+    rows = torch.cat([digits, mark, answer(digits)], dim=1)
+    inputs, targets = rows[:, :-1].contiguous(), rows[:, 1:].clone()
+    targets[:, :length] = IGNORED  # the digits themselves are random
+    return _split(name, inputs, targets, num_train, vocabulary=_DIGITS + 1)
+
+
+def _split(
+    name: str, inputs: Tensor, targets: Tensor, num_train: int, *, vocabulary: int
+) -> SequenceSet:
+    whole = torch.stack([inputs, targets]).numpy().tobytes()
+    return SequenceSet(
+        name,
+        inputs[:num_train],
+        targets[:num_train],
+        inputs[num_train:],
+        targets[num_train:],
+        vocabulary,
+        hashlib.sha256(whole).hexdigest(),
+    )
+
+
+SEQUENCES: dict[str, Callable[[int, int, int, Generator], SequenceSet]] = {
+    "text": text,
+    "copy": copying,
+    "addition": addition,
+    "sorting": sorting,
+}

@@ -356,24 +356,25 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/runs/test_metrics.py": [
         ("runs/metrics.py", "if not path.exists():", "if path.exists():"),
     ],
-    "tests/report/test_json_form.py": [
-        ("report/json_form.py", "if value is None or isinstance(value, bool):", "if False:"),
+    "tests/report/test_saved.py": [
+        ("core/json_values.py", "if value is None or isinstance(value, bool):", "if False:"),
+        ("report/saved.py", 'extra="forbid", strict=True', 'extra="ignore", strict=False'),
     ],
     "tests/report/test_page.py": [
         (
-            "report/html_strips.py",
-            'rest = [text for key, text in drawn_rows.items() if by_role[key] == "detail"]',
-            'rest = [text for key, text in drawn_rows.items() if by_role[key] != "detail"]',
+            "report/strips.py",
+            'if key not in main and quantity(key).role == "detail"',
+            'if key not in main and quantity(key).role != "detail"',
         ),
         (
-            "report/html_table.py",
+            "report/block_table.py",
             "if isinstance(value, float) and isinf(value):",
             "if isinstance(value, float) or isinf(value):",
         ),
         (
-            "report/html_words.py",
-            'entries.append(f"<div><dt>{escape(label)} {names}</dt><dd>{escape(text)}</dd></div>")',
-            "pass",
+            "report/page.py",
+            "autoescape=True",
+            "autoescape=False",
         ),
     ],
     "tests/report/test_shading.py": [
@@ -402,7 +403,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ("report/depth_strip.py", "worst = max(shades, key=abs)", "worst = max(shades)"),
         ("report/depth_view.py", 'parts.append(f"{glyphs.tick} changes dimension")', "pass"),
     ],
-    "tests/report/test_terminal.py tests/report/test_json_form.py": [
+    "tests/report/test_terminal.py tests/report/test_saved.py": [
         ("report/numbers.py", "if isinstance(value, bool):", "if False:"),
         (
             "report/numbers.py",

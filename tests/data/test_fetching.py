@@ -123,7 +123,7 @@ def test_a_copy_on_this_machine_serves_instead_of_the_net(toy, server, tmp_path)
 
 
 def test_a_full_disk_stops_at_once(toy, server, tmp_path, monkeypatch):
-    def full(source, sink, length=0):
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(sources, "copy_limited", full)

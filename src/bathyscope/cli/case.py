@@ -225,7 +225,7 @@ def with_case(
     first = [one for one in shared if one.name == "model"]
     rest = [one for one in shared if one.name != "model"]
     called.__name__, called.__doc__ = verb.__name__, verb.__doc__
-    called.__signature__ = inspect.Signature([context, *first, *own, *rest])  # type: ignore[attr-defined]
+    vars(called)["__signature__"] = inspect.Signature([context, *first, *own, *rest])
     called.__annotations__ = {one.name: one.annotation for one in (context, *own, *shared)}
     return called
 

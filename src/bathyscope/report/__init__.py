@@ -3,11 +3,11 @@
 from bathyscope.report.comparison import comparison_html
 from bathyscope.report.files import check_destination, read_report, write, write_comparison
 from bathyscope.report.glossary import GLOSSARY, quantity
-from bathyscope.report.json_form import SCHEMA, from_json, schema, to_json
 from bathyscope.report.page import to_html
 from bathyscope.report.picture import comparison_png, to_png
 from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Judgement, Level, Report
+from bathyscope.report.saved import SCHEMA, from_json, schema, to_json
 from bathyscope.report.terminal import show
 
 __all__ = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import check_place, make_folder, read_json, write_atomic
-from bathyscope.report.json_form import from_json, to_json
 from bathyscope.report.record import Report
+from bathyscope.report.saved import from_json, to_json
 
 
 def write(report: Report, path: Path) -> None:

@@ -113,3 +113,50 @@ def test_the_document_names_every_field():
     for name, part in schema()["$defs"].items():
         for field in part.get("properties", {}):
             assert f"`{field}`" in page, f"{name}.{field} is not documented"
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("verdict", "level"), "<script>"),
+        (("blocks", 0, "index"), "<script>"),
+        (("blocks", 0, "index"), True),
+        (("blocks", 0, "index"), -1),
+        (("blocks", 0, "out_shape"), ["<script>"]),
+        (("blocks", 0, "num_parameters"), 1.5),
+        (("blocks", 0, "surprise"), 1),
+        (("findings", 0, "severity"), "<script>"),
+        (("findings", 0, "blocks"), [3]),
+        (("findings", 0, "step"), "<script>"),
+        (("findings", 0, "evidence"), {"a": {"b": 1}}),
+        (("measurements", 0, "columns", "norm"), [1.0]),
+        (("measurements", 0, "columns"), []),
+        (("curves",), {"loss": [["<script>", 1.0]]}),
+        (("title",), None),
+        (("before",), {"title": "x"}),
+        (("stages",), [{"label": 3, "report": None}]),
+    ],
+)
+def test_point_6_a_field_of_another_type_is_one_sentence(place, value):
+    forged = json.loads(json.dumps(to_json(exploding(4))))
+    *way, last = place
+    inner = forged
+    for step in way:
+        inner = inner[step]
+    inner[last] = value
+    with pytest.raises(UsageError, match="The report is damaged"):
+        from_json(forged)
+
+
+@pytest.mark.parametrize("written", [None, [], 3, "x", {"schema": "bathyscope.report/1"}])
+def test_what_is_no_report_is_one_sentence(written):
+    with pytest.raises(UsageError):
+        from_json(written)
+
+
+def test_a_report_inside_a_report_a_thousand_times_is_one_sentence():
+    inner = None
+    for _ in range(900):
+        inner = {k: v for k, v in to_json(clean(1)).items() if k != "schema"} | {"before": inner}
+    with pytest.raises(UsageError, match="damaged"):
+        from_json(inner | {"schema": "bathyscope.report/1"})

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from bathyscope import __version__
 from bathyscope.cli import (
+    autopsy,
     certify,
     check,
     compare,
@@ -97,6 +98,7 @@ _add("train", train.train)
 _add("reproduce", reproduce.reproduce)
 _add("sweep", sweep.sweep)
 _add("show", show.show)
+_add("autopsy", autopsy.autopsy)
 app.add_typer(data.app, name="data")
 
 

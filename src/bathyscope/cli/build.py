@@ -160,9 +160,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
     Raises:
         UsageError: the file cannot be read or does not fit the model.
     """
-    state, recipe = _read_weights(path)
-    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
-        state = state["state_dict"]
+    state, recipe = read_weights(path)
     try:
         model.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError) as error:
@@ -176,7 +174,19 @@ def load_weights(model: nn.Module, path: Path) -> None:
         typer.echo(f"{path}: applied what these weights need: {needed.words}.", err=True)
 
 
-def _read_weights(path: Path) -> tuple[Any, str | None]:
+def read_weights(path: Path) -> tuple[Any, str | None]:
+    """The state dict in a file, and the recipe that the network needs with it, if any.
+
+    Raises:
+        UsageError: there is no such file, or it holds no weights.
+    """
+    state, recipe = _read_file(path)
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    return state, recipe
+
+
+def _read_file(path: Path) -> tuple[Any, str | None]:
     from safetensors import safe_open
     from safetensors.torch import load_file
 

@@ -27,6 +27,9 @@ def show(
     table: Annotated[
         Path | None, typer.Option(help="Write the whole table, every column: .csv or .parquet.")
     ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Show what `watch` noticed, from a log it wrote.")
+    ] = False,
     as_json: JsonFile = None,
 ) -> None:
     """Show how the runs of a folder stand: what differs between them and how each ended.
@@ -35,6 +38,9 @@ def show(
     """
     from bathyscope import runs
 
+    if events:
+        _show_events(folder, as_json)
+        return
     frame = runs.table(folder)
     if table is not None:
         runs.write_table(frame, table)
@@ -42,6 +48,22 @@ def show(
         _draw(folder, frame, plot, metric=metric)
     rows = json.loads(frame.to_json(orient="records"))
     answer(as_json, rows, lambda: _say(folder, frame))
+
+
+def _show_events(folder: Path, as_json: Path | None) -> None:
+    from bathyscope.recorder import read_events
+
+    found = read_events(folder)
+
+    def say() -> None:
+        for event in found:
+            typer.echo(event.sentence)
+            for line in event.before:
+                typer.echo(f"  before it, {line}")
+        if not found:
+            typer.echo("Nothing out of the ordinary was noticed.")
+
+    answer(as_json, [event.to_json() for event in found], say)
 
 
 def _say(folder: Path, frame: "pd.DataFrame") -> None:

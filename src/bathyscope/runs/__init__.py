@@ -5,6 +5,7 @@ from bathyscope.runs.checkpoints import (
     keep_weights,
     load_checkpoint,
     save_checkpoint,
+    stored_weights,
 )
 from bathyscope.runs.configuration import Configuration, read_toml
 from bathyscope.runs.folder import (
@@ -43,6 +44,7 @@ __all__ = [
     "run_folders",
     "save_checkpoint",
     "standing",
+    "stored_weights",
     "table",
     "write_table",
 ]

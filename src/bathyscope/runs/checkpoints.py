@@ -104,6 +104,18 @@ def load_checkpoint(run_folder: Path, *, keys: Collection[str] = ()) -> Checkpoi
     return None
 
 
+def stored_weights(run_folder: Path) -> list[tuple[int, dict[str, Tensor]]]:
+    """The weights of every checkpoint that can be read, with its step, newest first."""
+    found = []
+    for folder in _newest_first(run_folder):
+        try:
+            weights, _ = _read(folder, ())
+        except DamagedCheckpoint:
+            continue
+        found.append((int(folder.name.removeprefix("step-")), weights))
+    return found
+
+
 def keep_weights(run_folder: Path) -> None:
     """Put the newest checkpoint's weights at `weights.safetensors` of the run, without a second copy
     where the file system can link."""

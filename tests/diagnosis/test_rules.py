@@ -36,14 +36,16 @@ def never_firing(layer):
     layer[1].bias.fill_(-100.0)
 
 
-@pytest.mark.parametrize("plant", [weights_of_zero, never_firing])
-def test_a_fault_in_a_list_of_sequentials_is_named_where_it_is(plant):
+@pytest.mark.parametrize(
+    ("plant", "code"), [(weights_of_zero, "zero-weights"), (never_firing, "dead-units")]
+)
+def test_a_fault_in_a_list_of_sequentials_is_named_where_it_is(plant, code):
     torch.manual_seed(0)
     model = ListOfSequentials(12, 8)
     plant(model.layers[7])
     codes = {code: blocks for code, _, blocks in found(model)}
     first, *_ = codes
-    assert (first, codes[first][0]) == ("dead-units", "layers.7.0")
+    assert (first, codes[first][0]) == (code, "layers.7.0")
     assert "batchnorm-masks" in codes
 
 
@@ -122,7 +124,9 @@ def representations(*, cosines=(), ranks=(), widths=(), ends=()):
         )
         for i in range(number)
     )
-    columns = {"mean_cosine": tuple(cosines)} if cosines else {}
+    columns = {}
+    if cosines:
+        columns = {"mean_cosine": tuple(cosines), "collapse": tuple(1 - c for c in cosines)}
     if ranks:
         columns |= {"rank_features": tuple(ranks), "full_rank_features": tuple(widths)}
     measured = Measurement(name="representations", blocks=blocks, columns=columns)

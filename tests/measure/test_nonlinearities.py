@@ -34,7 +34,7 @@ from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
 )
 def test_every_form_of_call_is_told_of_exactly_once(call):
     told = []
-    with Nonlinearities(told.append):
+    with Nonlinearities(lambda name, output: told.append(output)):
         output = call(torch.randn(3, 4))
     assert len(told) == 1
     assert torch.equal(told[0], output)
@@ -42,7 +42,7 @@ def test_every_form_of_call_is_told_of_exactly_once(call):
 
 def test_what_is_no_activation_function_is_not_told_of():
     told = []
-    with Nonlinearities(told.append):
+    with Nonlinearities(lambda name, output: told.append(output)):
         F.linear(torch.randn(3, 4), torch.randn(2, 4)) + torch.ones(2)
     assert not told
 

@@ -17,6 +17,9 @@ def diagnose(
         typer.Option(help="full adds a look-ahead of some steps on a copy, and block deletion."),
     ] = "standard",
     steps: Annotated[int, typer.Option(min=1, help="Steps of the look-ahead.")] = 8,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Steps of training that you plan.")
+    ] = None,
     most_blocks: Annotated[
         int | None, typer.Option(help="Measure at most so many blocks, spread evenly.")
     ] = None,
@@ -78,6 +81,7 @@ def diagnose(
             thresholds=thresholds,
             silence=silence or (),
             steps=steps,
+            budget=budget,
             most_blocks=most_blocks,
             memory=memory,
             title=case.name,

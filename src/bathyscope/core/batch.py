@@ -166,21 +166,23 @@ def check_batches(model: nn.Module, batches: Any, *, most: int | None = None) ->
     return found
 
 
-def loss_value(loss: LossFn, output: Any, targets: Any) -> Tensor:
+def loss_value(loss: LossFn, output: Any, targets: Any, *, differentiable: bool = True) -> Tensor:
     """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
 
     Raises:
         UsageError: the loss could not be computed, is no scalar, or carries no graph.
     """
-    if targets is None and getattr(output, "loss", None) is not None:
-        value = output.loss
+    if targets is None and _own_loss_in(output) is not None:
+        value = _own_loss_in(output)
     else:
-        _check_labels(output, targets)
+        if _takes_indices(loss):
+            _check_labels(output, targets)
         try:
             value = loss(output, targets)
         except BathyscopeError:
             raise
         except Exception as error:  # a user's own code may raise anything
+            _check_labels(output, targets)
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
                 f"{_shape_of(targets)}: {_in_a_line(error)}."
@@ -190,7 +192,7 @@ def loss_value(loss: LossFn, output: Any, targets: Any) -> Tensor:
             f"The loss must be a scalar tensor, but it is {_shape_of(value)}; "
             "average it over the batch (reduction='mean')."
         )
-    if not value.requires_grad:
+    if differentiable and not value.requires_grad:
         raise UsageError(
             "The loss does not depend on any parameter that requires a gradient (computed under "
             "no_grad, or everything is frozen?); nothing can be differentiated."
@@ -259,6 +261,39 @@ def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
                 f"The model is on {parameter.device} and the batch on {tensor.device}; "
                 "move one of them."
             )
+
+
+def own_loss(output: Any, targets: Any) -> Tensor:
+    """The loss that a model's output carries, as `.loss` or under that key.
+
+    Raises:
+        UsageError: it carries none.
+    """
+    found = _own_loss_in(output)
+    if not isinstance(found, Tensor):
+        raise UsageError(
+            f"No loss was given, and the model's output ({type(output).__name__}) carries none; "
+            "pass loss=, or a batch that makes the model return one (labels=...)."
+        )
+    return found
+
+
+def _own_loss_in(output: Any) -> Any:
+    return output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+
+
+_INDEX_LOSSES = ("cross_entropy", "nll_loss", "multi_margin_loss")
+_INDEX_MODULES = (nn.CrossEntropyLoss, nn.NLLLoss, nn.MultiMarginLoss)
+
+
+def _takes_indices(loss: LossFn) -> bool:
+    """Whether it is one of torch's losses on class indices, or a partial of one."""
+    inner = getattr(loss, "func", loss)
+    if isinstance(inner, nn.Module):
+        return isinstance(inner, _INDEX_MODULES) and getattr(inner, "ignore_index", -100) == -100
+    options = getattr(loss, "keywords", {})
+    known = getattr(inner, "__module__", "") == "torch.nn.functional"
+    return known and inner.__name__ in _INDEX_LOSSES and "ignore_index" not in options
 
 
 def _check_labels(output: Any, targets: Any) -> None:

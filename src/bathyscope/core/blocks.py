@@ -16,6 +16,14 @@ from bathyscope.core.records import Block, BlockSource
 # A finer kind of block is preferred to the one around it when it holds this share of its weighted
 # layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.
 _FINER_SHARE = 0.9
+_ACTIVATIONS = tuple(
+    kind
+    for kind in vars(nn.modules.activation).values()
+    if isinstance(kind, type) and issubclass(kind, nn.Module) and kind is not nn.MultiheadAttention
+    if kind not in (nn.Module, nn.PReLU)
+)
+_RESHAPES = (nn.Flatten, nn.Unflatten, nn.Identity)
+_PARAMETRISED = "parametrizations"
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -72,7 +80,8 @@ def blocks_of(
         return blocks
     model = unwrap(model)
     check_parameters(model)
-    calls = calls_of(model, example)
+    # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer
+    calls = [c for c in calls_of(model, example) if _PARAMETRISED not in c.name.split(".")]
     if blocks is not None:
         return _numbered(
             _given(calls, [blocks] if isinstance(blocks, str) else list(blocks)), "given"
@@ -174,8 +183,9 @@ def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
     if not root_is_chain and any(c.parent is calls[0] and _is_layer(c) for c in leaves[:-1]):
         return []  # layers called by the model's own forward: what lies between them is unknown
     segments: list[tuple[Call, Call]] = []
+    at_end = {id(c) for c in _end_activation(leaves)}
     for leaf in leaves:
-        if not leaf.maps_a_tensor:
+        if not leaf.maps_a_tensor or id(leaf) in at_end:
             continue
         if _is_layer(leaf):
             segments.append((leaf, leaf))
@@ -186,10 +196,27 @@ def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
 
 def _leaves(calls: list[Call]) -> list[tuple[Call, Call]]:
     """Every layer, with what comes after it in the same `nn.Sequential` before the next layer."""
-    return [(c, _last_before_a_layer(c)) for c in calls if _is_weighted_leaf(c) and c.maps_a_tensor]
+    at_end = {id(c) for c in _end_activation([c for c in calls if _is_leaf(c)])}
+    return [
+        (c, _last_before_a_layer(c, at_end))
+        for c in calls
+        if _is_weighted_leaf(c) and c.maps_a_tensor
+    ]
 
 
-def _last_before_a_layer(layer: Call) -> Call:
+def _end_activation(leaves: list[Call]) -> list[Call]:
+    """The activation with which a network ends, and the reshapes after it: they belong to the loss."""
+    tail: list[Call] = []
+    for call in reversed(leaves):
+        tail.append(call)
+        if isinstance(call.module, _ACTIVATIONS):
+            return tail
+        if not isinstance(call.module, _RESHAPES):
+            break
+    return []
+
+
+def _last_before_a_layer(layer: Call, at_end: set[int]) -> Call:
     last = layer
     if layer.parent is None or not isinstance(layer.parent.module, nn.Sequential):
         return last  # called by a forward of its own: what lies between is unknown
@@ -197,6 +224,8 @@ def _last_before_a_layer(layer: Call) -> Call:
         if call.order <= layer.order:
             continue
         if not _is_leaf(call) or _is_layer(call) or call.number != layer.number:
+            break
+        if id(call) in at_end:
             break
         last = call if call.maps_a_tensor else last
     return last
@@ -234,12 +263,19 @@ def _ancestors(call: Call) -> Iterator[Call]:
 
 
 def _is_leaf(call: Call) -> bool:
-    return next(call.module.children(), None) is None
+    return all(name == _PARAMETRISED for name, _ in call.module.named_children())
 
 
 def _is_layer(call: Call) -> bool:
     """A layer has a weight matrix or kernel; norms and activations belong to the layer before."""
-    return any(p.ndim >= 2 for p in call.module.parameters(recurse=False))
+    return _has_weight(call.module)
+
+
+def _has_weight(module: nn.Module) -> bool:
+    """Whether it has a matrix or kernel of its own, be it parametrised."""
+    made = getattr(module, _PARAMETRISED, None)
+    names = made.keys() if isinstance(made, nn.ModuleDict) else ()
+    return any(p.ndim >= 2 for p in module.parameters(recurse=False)) or "weight" in names
 
 
 def _is_weighted_leaf(call: Call) -> bool:
@@ -247,7 +283,4 @@ def _is_weighted_leaf(call: Call) -> bool:
 
 
 def _num_weighted(call: Call) -> int:
-    return sum(
-        any(p.ndim >= 2 for p in module.parameters(recurse=False))
-        for module in call.module.modules()
-    )
+    return sum(_has_weight(module) for module in call.module.modules())

@@ -55,7 +55,13 @@ class Probe:
 
 
 def probe(
-    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Blocks, taps: tuple[Tap, ...] = ()
+    model: nn.Module,
+    batch: Batch,
+    *,
+    loss: LossFn,
+    blocks: Blocks,
+    taps: tuple[Tap, ...] = (),
+    at_end: Callable[[Any, Tensor], None] | None = None,
 ) -> Probe:
     """Run the model forward and back once, in the mode it stands in, and leave it as it was.
 
@@ -67,6 +73,7 @@ def probe(
         loss: a scalar from output and targets.
         blocks: where to listen, from `blocks_of`.
         taps: what listens.
+        at_end: called with the output and the loss between the forward and the backward pass.
 
     Raises:
         UsageError: the batch, the loss or the model does not fit the others.
@@ -80,6 +87,8 @@ def probe(
             output = run_forward(model, inputs)
             value = loss_value(loss, output, targets)
         ears.end_of_forward()
+        if at_end is not None:
+            at_end(output, value)
         gradients = run_backward(value, [*named.values(), *leaves])
     found = zip(named, gradients, strict=False)
     return Probe(float(value.detach()), {n: g for n, g in found if g is not None})

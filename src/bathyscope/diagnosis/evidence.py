@@ -13,6 +13,27 @@ from bathyscope.diagnosis.codes import CODES
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """Numbers and words by name; what was not measured, or is no number, is None."""
+
+    values: Mapping[str, object]
+
+    def number(self, name: str) -> float | None:
+        """A number, not finite ones included."""
+        value = self.values.get(name)
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def word(self, name: str) -> str | None:
+        """A name."""
+        value = self.values.get(name)
+        return value if isinstance(value, str) else None
+
+    def holds(self, name: str) -> bool:
+        """Whether it was measured and is so."""
+        return bool(self.values.get(name))
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What was measured, by name of the measurement and of its column."""
 
@@ -22,6 +43,13 @@ class Evidence:
     """Rounding of the dtype in which the network computes."""
     samples_equal: bool = False
     """Whether the batch holds one sample several times."""
+    budget: int | None = None
+    """Steps of training that the user plans."""
+
+    def about(self, measurement: str) -> Facts:
+        """The numbers of a measurement that concern the network as a whole."""
+        found = self.measurements.get(measurement)
+        return Facts({} if found is None else found.settings)
 
     def column(self, measurement: str, column: str) -> list[float | None]:
         """One number a block; None where there is none, or where it was not measured at all."""
@@ -37,19 +65,32 @@ class Evidence:
             return [None] * len(self.blocks)
         return [v if isinstance(v, str) else None for v in found[column]]
 
+    @property
+    def last_block(self) -> tuple[str, ...]:
+        """The label of the last block, where there is one."""
+        return self.labels(range(len(self.blocks))[-1:])
+
     def labels(self, indices: Sequence[int]) -> tuple[str, ...]:
         """The names of blocks, by their indices."""
         return tuple(self.blocks[i].label for i in indices)
 
 
 def evidence_of(
-    blocks: Sequence[Block], measured: Mapping[str, Measurement], batch: Batch
+    blocks: Sequence[Block],
+    measured: Mapping[str, Measurement],
+    batch: Batch,
+    *,
+    budget: int | None = None,
 ) -> Evidence:
     """The measurements as the rules read them."""
     floating = (t.dtype for t in tensors_in(batch[0]) if t.is_floating_point())
     dtype = next(floating, torch.float32)
     return Evidence(
-        tuple(blocks), measured, torch.finfo(dtype).eps, samples_equal=all_samples_equal(batch)
+        tuple(blocks),
+        measured,
+        torch.finfo(dtype).eps,
+        samples_equal=all_samples_equal(batch),
+        budget=budget,
     )
 
 
@@ -91,7 +132,7 @@ def finding(
 
 
 def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Gravest first; of equal gravity causes before effects, then by how far the threshold is passed.
+    """Gravest first; of equal gravity what was seen first, then causes before effects.
 
     A cause is as grave as the gravest of its effects that were found: an unscaled input that makes
     the gradient vanish is the problem, and stands before it.
@@ -107,11 +148,18 @@ def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         for found in findings
         for effects in [[gravest[code] for code in CODES[found.code].effects if code in gravest]]
     ]
-    return tuple(sorted(raised, key=lambda f: (-f.severity.rank, order[f.code], -f.score)))
+    return tuple(sorted(raised, key=lambda f: (-f.severity.rank, f.step, order[f.code], -f.score)))
 
 
 def _rank(severity: Severity) -> int:
     return severity.rank
+
+
+def cause_of_squashing(evidence: Evidence, blocks: Sequence[int]) -> Cause | None:
+    """The activation, where most of the blocks end in a sigmoid or tanh: their slope is below one."""
+    names = evidence.words("activations", "nonlinearity")
+    squashed = sum(names[i] in ("sigmoid", "tanh", "hardsigmoid", "hardtanh") for i in blocks)
+    return "activation" if blocks and 2 * squashed > len(blocks) else None
 
 
 def finite(values: Sequence[float | None]) -> list[float]:

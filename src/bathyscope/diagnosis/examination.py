@@ -12,7 +12,7 @@ from torch import nn
 
 from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_names
-from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, tensors_in
+from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, own_loss, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
@@ -38,13 +38,14 @@ def diagnose(
     model: nn.Module,
     batch: Batch | Any,
     *,
-    loss: LossFn = F.cross_entropy,
+    loss: LossFn | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,
     probes: Probes = "standard",
     blocks: str | Iterable[str] | Blocks | None = None,
     thresholds: Path | str | Mapping[str, float] | None = None,
     silence: str | Iterable[str] = (),
     steps: int = 8,
+    budget: int | None = None,
     most_blocks: int | None = None,
     memory: float | None = None,
     title: str | None = None,
@@ -57,7 +58,8 @@ def diagnose(
     Args:
         model: any module.
         batch: inputs and targets; inputs are a tensor, a tuple or a mapping.
-        loss: a scalar from output and targets.
+        loss: a scalar from output and targets; None where the model's output carries its own
+            `.loss`.
         optimizer: the one meant for training; with it the size of its steps is judged, and the
             look-ahead uses it. Its state is left as it was.
         probes: `standard` costs about three training steps; `full` adds the look-ahead (training
@@ -67,6 +69,7 @@ def diagnose(
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
         silence: codes or causes of findings to leave out.
         steps: of the look-ahead; at least one.
+        budget: steps of training that you plan: whether they are enough is judged with it.
         most_blocks: measure at most so many blocks, spread evenly; all of them by default.
         memory: GiB that measuring may take, beside the model and the batch; four fifths of what is
             free by default. Where the batch would take more, its first samples are measured.
@@ -94,6 +97,8 @@ def diagnose(
         if code not in CODES and code not in CAUSES:
             raise UnknownName("finding or cause to silence", code, [*CODES, *CAUSES])
     steps = check_count("steps", steps, least=1)
+    budget = None if budget is None else check_count("budget", budget, least=1)
+    loss = own_loss if loss is None else loss
     limits = Thresholds.of(thresholds)
     check_parameters(model)
     batch = check_batch(model, batch)
@@ -112,12 +117,19 @@ def diagnose(
         title=title or type(unwrap(model)).__name__,
         blocks=found,
         measurements=measured,
-        findings=findings_of(evidence_of(found, measured, batch), limits, silenced=silenced),
+        findings=findings_of(
+            evidence_of(found, measured, batch, budget=budget), limits, silenced=silenced
+        ),
         provenance=_provenance(model, batch, measured),
         setting=Setting(
             batch=batch,
             loss=loss,
-            options={"thresholds": thresholds, "silence": tuple(silenced), "blocks": found},
+            options={
+                "thresholds": thresholds,
+                "silence": tuple(silenced),
+                "blocks": found,
+                "budget": budget,
+            },
         ),
         notes=tuple(
             dict.fromkeys([fewer] * bool(fewer) + [n for m in measured.values() for n in m.notes])

@@ -13,6 +13,10 @@ from bathyscope.foresight import copy_training, look_ahead
 
 if TYPE_CHECKING:
     from bathyscope.diagnosis.diagnosis import Diagnosis
+    from bathyscope.diagnosis.thresholds import Thresholds
+
+OF_THE_START = frozenset({"poor-start", "small-budget", "saturated-output", "zero-gradient"})
+"""Codes that say something of a fresh network only: one that fits its batch has them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ def with_look_ahead(
 
     batch, loss = diagnosis.setting.batch, diagnosis.setting.loss
     options = diagnosis.setting.options
+    limits = Thresholds.of(options.get("thresholds"))
+    silenced = frozenset(options.get("silence", ()))
     with preserve_model(model, copy_parameters=False):
         twin, stepper = copy_training(model, optimizer)
         stages = [(0, diagnosis)]
@@ -55,13 +61,40 @@ def with_look_ahead(
                 twin, batch, loss=loss, optimizer=stepper, blocks=diagnosis.blocks
             )
             found = findings_of(
-                evidence_of(diagnosis.blocks, measured, batch),
-                Thresholds.of(options.get("thresholds")),
-                silenced=frozenset(options.get("silence", ())),
+                evidence_of(diagnosis.blocks, measured, batch), limits, silenced=silenced
             )
-            later = replace(diagnosis, measurements=measured, findings=found, stages=())
+            told = {**diagnosis.provenance, "loss": measured["gradients"].settings.get("loss")}
+            later = replace(
+                diagnosis, measurements=measured, findings=found, provenance=told, stages=()
+            )
             stages.append((stage.step, later))
-    return replace(diagnosis, stages=tuple(stages))
+    known = replace(diagnosis, stages=tuple(stages))
+    # without an optimizer the steps are none that the user means to take
+    return known if optimizer is None else with_findings_of_stages(known, limits, silenced)
+
+
+def with_findings_of_stages(
+    diagnosis: "Diagnosis", limits: "Thresholds", silenced: frozenset[str] = frozenset()
+) -> "Diagnosis":
+    """The diagnosis with what its later stages show and the start does not, and with their losses judged."""
+    from bathyscope.diagnosis.evidence import in_order
+    from bathyscope.diagnosis.rules.losses import loss_does_not_fall
+
+    gravest: dict[str, int] = {}
+    for finding in diagnosis.findings:
+        gravest[finding.code] = max(finding.severity.rank, gravest.get(finding.code, -1))
+    added: list[Finding] = []
+    for step, stage in diagnosis.stages:
+        for finding in stage.findings if step else ():
+            if finding.code not in gravest and finding.code not in OF_THE_START:
+                gravest[finding.code] = finding.severity.rank
+                added.append(replace(finding, step=step))
+    losses = [(step, stage.provenance.get("loss")) for step, stage in diagnosis.stages]
+    least = diagnosis.measurements["output"].settings.get("least_loss")
+    for finding in loss_does_not_fall(losses, least, limits):
+        if not {finding.code, finding.cause} & silenced:
+            added.append(finding)
+    return replace(diagnosis, findings=in_order([*diagnosis.findings, *added]))
 
 
 def events_of(diagnosis: "Diagnosis") -> tuple[Event, ...]:

@@ -71,12 +71,17 @@ THRESHOLDS: dict[str, Threshold] = {
         "one learning rate cannot suit both ends: a step that moves the last block by 10⁻³ of its "
         "weights replaces the first",
     ),
+    "over_time": Threshold(
+        1e-7, "gradient at the first time steps of a sequence over that at the last", _ROUNDING
+    ),
     "gradient_range_warning": Threshold(
         300.0, "factor between the two ends of the trunk, worth a look", _MEASURED
     ),
     "large_update": Threshold(1.0, "‖ΔW‖ / ‖W‖ of one step", "the step is as large as the weights"),
     "large_update_warning": Threshold(
-        0.1, "the same, worth a look", "usual steps lie between 1e-4 and 1e-2"
+        0.3,
+        "the same, worth a look",
+        "usual steps lie between 1e-4 and 1e-2, Adam's first up to 0.2",
     ),
     "unstable_rate": Threshold(
         10.0,
@@ -84,6 +89,73 @@ THRESHOLDS: dict[str, Threshold] = {
         "wide networks leave a sharp start by themselves up to about six times the stable rate",
     ),
     "small_update": Threshold(1e-7, "‖ΔW‖ / ‖W‖ of one step", _ROUNDING),
+    "input_size": Threshold(
+        30.0,
+        "largest absolute value of the inputs",
+        "standardised inputs rarely pass 10; bytes reach 255",
+    ),
+    "column_range": Threshold(
+        100.0,
+        "largest deviation of an input column over the smallest",
+        "a learning rate that suits one column is off by the square of this for the other",
+    ),
+    "constant_labels": Threshold(
+        16.0,
+        "labels that are all the same, from which it is a problem",
+        "by chance in a batch of two equal classes: 2⁻¹⁵",
+    ),
+    "labels_a_class": Threshold(
+        5.0, "labels for each output, from which missing classes are told", "(1 − 1/C)^5C is e⁻⁵"
+    ),
+    "target_size": Threshold(
+        30.0, "root mean square of the targets of a distance", "a fresh network answers about 0 ± 1"
+    ),
+    "target_size_grave": Threshold(
+        1e3, "the same, a problem", "steps of 10⁻³ take 10⁶ of them to get there"
+    ),
+    "relation": Threshold(
+        1.0,
+        "deviations by which inputs and targets are more alike than shuffled ones",
+        "one deviation of the test itself",
+    ),
+    "out_of_reach": Threshold(
+        0.1,
+        "share of the way from the best constant answer to the perfect one that is closed off",
+        "softmax before cross-entropy has 0.45 for 2 classes, 0.63 for 10",
+    ),
+    "saturated_share": Threshold(
+        0.5, "share of samples without a gradient before the last activation", _MEASURED
+    ),
+    "poor_start": Threshold(
+        3.0, "loss at the start over that of the best constant answer", _MEASURED
+    ),
+    "poor_start_grave": Threshold(30.0, "the same, a problem", _MEASURED),
+    "overshoot": Threshold(
+        1.5, "loss after a step over the one before or the best constant's", _MEASURED
+    ),
+    "overshoot_grave": Threshold(5.0, "the same, a problem", _MEASURED),
+    "budget": Threshold(
+        0.5,
+        "share of the loss that the steps planned can take away, each gaining what the first gains",
+        "less than half is not even a start",
+    ),
+    "budget_grave": Threshold(0.25, "the same, a problem", "half of it"),
+    "budget_rate": Threshold(
+        0.02, "the same, below which the rate is named and not the steps", "25 times the steps"
+    ),
+    "fall": Threshold(
+        0.97,
+        "loss after the look-ahead over that before",
+        "of 170 random networks without another problem, 14 of 26 that fail and none of 14 that train",
+    ),
+    "rise": Threshold(1.1, "the same, a problem", "a tenth above the start on its own batch"),
+    "frozen_share": Threshold(0.5, "share of the parameters that are frozen", "most of them"),
+    "decay": Threshold(1.0, "pull of weight decay over that of the gradient", "the stronger one"),
+    "decay_grave": Threshold(10.0, "the same, a problem", _MEASURED),
+    "dropout": Threshold(0.75, "probability of a dropout", "0.1 to 0.5 are usual"),
+    "dropout_grave": Threshold(
+        0.9, "the same, a problem", "noise p/(1 − p) = 9 times the square of the signal"
+    ),
     "width_loss": Threshold(
         0.01,
         "share of the best constant's risk that a narrow ResNEst loses at its best weights",

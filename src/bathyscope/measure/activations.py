@@ -14,6 +14,7 @@ from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm, rescaled
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.mode import ModeTap, modal_functions
 from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
 from bathyscope.measure.rows import Rows, share_not_finite
 from bathyscope.measure.taps import Silent
@@ -31,6 +32,7 @@ def activations(
         mean, std, min, max: over all finite entries of the block's output x_{l+1}.
         dead_units: share of units that give one value for the whole batch, the largest of the
             block's activation functions; None where it calls none.
+        nonlinearity: the last activation function that it calls.
         change: ‖x_{l+1} − x_l‖ / ‖x_l‖, the strength of a residual branch; None where the shape
             changes or the input was overwritten.
         not_finite: share of entries that are NaN or infinite.
@@ -65,12 +67,17 @@ def activations(
 class ActivationTap(Silent):
     """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
 
-    def __init__(self, model: nn.Module, blocks: Blocks) -> None:
+    def __init__(self, model: nn.Module, blocks: Blocks, *, mode: ModeTap | None = None) -> None:
         self.model = model
         self.rows = Rows(
-            blocks, ("mean", "std", "min", "max", "dead_units", "change", "not_finite")
+            blocks,
+            ("mean", "std", "min", "max", "dead_units", "nonlinearity", "change", "not_finite"),
         )
-        self.watching = Nonlinearities(self._nonlinear)
+        self.watching = Nonlinearities(
+            self._nonlinear,
+            also=modal_functions() if mode is not None else frozenset(),
+            called=mode.called if mode is not None else None,
+        )
         self.inside: tuple[Block, Tensor, int] | None = None
         self.dead: dict[int, float] = {}
 
@@ -91,10 +98,11 @@ class ActivationTap(Silent):
                 self.rows.put(block, change=change / size if size else math.nan)
         self.inside = None
 
-    def _nonlinear(self, output: Tensor) -> None:
+    def _nonlinear(self, name: str, output: Tensor) -> None:
         if self.inside is None or output.ndim == 0:
             return
         block = self.inside[0]
+        self.rows.put(block, nonlinearity=name)
         axes = axes_of(self.model, block, ndim=output.ndim)
         dead = dead_units(output, units=axes.units)
         if dead is not None:

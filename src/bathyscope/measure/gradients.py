@@ -35,6 +35,8 @@ def gradients(
         ratio_from_loss: the product of the ratios of this block and of all after it.
         condition, effective_condition, rank, full_rank, stable_rank, cutoff: of the gradient at
             the output as a matrix of samples × everything else (singularity, definition 3).
+        over_time: of a recurrent layer, the norm at the first tenth of the time steps of its input
+            over that at the last; None for other blocks.
         not_finite: share of entries, at input or output, that are NaN or infinite.
     The loss itself stands in `settings`.
 
@@ -66,6 +68,10 @@ def gradients(
     return tap.measurement(probe(model, batch, loss=loss, blocks=found, taps=(tap,)))
 
 
+RECURRENT = ("RNN", "LSTM", "GRU")
+"""Kinds of layer that read a sequence step by step."""
+
+
 class GradientTap(Silent):
     """Reduces gradients as they arrive."""
 
@@ -88,13 +94,21 @@ class GradientTap(Silent):
             (
                 *("norm_in", "norm_out", "ratio", "ratio_from_loss", "condition"),
                 *("effective_condition", "rank", "full_rank", "stable_rank", "cutoff"),
-                "not_finite",
+                *("over_time", "not_finite"),
             ),
         )
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm at the input."""
         self.norms_in[block.index] = self._norm(block, gradient)
+        if block.kind in RECURRENT and gradient.ndim == 3:
+            axes = axes_of(self.model, block, ndim=3)
+            time = 1 - axes.samples
+            tenth = max(1, gradient.shape[time] // 10)
+            first = frobenius_norm(gradient.narrow(time, 0, tenth))
+            last = frobenius_norm(gradient.narrow(time, gradient.shape[time] - tenth, tenth))
+            if last > 0:
+                self.rows.put(block, over_time=first / last)
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm and the conditioning at the output."""

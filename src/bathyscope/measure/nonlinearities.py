@@ -41,15 +41,24 @@ def activation_functions() -> frozenset[Callable[..., Any]]:
 
 
 class Nonlinearities(TorchFunctionMode):
-    """Within, tells of every output of an activation function: `told(output)`.
+    """Within, tells of every output of an activation function: `told(name, output)`.
 
     A mode and not module hooks, because half of all networks call `F.relu`. A function that is
-    built on another (`F.relu` on `torch.relu`) is told of once.
+    built on another (`F.relu` on `torch.relu`) is told of once. Calls of the functions in `also` are
+    told with their arguments: `called(function, args, kwargs)`.
     """
 
-    def __init__(self, told: Callable[[Tensor], None]) -> None:
+    def __init__(
+        self,
+        told: Callable[[str, Tensor], None],
+        *,
+        also: frozenset[Callable[..., Any]] = frozenset(),
+        called: Callable[[Callable[..., Any], Any, dict[str, Any]], None] | None = None,
+    ) -> None:
         super().__init__()
         self.told = told
+        self.also = also
+        self.called = called
 
     def __torch_function__(
         self,
@@ -62,7 +71,9 @@ class Nonlinearities(TorchFunctionMode):
         output = func(*args, **(kwargs or {}))
         if func in activation_functions() and isinstance(output, Tensor):
             with torch.no_grad():
-                self.told(output.detach())
+                self.told(func.__name__.strip("_"), output.detach())
+        elif self.called is not None and func in self.also:
+            self.called(func, args, kwargs or {})
         return output
 
 

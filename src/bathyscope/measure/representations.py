@@ -21,6 +21,13 @@ LARGEST_SIDE = 1024
 """Gram matrices wider than this are not decomposed unless asked: their cost grows as the cube."""
 
 
+_FEW_UNITS = 4
+"""Of fewer, after their mean is taken away, too few directions are left to tell a collapse by."""
+
+_NEAR = 1e-2
+"""Samples this near to one direction are compared again after centring."""
+
+
 def representations(
     model: nn.Module,
     batch: Batch,
@@ -43,6 +50,8 @@ def representations(
         stable_rank_MODE: ‖H‖²_F/σ_max².
         cutoff_MODE: relative to σ_max.
     And mean_cosine: the mean cosine between two samples; 1 where all have collapsed.
+    And collapse: 1 − that cosine, after taking from each sample the mean of its own entries where it
+        is small; None for fewer than four units, which leave no room for an angle.
 
     Args:
         model: any module; it is left as it was.
@@ -113,7 +122,7 @@ class RepresentationTap(Silent):
         self.cutoff = cutoff
         self.largest_side = largest_side
         self.keep = keep
-        self.rows = Rows(blocks, ("mean_cosine",))
+        self.rows = Rows(blocks, ("mean_cosine", "collapse"))
         self.spectra: dict[str, dict[str, Conditioning]] = {}
 
     def on_output(self, block: Block, x: Tensor) -> None:
@@ -121,7 +130,11 @@ class RepresentationTap(Silent):
         if x.ndim == 0 or x.numel() == 0:
             return
         axes = axes_of(self.model, block, ndim=x.ndim)
-        self.rows.put(block, mean_cosine=mean_cosine(x.movedim(axes.samples, 0).flatten(1)))
+        by_sample = x.movedim(axes.samples, 0).flatten(1)
+        cosine = mean_cosine(by_sample)
+        self.rows.put(block, mean_cosine=cosine)
+        if x.shape[axes.units] >= _FEW_UNITS:
+            self.rows.put(block, collapse=distance_from_collapse(by_sample, cosine))
         sides = [min(size, x.numel() // size) for size in x.shape]
         narrow = [i for i, side in enumerate(sides) if self.keep or side <= self.largest_side]
         for axis in set(range(x.ndim)) - set(narrow):
@@ -142,6 +155,22 @@ class RepresentationTap(Silent):
             cutoff=self.cutoff if self.cutoff is not None else "rounding",
             largest_side=self.largest_side,
         )
+
+
+def distance_from_collapse(rows: Float[Tensor, " samples features"], cosine: float) -> float:
+    """1 − the mean cosine between samples, the offset that all entries of a sample share left out.
+
+    Positive values, such as the outputs of a sigmoid, have cosines near 1 by their common sign alone.
+
+    Examples:
+        >>> rows = 100 + torch.eye(4)
+        >>> round(distance_from_collapse(rows, mean_cosine(rows)), 3)
+        1.333
+    """
+    if not 1 - cosine < _NEAR:
+        return 1 - cosine
+    centred = mean_cosine(rows.double() - rows.double().mean(1, keepdim=True))
+    return max(1 - cosine, 1 - centred)
 
 
 def columns_of(found: Conditioning, mode: str) -> dict[str, float | int | None]:

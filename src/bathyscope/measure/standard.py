@@ -8,17 +8,22 @@ from torch import nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import calls_of
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Measurement
 from bathyscope.measure.activations import ActivationTap
 from bathyscope.measure.attention import AttentionTap
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import GradientTap
+from bathyscope.measure.inputs import inputs_measurement
+from bathyscope.measure.labels import labels_measurement
 from bathyscope.measure.layers import input_sizes
+from bathyscope.measure.mode import ModeTap
 from bathyscope.measure.normalisation import norm_inputs
+from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameter_gradients import parameter_gradient_measurement
+from bathyscope.measure.parameters import parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
+from bathyscope.measure.trial_step import loss_after
 from bathyscope.measure.updates import needs_closure, update_measurement
 from bathyscope.measure.weights import weight_measurement
 
@@ -33,7 +38,7 @@ def standard(
     cutoff: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> dict[str, Measurement]:
-    """Activations, representations, gradients, weights and updates of every block.
+    """Activations, representations, gradients, weights and updates of every block, and what is around.
 
     Attention is measured too, where there is any. One pass serves them all. Tensors are reduced as
     they appear, so that no more of them is held than the backward pass holds anyway.
@@ -58,20 +63,26 @@ def standard(
         >>> import torch.nn.functional as F
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> batch = torch.randn(16, 4), torch.randint(3, (16,))
-        >>> list(standard(model, batch, loss=F.cross_entropy))
+        >>> list(standard(model, batch, loss=F.cross_entropy))[:6]
         ['activations', 'representations', 'gradients', 'parameter_gradients', 'normalisation', 'weights']
+        >>> list(standard(model, batch, loss=F.cross_entropy))[6:]
+        ['inputs', 'labels', 'output', 'parameters', 'mode']
     """
-    with input_sizes(model) as sizes:
-        found = find_blocks(model, batch, blocks)
-        if found is blocks:
-            calls_of(model, batch[0])
-    activation = ActivationTap(model, found)
+    found = find_blocks(model, batch, blocks)
+    mode = ModeTap()
+    end = OutputAndLoss(loss, batch[1])
+    activation = ActivationTap(model, found, mode=mode)
     representation = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
     gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
     attention = AttentionTap(model, found)
     taps = (attention, activation, representation, gradient)
-    with activation.watching, attention.watching(), norm_inputs(model) as norms:
-        result = probe(model, batch, loss=loss, blocks=found, taps=taps)
+    with (
+        activation.watching,
+        attention.watching(),
+        norm_inputs(model) as norms,
+        input_sizes(model) as sizes,
+    ):
+        result = probe(model, batch, loss=loss, blocks=found, taps=taps, at_end=end)
     measurements = [
         activation.measurement(),
         representation.measurement(),
@@ -79,6 +90,11 @@ def standard(
         parameter_gradient_measurement(model, found, result.gradients),
         norms.measurement(model, found),
         weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
+        inputs_measurement(batch[0]),
+        labels_measurement(*batch),
+        end.measurement(),
+        parameters_measurement(model, result.gradients, optimizer),
+        mode.measurement(model),
     ]
     attention.look_at(batch)
     if (of_attention := attention.measurement()) is not None:
@@ -91,6 +107,13 @@ def standard(
         measurements[-1] = replace(measurements[-1], notes=(*measurements[-1].notes, note))
     elif optimizer is not None:
         measurements.append(
-            update_measurement(model, found, result.gradients, optimizer, largest_side=largest_side)
+            update_measurement(
+                model,
+                found,
+                result.gradients,
+                optimizer,
+                largest_side=largest_side,
+                after=lambda steps: loss_after(model, batch, steps, loss=loss),
+            )
         )
     return {measurement.name: measurement for measurement in measurements}

@@ -126,6 +126,16 @@ GLOSSARY: dict[str, Quantity] = {
     "representations.stable_rank": _STABLE_RANK,
     "representations.cutoff": _CUTOFF,
     "representations.mean_cosine": _COSINE,
+    "representations.collapse": replace(
+        _COSINE,
+        label="distance from collapse",
+        what="One minus the mean cosine between two samples, without the offset their entries share.",
+        good="Above about 0.1.",
+        scale="log",
+        direction="low",
+        anchors=(0.1, 1e-4),
+        role="detail",
+    ),
     "gradients.norm_in": replace(
         _NORM,
         label="gradient at the input",

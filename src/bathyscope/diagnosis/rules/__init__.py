@@ -19,8 +19,44 @@ from bathyscope.diagnosis.rules.gradients import (
     exploding_or_vanishing_gradient,
     flat_start,
     not_norm_preserving,
+    vanishing_over_time,
+)
+from bathyscope.diagnosis.rules.inputs import (
+    blank_input,
+    constant_columns,
+    repeated_samples,
+    unscaled_input,
+)
+from bathyscope.diagnosis.rules.labels import (
+    constant_labels,
+    ignored_labels,
+    labels_out_of_range,
+    missing_classes,
+    unrelated_labels,
+    unscaled_targets,
+    wrong_number_of_outputs,
+)
+from bathyscope.diagnosis.rules.losses import (
+    broadcast_loss,
+    class_distance,
+    loss_not_finite,
+    negated_loss,
+    overshooting_step,
+    poor_start,
+    small_budget,
+    summed_loss,
 )
 from bathyscope.diagnosis.rules.not_finite import not_finite
+from bathyscope.diagnosis.rules.outputs import (
+    clipped_output,
+    constant_output,
+    one_unit_softmax,
+    output_misfit,
+    saturated_output,
+    sigmoid_for_one_class,
+    softmax_for_several_labels,
+    unreachable_targets,
+)
 from bathyscope.diagnosis.rules.representations import (
     collapsed_representation,
     precision_loss,
@@ -35,14 +71,67 @@ from bathyscope.diagnosis.rules.stream import (
     stream_outgrows_branches,
     token_collapse,
 )
+from bathyscope.diagnosis.rules.training import (
+    eval_mode,
+    frozen_parameters,
+    heavy_dropout,
+    heavy_weight_decay,
+    linear_network,
+    norm_of_one_value,
+    not_in_optimizer,
+    twice_in_optimizer,
+    unreached_parameters,
+    zero_gradient,
+)
 from bathyscope.diagnosis.rules.units import batchnorm_masks, dead_units, silent_branch
 from bathyscope.diagnosis.rules.updates import large_update, small_update
-from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
+from bathyscope.diagnosis.rules.weights import (
+    exploding_weights,
+    ill_conditioned_weights,
+    zero_weights,
+)
 from bathyscope.diagnosis.thresholds import Thresholds
 
 Rule = Callable[[Evidence, Thresholds], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
+    blank_input,
+    unscaled_input,
+    constant_columns,
+    repeated_samples,
+    ignored_labels,
+    constant_labels,
+    labels_out_of_range,
+    wrong_number_of_outputs,
+    missing_classes,
+    unscaled_targets,
+    unrelated_labels,
+    linear_network,
+    one_unit_softmax,
+    output_misfit,
+    sigmoid_for_one_class,
+    softmax_for_several_labels,
+    clipped_output,
+    unreachable_targets,
+    class_distance,
+    broadcast_loss,
+    negated_loss,
+    summed_loss,
+    loss_not_finite,
+    frozen_parameters,
+    not_in_optimizer,
+    twice_in_optimizer,
+    unreached_parameters,
+    heavy_weight_decay,
+    eval_mode,
+    heavy_dropout,
+    norm_of_one_value,
+    saturated_output,
+    zero_gradient,
+    constant_output,
+    poor_start,
+    overshooting_step,
+    small_budget,
     not_finite,
     masked_row,
     missing_attention_scale,
@@ -58,6 +147,7 @@ RULES: tuple[Rule, ...] = (
     positions_unused,
     exploding_weights,
     ill_conditioned_weights,
+    zero_weights,
     dead_units,
     silent_branch,
     batchnorm_masks,
@@ -67,6 +157,7 @@ RULES: tuple[Rule, ...] = (
     cut_gradient,
     not_norm_preserving,
     exploding_or_vanishing_gradient,
+    vanishing_over_time,
     flat_start,
     flat_to_second_order,
     large_update,

@@ -24,7 +24,7 @@ def narrow_residual_space(evidence: Evidence, thresholds: Thresholds) -> Iterato
     yield finding(
         "narrow-residual-space",
         Severity.WARNING if grave else Severity.NOTE,
-        _last_block(evidence),
+        evidence.last_block,
         score=(needed - rank) / needed,
         width=told["width"],
         rank=rank,
@@ -45,7 +45,7 @@ def worse_than_linear(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
         yield finding(
             "worse-than-linear",
             Severity.WARNING,
-            _last_block(evidence),
+            evidence.last_block,
             score=excess,
             risk=told["risk"],
             linear_risk=told["linear_risk"],
@@ -56,8 +56,3 @@ def worse_than_linear(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
 def _told(evidence: Evidence) -> dict[str, Any]:
     found = evidence.measurements.get("certificate")
     return {} if found is None else dict(found.settings)
-
-
-def _last_block(evidence: Evidence) -> tuple[str, ...]:
-    """The prediction weights follow it."""
-    return evidence.labels([len(evidence.blocks) - 1])

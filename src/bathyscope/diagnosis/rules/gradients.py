@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from bathyscope.core.records import Block, Finding, Severity
-from bathyscope.diagnosis.evidence import Evidence, decades, finding
+from bathyscope.diagnosis.evidence import Evidence, cause_of_squashing, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
+from bathyscope.measure.gradients import RECURRENT
 
 _RECURRENT = (
     "A recurrent layer counts as one block, with all its time steps and layers: the factor is that "
@@ -23,11 +24,20 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     """
     at_input = evidence.column("gradients", "norm_in")
     at_output = evidence.column("gradients", "norm_out")
+    parameters = evidence.about("parameters")
+    if parameters.number("zero_gradient") == (parameters.number("reached") or -1):
+        return  # nothing at all has a gradient: no place in the trunk is to blame
+    if parameters.holds("zero_head") and at_output and not at_output[-1]:
+        return
     trained = any(n is not None for n in evidence.column("parameter_gradients", "norm"))
     # the first block with a gradient at its output; past the last one if none has
     first = next((i for i, norm in enumerate(at_output) if norm), len(evidence.blocks))
     here = [i for i in (first - 1, first) if 0 <= i < len(evidence.blocks)]
-    if trained and first and (first == len(evidence.blocks) or not at_input[first]):
+    # a block after the cut may have a gradient at its input where a parameter restarts the graph
+    before = evidence.column("parameter_gradients", "norm")[:first]
+    restarted = any(n is not None for n in before) and all(n is None for n in at_output[:first])
+    cut = first == len(evidence.blocks) or not at_input[first] or restarted
+    if trained and first and cut:
         yield finding(
             "cut-gradient",
             Severity.WARNING if at_output[-1] == 0 else Severity.PROBLEM,
@@ -42,21 +52,25 @@ def not_norm_preserving(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     """Blocks that change the norm of the gradient by a large factor, in the order of the forward pass.
 
     What one block does to the scale of the signal, the normalisation in the next undoes, and both
-    show in the gradient: the first is the cause. A recurrent block is but noted.
+    show in the gradient: the first is the cause. A recurrent block is but noted, and so is a first
+    block that does it mildly.
     """
     ratios = evidence.column("gradients", "ratio")
     factors = [max(r, 1 / r) if r is not None and 0 < r < math.inf else 1.0 for r in ratios]
     grave, mild = thresholds["norm_ratio"], thresholds["norm_ratio_warning"]
-    for severity, low, high, recurrent in (
-        (Severity.PROBLEM, grave, math.inf, False),
-        (Severity.WARNING, mild, grave, False),
-        (Severity.NOTE, mild, math.inf, True),
-    ):
-        out = [
-            i
-            for i, factor in enumerate(factors)
-            if low < factor <= high and _is_recurrent(evidence.blocks[i]) is recurrent
-        ]
+    # before the first block there is but a stem or embedding whose scale it sets
+    mildly = [i for i, f in enumerate(factors) if mild < f <= grave]
+    groups: dict[Severity, list[int]] = {
+        Severity.PROBLEM: [i for i, f in enumerate(factors) if f > grave],
+        Severity.WARNING: [i for i in mildly if i],
+        Severity.NOTE: [i for i in mildly if not i],
+    }
+    timed = {i for i, block in enumerate(evidence.blocks) if _is_recurrent(block)}
+    told_of = [(s, [i for i in of if i not in timed], False) for s, of in groups.items()]
+    told_of.append(
+        (Severity.NOTE, sorted(i for of in groups.values() for i in of if i in timed), True)
+    )
+    for severity, out, recurrent in told_of:
         if out:
             told = finding(
                 "not-norm-preserving",
@@ -92,12 +106,35 @@ def exploding_or_vanishing_gradient(
         _gravity_of_range(evidence, factors, thresholds),
         evidence.labels(guilty[::-1]),
         score=decades(growth),
+        cause=cause_of_squashing(evidence, guilty) if growth < 1 else None,
         gradient_at_first_block=inputs[min(factors)],
         gradient_at_last_block=outputs[max(factors)],
         factor=growth,
         mean_factor_of_a_block=share,
     )
     yield replace(told, why=_RECURRENT) if told.severity is Severity.NOTE else told
+
+
+def vanishing_over_time(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Recurrent layers at whose first time steps no gradient is left."""
+    ratios = evidence.column("gradients", "over_time")
+    out = [i for i, r in enumerate(ratios) if r is not None and r < thresholds["over_time"]]
+    if out:
+        told = finding(
+            "vanishing-gradient",
+            Severity.WARNING,
+            evidence.labels(out),
+            score=decades(max(ratios[out[0]] or 0.0, 1e-40)),
+            first_steps_over_last=ratios[out[0]],
+        )
+        yield replace(
+            told,
+            why="Along the sequence the gradient fades below rounding: what comes early in it is not "
+            "learnt from.",
+            source="Bengio, Simard, Frasconi 1994",
+            remedy="Shorten or split the sequences, use a gated cell with its forget bias at 1, or "
+            "attention over the time steps.",
+        )
 
 
 def _factors(evidence: Evidence) -> dict[int, float]:
@@ -132,7 +169,7 @@ def _gravity_of_range(
 
 
 def _is_recurrent(block: Block) -> bool:
-    return block.kind in ("RNN", "LSTM", "GRU")
+    return block.kind in RECURRENT
 
 
 def flat_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -1,9 +1,10 @@
 """What the hidden representations have lost: digits, differences between samples, rank."""
 
+import math
 from collections.abc import Iterator
 
 from bathyscope.core.records import Block, Finding, Severity
-from bathyscope.diagnosis.evidence import Evidence, decades, finding
+from bathyscope.diagnosis.evidence import Evidence, cause_of_squashing, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
 
 
@@ -36,14 +37,20 @@ def collapsed_representation(evidence: Evidence, thresholds: Thresholds) -> Iter
     the differences that the layers before still hold come out as soon as it has learnt.
     """
     cosines = evidence.column("representations", "mean_cosine")
-    out = [i for i, c in enumerate(cosines) if c is not None and 1 - c < thresholds["collapse"]]
+    distances = evidence.column("representations", "collapse")
+    out = [
+        i
+        for i, d in enumerate(distances)
+        if d is not None and d < thresholds["collapse"] and _has_room(evidence, i)
+    ]
     if out:
         at_the_end = out[0] == len(evidence.blocks) - 1 and _is_bare_layer(evidence.blocks[-1])
         yield finding(
             "collapsed-representation",
             Severity.WARNING if at_the_end else Severity.PROBLEM,
             evidence.labels(out),
-            score=decades(max(1 - (cosines[out[0]] or 0.0), 1e-16)),
+            score=decades(max(distances[out[0]] or 0.0, 1e-16)),
+            cause=cause_of_squashing(evidence, out),
             mean_cosine=cosines[out[0]],
             mean_cosine_before=cosines[out[0] - 1] if out[0] else None,
             num_blocks=len(out),
@@ -89,6 +96,12 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
                 mode=mode,
                 num_blocks=len(out),
             )
+
+
+def _has_room(evidence: Evidence, index: int) -> bool:
+    """Whether four or more numbers reached the block: of fewer, samples lie near one line anyway."""
+    shapes = [block.in_shape for block in evidence.blocks[: index + 1]]
+    return all(math.prod(shape[1:]) >= 4 for shape in shapes if len(shape) > 1)
 
 
 def _units(block: Block, mode: str) -> int:

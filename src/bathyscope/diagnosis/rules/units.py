@@ -1,15 +1,29 @@
 """Units that never change, branches that add nothing, norms that hide what is before them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
 
 
+def _with_reasons_of_saturation(told: Finding) -> Finding:
+    """The finding with reasons for activations that are flat at both ends."""
+    return replace(
+        told,
+        why="A unit that never changes tells no samples apart; at the flat end of its activation it "
+        "passes next to no gradient either.",
+        source="the slope of a sigmoid is at most 1/4 and vanishes at both ends",
+        remedy="Use an activation that keeps the signal's variety (ReLU with its He start), put a "
+        "normalisation or a shortcut in, or start with larger weights.",
+    )
+
+
 def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks most of whose units give one value for the whole batch, the worst first."""
     shares = evidence.column("activations", "dead_units")
+    names = evidence.words("activations", "nonlinearity")
     limit = thresholds["dead_share"]
     for severity, low, high in (
         (Severity.PROBLEM, limit, 1.01),
@@ -18,14 +32,17 @@ def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         out = [i for i, share in enumerate(shares) if share is not None and low <= share < high]
         if out:
             out.sort(key=lambda i: -(shares[i] or 0.0))
-            yield finding(
+            told = finding(
                 "dead-units",
                 severity,
                 evidence.labels(out),
                 score=shares[out[0]] or 0.0,
                 dead_share=shares[out[0]],
+                nonlinearity=names[out[0]],
                 num_blocks=len(out),
             )
+            saturates = names[out[0]] not in (None, "relu", "leaky_relu", "relu6")
+            yield _with_reasons_of_saturation(told) if saturates else told
 
 
 def silent_branch(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

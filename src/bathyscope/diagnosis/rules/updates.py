@@ -1,10 +1,13 @@
 """Steps of the optimizer that are as large as the weights, or too small to change them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
+
+_SIZEABLE = "Steps that are a good part of the weights"
 
 
 def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -19,7 +22,7 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
         out = [i for i, r in enumerate(ratios) if r is not None and low < r <= high]
         if out:
             out.sort(key=lambda i: -(ratios[i] or 0.0))
-            yield finding(
+            told = finding(
                 "large-update",
                 severity,
                 evidence.labels(out),
@@ -28,6 +31,7 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
                 layer=layers[out[0]],
                 num_blocks=len(out),
             )
+            yield told if severity is Severity.PROBLEM else replace(told, title=_SIZEABLE)
 
 
 def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -52,3 +52,22 @@ def ill_conditioned_weights(evidence: Evidence, thresholds: Thresholds) -> Itera
             layer=layers[out[0]],
             num_blocks=len(out),
         )
+
+
+def zero_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks with a layer of zeros that let nothing of the samples through.
+
+    The last layer of a network may start so, and where all blocks do it is a flat start.
+    """
+    zeros = evidence.column("weights", "zero_layers")
+    ranks = evidence.column("representations", "rank_samples")
+    out = [i for i, z in enumerate(zeros[:-1]) if z and (ranks[i] or 0.0) <= 1]
+    if out and not all(zeros):
+        yield finding(
+            "zero-weights",
+            Severity.PROBLEM,
+            evidence.labels(out),
+            score=40.0,
+            zero_layers=zeros[out[0]],
+            num_blocks=len(out),
+        )

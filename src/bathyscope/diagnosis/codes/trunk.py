@@ -1,30 +1,9 @@
-"""What can be found, causes before their effects: the code, why it matters, and what helps.
+"""What can be wrong with the blocks of a network and the steps of its optimizer, causes first."""
 
-The order decides between findings of one severity: a layer whose weights exploded comes before the
-gradient that exploded because of it.
-"""
-
-from dataclasses import dataclass
-
-from bathyscope.core.errors import UnknownName
-from bathyscope.core.records import Cause
 from bathyscope.diagnosis.attention_codes import ATTENTION_CODES
+from bathyscope.diagnosis.codes.code import Code
 
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One kind of finding, and the part of the training in which its fault usually lies."""
-
-    cause: Cause
-    title: str
-    why: str
-    source: str
-    remedy: str | None
-    effects: tuple[str, ...] = ()
-    """Codes of findings that it brings about; where they are found, it is as grave as they are."""
-
-
-CODES: dict[str, Code] = {
+TRUNK: dict[str, Code] = {
     "not-finite": Code(
         "precision",
         "Values that are not finite",
@@ -66,6 +45,18 @@ CODES: dict[str, Code] = {
         "back along them.",
         "singularity, section IV (equation 11, lemma 4)",
         "Re-initialise the block (he, orthogonal), or put an identity shortcut around it.",
+    ),
+    "zero-weights": Code(
+        "initialisation",
+        "A layer whose weights are all zero",
+        "Without a shortcut around it everything before it is lost: the layer gives its bias, and no "
+        "gradient goes back through it.",
+        "0·x = 0",
+        "Re-initialise the layer; of a weight norm, set its scale g to other than zero.",
+        effects=(
+            *("dead-units", "collapsed-representation", "singular-representation"),
+            *("cut-gradient", "constant-output", "zero-gradient"),
+        ),
     ),
     "dead-units": Code(
         "activation",
@@ -196,18 +187,3 @@ CODES: dict[str, Code] = {
         "Pass a batch of different samples.",
     ),
 }
-
-
-def code_of(code: str) -> Code:
-    """The entry of a code.
-
-    Raises:
-        UnknownName: there is no such code.
-
-    Examples:
-        >>> code_of("dead-units").title
-        'Units that give the same value for every sample'
-    """
-    if code not in CODES:
-        raise UnknownName("finding", code, CODES)
-    return CODES[code]

@@ -1,0 +1,199 @@
+"""What autograd's graph tells of a network: the activation at its end, the form of its loss, linearity."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+Activation = Literal[
+    "softmax", "sigmoid", "relu", "tanh", "log-softmax", "softplus", "elu", "other", "none"
+]
+
+# Backward nodes that hand values on as they are, in another shape, order or selection.
+_TRANSPARENT = frozenset(
+    {
+        *("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose", "Permute"),
+        *("Clone", "ToCopy", "Alias", "Slice", "Select", "Expand", "T", "Unbind", "Split"),
+    }
+)
+_ACTIVATIONS: dict[str, Activation] = {
+    "Softmax": "softmax",
+    "Sigmoid": "sigmoid",
+    "Hardsigmoid": "sigmoid",
+    "Relu": "relu",
+    "Threshold": "relu",
+    "Tanh": "tanh",
+    "LogSoftmax": "log-softmax",
+    "Softplus": "softplus",
+    "Elu": "elu",
+    "Hardtanh": "other",
+    "Gelu": "other",
+    "Silu": "other",
+    "LeakyRelu": "other",
+    "Exp": "other",
+    "Clamp": "other",
+    "ClampMin": "relu",
+}
+RANGES: dict[Activation, tuple[float, float]] = {
+    "softmax": (0.0, 1.0),
+    "sigmoid": (0.0, 1.0),
+    "relu": (0.0, float("inf")),
+    "softplus": (0.0, float("inf")),
+    "tanh": (-1.0, 1.0),
+    "elu": (-1.76, float("inf")),
+}
+"""What an activation can give; SELU is an ELU whose lower end is −1.76."""
+
+_MAPS = frozenset({"Addmm", "Mm", "Convolution"})
+# Linear in what comes before them; a product is linear where one of its factors is constant.
+_LINEAR = (
+    _TRANSPARENT
+    | _MAPS
+    | frozenset(
+        {
+            *("Add", "Sub", "Sum", "Mean", "Neg", "AvgPool1D", "AvgPool2D", "AvgPool3D"),
+            *("AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "NativeBatchNorm", "Embedding", "Cat"),
+            *("ConstantPadNd", "UpsampleNearest2D", "UpsampleBilinear2D", "NativeDropout"),
+            *("AccumulateGrad", "Div", "Mul"),
+        }
+    )
+)
+
+
+def operation(node: Node) -> str:
+    """The name of what a backward node differentiates: `Addmm`, `Relu`.
+
+    Examples:
+        >>> import torch
+        >>> operation(torch.ones(2, requires_grad=True).relu().grad_fn)
+        'Relu'
+    """
+    return node.name().rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputActivation:
+    """The activation function a network ends with, and its node in the graph."""
+
+    name: Activation
+    node: Node | None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value it can give."""
+        return RANGES.get(self.name, (-float("inf"), float("inf")))
+
+
+def output_activation(output: Tensor) -> OutputActivation:
+    """The activation at the end of a network, reshapes and selections looked through.
+
+    Examples:
+        >>> import torch
+        >>> logits = torch.ones(2, 3, requires_grad=True) * 2
+        >>> output_activation(logits.softmax(1).squeeze()).name, output_activation(logits).name
+        ('softmax', 'none')
+    """
+    node = _first_opaque(output.grad_fn)
+    if node is None:
+        return OutputActivation("none", None)
+    name = _ACTIVATIONS.get(operation(node), "none")
+    return OutputActivation(name, node if name != "none" else None)
+
+
+def operations_between(loss: Tensor, output: Tensor) -> frozenset[str]:
+    """The operations that make the loss from the output."""
+    end = output.grad_fn
+    found: set[str] = set()
+    waiting, seen = [loss.grad_fn], {end}
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        found.add(operation(node))
+        waiting.extend(following for following, _ in node.next_functions)
+        if len(seen) > 2000:  # the loss does not go through this output
+            return frozenset()
+    return frozenset(found)
+
+
+def is_linear(output: Tensor) -> bool:
+    """Whether nothing but linear maps, two or more of them, leads to the output's activation.
+
+    The activation at the very end belongs to the loss. Batch norms count as linear: they shift and
+    rescale.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> x = torch.randn(4, 3)
+        >>> stack = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2), nn.Sigmoid())
+        >>> is_linear(stack(x)), is_linear(nn.Linear(3, 2)(x))
+        (True, False)
+    """
+    maps = 0
+    for node in _nodes(_below_activation(output)):
+        name = operation(node)
+        factors = sum(following is not None for following, _ in node.next_functions)
+        if name not in _LINEAR or (name in ("Mul", "Div") and factors > 1):
+            return False
+        maps += name in _MAPS
+    return maps >= 2
+
+
+def adjacent_maps(output: Tensor) -> int:
+    """How many pairs of linear maps follow one another with nothing but reshapes between them.
+
+    A pair with a bottleneck between them is left out: it lowers the rank, which a single map of
+    that shape could not.
+    """
+    pairs = 0
+    nodes = list(_nodes(output.grad_fn))
+    readers = Counter(following for node in nodes for following, _ in node.next_functions)
+    for node in nodes:
+        if operation(node) != "Addmm":
+            continue
+        width = _width_in(node)
+        before = _first_opaque(node.next_functions[1][0])
+        if before is None or readers[before] > 1:  # a shortcut reads it too
+            continue
+        if operation(before) == "Addmm" and width is not None:
+            outer = [side for side in (_width_in(before), _width_out(node)) if side is not None]
+            pairs += width >= min(outer, default=0)
+    return pairs
+
+
+def _width_in(node: Node) -> int | None:
+    """Columns of the matrix from the left, of an `Addmm`."""
+    sizes = getattr(node, "_saved_mat1_sym_sizes", None)
+    return int(sizes[-1]) if sizes else None
+
+
+def _width_out(node: Node) -> int | None:
+    sizes = getattr(node, "_saved_mat2_sym_sizes", None)
+    return int(sizes[-1]) if sizes else None
+
+
+def _below_activation(output: Tensor) -> Node | None:
+    found = output_activation(output)
+    return output.grad_fn if found.node is None else found.node.next_functions[0][0]
+
+
+def _first_opaque(node: Node | None) -> Node | None:
+    while node is not None and operation(node) in _TRANSPARENT:
+        node = next((following for following, _ in node.next_functions if following), None)
+    return node
+
+
+def _nodes(start: Node | None) -> Iterator[Node]:
+    waiting, seen = [start], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        waiting.extend(following for following, _ in node.next_functions)

@@ -1,0 +1,187 @@
+"""What a loss asks of an output, found by how it behaves: logits or probabilities, one class or many.
+
+A loss is known by the operations that lead to it and by its values on outputs made for the purpose,
+so that modules, functions, partials and lambdas are all seen alike.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Asks = Literal["one class", "each class", "distance", "unknown"]
+Takes = Literal["logits", "probabilities", "log-probabilities", "values"]
+
+_SURE = 30.0
+"""A logit whose softmax or sigmoid is 1 to rounding."""
+
+_SAMPLES = 256
+"""Samples on which a loss is tried."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossTrial:
+    """A loss with its targets, to be tried on outputs of one's own."""
+
+    loss: Callable[[Any, Any], Tensor]
+    targets: Tensor
+    shape: tuple[int, ...]
+
+    def value(self, output: Tensor) -> float | None:
+        """The loss of an output; None where it raises or is no single number."""
+        try:
+            with torch.no_grad():
+                found = self.loss(output, self.targets)
+        except Exception:  # a user's own loss may raise anything on an output it did not expect
+            return None
+        return float(found) if isinstance(found, Tensor) and found.numel() == 1 else None
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether targets are class indices, one axis fewer than the output."""
+        return not self.targets.is_floating_point() and len(self.shape) == self.targets.ndim + 1
+
+    @property
+    def num_classes(self) -> int:
+        """Length of the output's axis of classes."""
+        return self.shape[1] if len(self.shape) > 1 else 1
+
+    def one_hot(self) -> Tensor | None:
+        """Targets in the output's shape, one where the class is; None where they do not fit it."""
+        if not self.has_indices:
+            same = self.targets.numel() == math.prod(self.shape)
+            return self.targets.double().reshape(self.shape) if same else None
+        known = self.targets.clamp(0, self.num_classes - 1)
+        hot = F.one_hot(known.long(), self.num_classes).double()
+        return hot.movedim(-1, 1)
+
+    def binary(self) -> bool:
+        """Whether every target is 0 or 1, or an index."""
+        return self.has_indices or bool(((self.targets == 0) | (self.targets == 1)).all())
+
+
+def trial_of(loss: Callable[[Any, Any], Tensor], output: Tensor, targets: Any) -> LossTrial | None:
+    """A loss and targets to try outputs on, of at most 256 samples; None where there is no tensor."""
+    if not isinstance(targets, Tensor) or not targets.numel() or output.ndim == 0:
+        return None
+    if targets.ndim and output.shape[0] == targets.shape[0]:
+        output, targets = output[:_SAMPLES], targets[:_SAMPLES]
+    return LossTrial(loss, targets.detach(), tuple(output.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class LossForm:
+    """What a loss asks of the output and in what form it takes it."""
+
+    asks: Asks
+    takes: Takes
+
+
+def loss_form(trial: LossTrial, output: Tensor, operations: frozenset[str]) -> LossForm:
+    """The form of a loss, by its operations and its behaviour around an output.
+
+    A loss that does not change when one number is added to all outputs has a softmax of its own. One
+    that is zero at the targets, and has no logarithm, is a distance.
+
+    Examples:
+        >>> logits = torch.randn(4, 3)
+        >>> trial = trial_of(F.cross_entropy, logits, torch.tensor([0, 1, 2, 0]))
+        >>> loss_form(trial, logits, frozenset())
+        LossForm(asks='one class', takes='logits')
+    """
+    rows = output.detach()[: trial.shape[0]]
+    here = trial.value(rows)
+    if here is None:
+        return LossForm("unknown", "values")
+    if trial.num_classes > 1 and _ignores_shifts(trial, rows):
+        return LossForm("one class", "logits")
+    if "BinaryCrossEntropyWithLogits" in operations or "LogSigmoid" in operations:
+        return LossForm("each class", "logits")
+    if "BinaryCrossEntropy" in operations:
+        return LossForm("each class", "probabilities")
+    if "NllLoss" in operations or "NllLoss2D" in operations:
+        return LossForm(
+            "one class", "probabilities" if "Log" in operations else "log-probabilities"
+        )
+    if "Log" in operations:
+        return LossForm(_one_or_each(trial, rows, here), "probabilities")
+    if _is_distance(trial, rows):
+        return LossForm("distance", "values")
+    return LossForm("unknown", "values")
+
+
+def _ignores_shifts(trial: LossTrial, like: Tensor) -> bool:
+    """Whether one number added to all outputs changes nothing, and another factor does."""
+    waves = torch.arange(like.numel(), device=like.device).double().sin().reshape(like.shape)
+    waves = waves.to(like.dtype)
+    here, shifted, scaled = (trial.value(o) for o in (waves, waves + 3.0, 2.0 * waves))
+    if here is None or shifted is None or scaled is None:
+        return False
+    return math.isclose(here, shifted, rel_tol=1e-4, abs_tol=1e-6) and scaled != here
+
+
+def _one_or_each(trial: LossTrial, rows: Tensor, here: float) -> Asks:
+    """A loss of one class has no term in log(1 − p): where the target is 0 it asks nothing by itself."""
+    hot = trial.one_hot()
+    if trial.has_indices or hot is None:
+        return "one class"
+    if trial.num_classes < 2:
+        return "each class"
+    scaled = trial.value(rows * 0.5)  # invariant, where the loss divides by the sum itself
+    other = trial.value(torch.where(hot.to(rows.device) > 0, rows, rows * 0.5))
+    unmoved = (v is not None and math.isclose(v, here, rel_tol=1e-4) for v in (scaled, other))
+    return "one class" if any(unmoved) else "each class"
+
+
+def _is_distance(trial: LossTrial, rows: Tensor) -> bool:
+    hot = None if trial.has_indices else trial.one_hot()
+    if hot is None:
+        return False
+    at_targets = trial.value(hot.to(rows.dtype))
+    away = trial.value(hot.to(rows.dtype) + 1.0)
+    return at_targets is not None and abs(at_targets) < 1e-6 and away not in (None, at_targets)
+
+
+def perfect_output(trial: LossTrial, form: LossForm, *, sure: float = _SURE) -> Tensor | None:
+    """The output that says what the targets say, in the form that the loss takes."""
+    hot = trial.one_hot()
+    if hot is None:
+        return None
+    hot = hot.float()
+    if form.takes == "logits":
+        return sure * (2 * hot - 1)
+    if form.takes == "log-probabilities":
+        return torch.where(hot > 0, 0.0, -sure)
+    return hot
+
+
+def best_constant(trial: LossTrial, form: LossForm) -> float | None:
+    """The least loss of an answer that is the same for every sample.
+
+    For the forms known it follows from the targets: frequencies of the classes, the mean or the
+    median of numbers. For another loss the best of these answers is an estimate from above.
+    """
+    hot = trial.one_hot()
+    if hot is None:
+        return None
+    rest = tuple(axis for axis in range(hot.ndim) if axis != 1)
+    mean = hot.mean(rest if hot.ndim > 1 else 0, keepdim=True).float()
+    middle = (hot.flatten(2).transpose(1, 2).flatten(0, 1) if hot.ndim > 2 else hot).float()
+    median = middle.median(0, keepdim=True).values.reshape(mean.shape) if hot.ndim > 1 else (
+        hot.float().median().reshape(1))  # fmt: skip
+    bounded = mean.clamp(1e-6, 1 - 1e-6)
+    answers = {
+        "logits": [bounded.log() if form.asks == "one class" else bounded.logit()],
+        "probabilities": [bounded],
+        "log-probabilities": [bounded.log()],
+        "values": [mean, median],
+    }[form.takes]
+    if form.asks == "unknown":
+        answers = [mean, median, torch.zeros_like(mean)]
+    values = [trial.value(answer.expand(trial.shape).contiguous()) for answer in answers]
+    found = [v for v in values if v is not None and math.isfinite(v)]
+    return min(found, default=None)

@@ -1,0 +1,198 @@
+"""The end of a network and the loss on it as one thing: what can be reached, what is clipped."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bathyscope.core.batch import LossFn, tensors_in
+from bathyscope.core.records import Measurement, Number
+from bathyscope.measure.graph import (
+    OutputActivation,
+    adjacent_maps,
+    is_linear,
+    operations_between,
+    output_activation,
+)
+from bathyscope.measure.loss_form import (
+    LossForm,
+    LossTrial,
+    best_constant,
+    loss_form,
+    perfect_output,
+    trial_of,
+)
+
+
+class OutputAndLoss:
+    """Reads the end of a pass: called with the output and the loss while their graph is there."""
+
+    def __init__(self, loss: LossFn, targets: Any) -> None:
+        self.loss = loss
+        self.targets = targets
+        self.numbers: dict[str, Number] = {}
+
+    def __call__(self, output: Any, value: Tensor) -> None:
+        """Take the numbers; the gradient at the last pre-activation follows in the backward pass."""
+        self.numbers["loss"] = float(value.detach())
+        tensor = output_tensor(output, value)
+        if tensor is None:
+            return
+        activation = output_activation(tensor)
+        operations = operations_between(value, tensor)
+        self.numbers |= {
+            "activation": activation.name,
+            "num_outputs": tensor.shape[1] if tensor.ndim > 1 else 1,
+            "activation_in_loss": _squashing(operations),
+            "constant_slope": bool({"Abs", "L1Loss"} & operations),
+            "linear": is_linear(tensor),
+            "adjacent_maps": adjacent_maps(tensor),
+            **_spread(tensor),
+        }
+        if activation.node is not None:
+            activation.node.register_hook(self._hear)
+        trial = trial_of(self.loss, tensor, self.targets)
+        if trial is not None:
+            with torch.no_grad():
+                self.numbers |= _of_loss(trial, tensor.detach(), activation, operations)
+
+    def _hear(self, gradients: Any, _: Any) -> None:
+        """Share of samples whose gradient before the last activation is zero in every entry."""
+        gradient = gradients[0]
+        if isinstance(gradient, Tensor) and gradient.ndim:
+            rows = gradient.reshape(len(gradient), -1)
+            self.numbers["clipped_samples"] = float((rows == 0).all(1).float().mean())
+
+    def measurement(self) -> Measurement:
+        """The measurement `output`, once the pass is over."""
+        return Measurement(name="output", blocks=(), columns={}, settings=dict(self.numbers))
+
+
+def output_tensor(output: Any, loss: Tensor) -> Tensor | None:
+    """The tensor that the loss is made from: the first floating one that is no single number."""
+    return next(
+        (
+            t
+            for t in tensors_in(output)
+            if t.is_floating_point() and t.ndim and t is not loss and t.grad_fn is not None
+        ),
+        None,
+    )
+
+
+def _squashing(operations: frozenset[str]) -> str | None:
+    """A softmax or sigmoid that the loss itself applies before a log-softmax or sigmoid of its own."""
+    second = {"LogSoftmax", "BinaryCrossEntropyWithLogits"} & operations
+    first = [name for name in ("Softmax", "Sigmoid") if name in operations]
+    return first[0].lower() if second and first else None
+
+
+def _spread(output: Tensor) -> dict[str, Number]:
+    """How far apart the outputs of different samples lie, in units of their size."""
+    rows = output.detach().reshape(len(output), -1).double()
+    if len(rows) < 2 or not bool(torch.isfinite(rows).all()):
+        return {}
+    size = float(rows.abs().max())
+    apart = float((rows - rows.mean(0)).abs().max())
+    return {"largest_output": size, "output_spread": apart / size if size else 0.0}
+
+
+def _of_loss(
+    trial: LossTrial, output: Tensor, activation: OutputActivation, operations: frozenset[str]
+) -> Mapping[str, Number]:
+    form = loss_form(trial, output, operations)
+    rows = output[: trial.shape[0]]
+    targets = trial.targets
+    constant = best_constant(trial, form)
+    perfect = perfect_output(trial, form)
+    floor = None if perfect is None else trial.value(perfect)
+    numbers: dict[str, Number] = {
+        "loss_asks": form.asks,
+        "loss_takes": form.takes,
+        "best_constant": constant,
+        "least_loss": floor,
+        "broadcast": _broadcast(trial, form),
+        "summed": _is_summed(trial, rows),
+        "binary_targets": trial.binary(),
+        "index_targets": trial.has_indices,
+        "num_labels": _num_labels(targets),
+    }
+    if not trial.has_indices:
+        low, high = (float(bound) for bound in targets.double().aminmax())
+        numbers |= {"smallest_target": low, "largest_target": high}
+        numbers["target_size"] = math.sqrt(float(targets.double().square().mean()))
+        numbers["target_deviation"] = float(targets.double().std(correction=0))
+        if trial.num_classes > 1 and targets.shape == trial.shape:
+            numbers["target_rows_sum"] = float((targets.sum(1) - 1).abs().max())
+    if perfect is not None and floor is not None:
+        numbers["least_reachable_loss"] = _reachable(trial, form, activation, floor)
+        numbers["negated"] = _is_negated(trial, form, perfect, floor)
+    return numbers
+
+
+def _reachable(
+    trial: LossTrial, form: LossForm, activation: OutputActivation, floor: float
+) -> float | None:
+    """The least loss that outputs of this activation can have, by the output nearest to the perfect."""
+    low, high = activation.range
+    hot = trial.one_hot()
+    if hot is None or not (math.isfinite(low) or math.isfinite(high)):
+        return floor
+    if form.takes == "log-probabilities" and activation.name != "log-softmax":
+        return trial.value(hot.float().clamp(low, high))
+    if form.takes == "logits":
+        if not math.isfinite(high):
+            return floor
+        return trial.value((low + (high - low) * hot).float())
+    nearest = hot.float().clamp(low, high)
+    if activation.name == "softmax" and trial.num_classes > 1:
+        nearest = nearest / nearest.sum(1, keepdim=True).clamp_min(1e-6)
+    if activation.name == "softmax" and trial.num_classes == 1:
+        nearest = torch.ones_like(nearest)
+    return trial.value(nearest)
+
+
+def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float) -> bool:
+    """Whether the wrong answer costs less than the right one."""
+    wrong = -perfect if form.takes == "logits" else perfect + 1.0
+    if form.takes in ("probabilities", "log-probabilities"):
+        wrong = perfect.roll(1, 0) if len(perfect) > 1 else wrong
+        if form.takes == "probabilities":
+            wrong, perfect = 0.9 * wrong + 0.05, 0.9 * perfect + 0.05
+            floor = trial.value(perfect) or floor
+    value = trial.value(wrong)
+    return value is not None and value < floor - 1e-6
+
+
+def _broadcast(trial: LossTrial, form: LossForm) -> bool:
+    """Whether output and targets have unlike shapes that torch stretches over one another."""
+    if trial.has_indices or trial.targets.shape == trial.shape:
+        return False
+    try:
+        stretched = torch.broadcast_shapes(trial.shape, trial.targets.shape)
+    except RuntimeError:
+        return False
+    return bool(math.prod(stretched) > max(math.prod(trial.shape), trial.targets.numel()))
+
+
+def _is_summed(trial: LossTrial, rows: Tensor) -> bool:
+    """Whether the loss of the batch is the sum, not the mean, of the losses of its halves."""
+    half = len(rows) // 2
+    if half < 1 or not trial.targets.ndim or len(trial.targets) != len(rows):
+        return False
+    parts = []
+    for part in (slice(0, half), slice(half, 2 * half)):
+        of_half = LossTrial(trial.loss, trial.targets[part], (half, *trial.shape[1:]))
+        parts.append(of_half.value(rows[part]))
+    whole = LossTrial(trial.loss, trial.targets[: 2 * half], (2 * half, *trial.shape[1:]))
+    total = whole.value(rows[: 2 * half])
+    if total is None or parts[0] is None or parts[1] is None or not math.isfinite(total):
+        return False
+    return abs(total) > 1e-9 and math.isclose(total, parts[0] + parts[1], rel_tol=1e-4)
+
+
+def _num_labels(targets: Tensor) -> int:
+    """How many different values the targets take, counted up to 1,000."""
+    return len(torch.unique(targets.flatten()[:100_000])) if targets.numel() else 0

@@ -11,7 +11,7 @@ Matrix = Float[Tensor, " n _"]
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class BasisStage:
     """What one feature adds: its centred columns = former · onto + columns · …, columns = new ones.
 
     `columns` have unit weighted norm and are orthogonal to every former column. `unpredicted` is the
@@ -40,7 +40,7 @@ class NestedBasis:
 
     weights: Float[Tensor, " n"]
     intercept: bool
-    stages: tuple[Stage, ...]
+    stages: tuple[BasisStage, ...]
 
     def size(self, num_features: int | None = None) -> int:
         """Columns of the basis of the first features (all, if None)."""
@@ -112,7 +112,7 @@ def nested_basis(
         norms = centred.square().sum()
         left = (rest / factors).square().sum() if rest.numel() else torch.zeros(())
         stages.append(
-            Stage(
+            BasisStage(
                 columns=columns / root,
                 mean=mean,
                 onto=torch.cat(

@@ -63,6 +63,7 @@ def certify(
         >>> found.guaranteed, found.monotone, found.epsilon > 0
         (True, True, True)
     """
+    # long: one step after the other, each used once
     seen = observe(model, data)
     ell = convex_loss(loss, seen.targets, num_outputs=seen.outputs.shape[1])
     own_risk = _risk(seen, ell)

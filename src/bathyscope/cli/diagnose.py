@@ -51,6 +51,7 @@ def diagnose(
 
     Example: bathyscope diagnose plain-110 --data digits --lr 0.1 --probes full --out report.html
     """
+    # long: most of it is the options, one a line
     severities = ["note", "warning", "problem"]
     if fail_on is not None and fail_on not in severities:
         raise UnknownName("severity", fail_on, severities)

@@ -59,6 +59,7 @@ def train(
 
     Example: bathyscope train resnet-20 --data digits --out runs --epochs 5 --set weight_decay=5e-4
     """
+    # long: most of it is the options, one a line
     from bathyscope.cli import named_run
     from bathyscope.runs import has_result, read_toml
     from bathyscope.training import ProgressBar, Saving

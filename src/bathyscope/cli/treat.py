@@ -46,6 +46,7 @@ def treat(
 
     Example: bathyscope treat plain-56 --lr 0.1 --recipe recipe.json --save treated.safetensors
     """
+    # long: most of it is the options, one a line
     from bathyscope.cli.waiting import waiting
     from bathyscope.core.files import check_place
     from bathyscope.remedies import Recipe

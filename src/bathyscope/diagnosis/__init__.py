@@ -5,7 +5,7 @@ from bathyscope.diagnosis.comparing import Contender, Course, compare
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.diagnosis.look_ahead import Event, events_of
+from bathyscope.diagnosis.look_ahead import FindingEvent, events_of
 from bathyscope.diagnosis.race import Attempt
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
 from bathyscope.diagnosis.treatment import Treatment, treat
@@ -18,7 +18,7 @@ __all__ = [
     "Course",
     "Diagnosis",
     "Difference",
-    "Event",
+    "FindingEvent",
     "Threshold",
     "Thresholds",
     "Treatment",

@@ -90,6 +90,7 @@ def diagnose(
         >>> found.findings[0].code, found.findings[0].blocks
         ('dead-units', ('0',))
     """
+    # long: one step after the other, each used once
     if probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
     silenced = frozenset(check_names("silence", silence))

@@ -20,7 +20,7 @@ OF_THE_START = frozenset({"poor-start", "small-budget", "saturated-output", "zer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class FindingEvent:
     """A finding and the step after which it was first seen; step 0 is the model as it was given."""
 
     step: int
@@ -97,10 +97,10 @@ def with_findings_of_stages(
     return replace(diagnosis, findings=in_order([*diagnosis.findings, *added]))
 
 
-def events_of(diagnosis: "Diagnosis") -> tuple[Event, ...]:
+def events_of(diagnosis: "Diagnosis") -> tuple[FindingEvent, ...]:
     """Which came first: every kind of finding with the first stage that shows it, in that order."""
-    seen: dict[str, Event] = {}
+    seen: dict[str, FindingEvent] = {}
     for step, stage in diagnosis.stages or ((0, diagnosis),):
         for finding in stage.findings:
-            seen.setdefault(finding.code, Event(step=step, finding=finding))
+            seen.setdefault(finding.code, FindingEvent(step=step, finding=finding))
     return tuple(sorted(seen.values(), key=lambda event: event.step))

@@ -13,7 +13,7 @@ from numpy import ndarray
 from scipy.optimize import minimize
 
 from bathyscope.core.errors import UsageError
-from bathyscope.foresight.model import Model, StageModel, Term
+from bathyscope.foresight.model import FeatureTerm, Model, StageModel
 from bathyscope.foresight.table.draw import VERSION
 from bathyscope.foresight.table.labels import BUDGETS, outcome
 
@@ -158,7 +158,7 @@ def _fit_stage(rows: Sequence[Row], step: int) -> StageModel:
         weights.append(w)
         bias.append(_short(b))
     terms = {
-        name: Term(
+        name: FeatureTerm(
             mean=_short(mean[i]),
             scale=_short(scale[i]),
             low=_short(low[i]),

@@ -17,7 +17,7 @@ FILE = "model.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class FeatureTerm:
     """One feature's part in a stage.
 
     Attributes:
@@ -48,7 +48,7 @@ class StageModel:
         fails_below, trains_above: the probabilities at which it is sure.
     """
 
-    terms: Mapping[str, Term]
+    terms: Mapping[str, FeatureTerm]
     bias: tuple[float, ...]
     fails_below: float
     trains_above: float
@@ -131,7 +131,7 @@ def read_model(text: str, *, source: str = "The model") -> Model:
         stages = {
             int(step): StageModel(
                 {
-                    name: Term(
+                    name: FeatureTerm(
                         mean=term["mean"],
                         scale=term["scale"],
                         low=term["low"],

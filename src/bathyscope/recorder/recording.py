@@ -14,7 +14,7 @@ from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import Log
-from bathyscope.recorder.samples import COLUMNS, Samples, SampleTap, sample_rows
+from bathyscope.recorder.samples import COLUMNS, SampleTap, TakenSamples, sample_rows
 from bathyscope.recorder.trackers import Tracker, log_event, log_row
 
 # After an event, full signals are taken ten times as often for the time of one interval.
@@ -69,7 +69,7 @@ class Recording:
         self.counts_updates = False
         size = sum(p.numel() * p.element_size() for p in model.parameters())
         most = int(_SHARE * size) // (4 * max(1, len(blocks)) * len(COLUMNS))
-        self.samples = Samples(blocks, most=max(_FEWEST, most))
+        self.samples = TakenSamples(blocks, most=max(_FEWEST, most))
         self.history = History(groups.labels)
         self._dense_until = 0
         self._last_seen: dict[str, int] = {}
@@ -97,7 +97,7 @@ class Recording:
             self.steps = 0
             self.history = History(self.groups.labels)
             first = self.samples.values[:1] if step.tap is None else []
-            self.samples = Samples(self.blocks, most=self.samples.most)
+            self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:
                 self.samples.append(0, values)
             if self.log is not None:

@@ -79,7 +79,7 @@ class SampleTap:
         self.values[block.index, COLUMNS.index(column)] = float(value)
 
 
-class Samples:
+class TakenSamples:
     """The samples taken so far; beyond a limit every other one of the older half is let go.
 
     Attributes:

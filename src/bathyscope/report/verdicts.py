@@ -35,7 +35,7 @@ class FindingView:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FindingChange:
     """What became of a kind of finding: gone, new, graver, milder, still there."""
 
     what: str
@@ -87,13 +87,13 @@ def _view(finding: Finding, blocks: Sequence[Block]) -> FindingView:
     )
 
 
-def changes(report: Report) -> list[Change]:
+def changes(report: Report) -> list[FindingChange]:
     """Which kinds of finding are gone, changed, still there or new since the earlier state."""
     if report.before is None:
         return []
     old, new = _gravest(report.before.findings), _gravest(report.findings)
     return [
-        Change(_change(old.get(code), new.get(code)), finding.severity, finding.title, code)
+        FindingChange(_change(old.get(code), new.get(code)), finding.severity, finding.title, code)
         for code, finding in (old | new).items()
     ]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.foresight.table.draw import VERSION, Draw, draw
 from bathyscope.foresight.table.networks import network
-from bathyscope.foresight.table.tasks import Task, task
+from bathyscope.foresight.table.tasks import TableTask, task
 
 BUDGETS = (100, 300, 1000)
 NUM_SEEDS = 2
@@ -27,7 +27,7 @@ _AUDITED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrainingCourse:
     """One training.
 
     Attributes:
@@ -75,7 +75,7 @@ def outcome(row: Mapping[str, Any], budget: int) -> str:
     return "fails" if max(scores) < FAILED else "between"
 
 
-def course(drawn: Draw, *, seed: int) -> Course:
+def course(drawn: Draw, *, seed: int) -> TrainingCourse:
     """Train a draw from one of its starts until its end is decided."""
     data, model = task(drawn.task), network(drawn, seed=seed)
     optimizer = optimizer_of(drawn, model)
@@ -102,7 +102,7 @@ def course(drawn: Draw, *, seed: int) -> Course:
             break
     last = (0.0, math.inf) if why == "not finite" else (recent, _mean(losses[-_WINDOW:]))
     ends = [kept.get(budget, last) for budget in BUDGETS]
-    return Course(
+    return TrainingCourse(
         losses[0],
         tuple(s for s, _ in ends),
         tuple(value for _, value in ends),
@@ -153,7 +153,11 @@ def scheduled(schedule: str, step: int) -> float:
 
 
 def _step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor, data: Task
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    inputs: Tensor,
+    targets: Tensor,
+    data: TableTask,
 ) -> tuple[float, float]:
     """One step; loss and score before it."""
     optimizer.zero_grad(set_to_none=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.foresight.table.draw import Draw
-from bathyscope.foresight.table.tasks import LENGTH, NUM_TOKENS, Task, task
+from bathyscope.foresight.table.tasks import LENGTH, NUM_TOKENS, TableTask, task
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -48,7 +48,7 @@ class Tokens(nn.Module):
         return result
 
 
-class Step(nn.Module):
+class BranchStep(nn.Module):
     """One block: a branch, what it is added to, and what follows the sum."""
 
     def __init__(self, branch: nn.Module, shortcut: str, after: nn.Module, *, scale: float) -> None:
@@ -88,7 +88,7 @@ class Across(nn.Module):
         return result
 
 
-class Attention(nn.Module):
+class TableAttention(nn.Module):
     """Multi-head self-attention, causal or not."""
 
     def __init__(self, width: int, *, causal: bool) -> None:
@@ -107,7 +107,7 @@ class Attention(nn.Module):
         return result
 
 
-class Rows(nn.Module):
+class RowTokens(nn.Module):
     """The rows of a picture as tokens, with their places."""
 
     def __init__(self, width: int) -> None:
@@ -190,7 +190,7 @@ def network(drawn: Draw, *, seed: int = 0) -> nn.Module:
     return model
 
 
-def _mlp(drawn: Draw, data: Task) -> nn.Module:
+def _mlp(drawn: Draw, data: TableTask) -> nn.Module:
     width = drawn.width
     blocks = [
         _block(drawn, _layers(drawn, nn.Linear, [width] * (drawn.layers + 1)))
@@ -200,7 +200,7 @@ def _mlp(drawn: Draw, data: Task) -> nn.Module:
     return Trunk(stem, blocks, nn.Linear(width, data.num_outputs))
 
 
-def _sequential(drawn: Draw, data: Task) -> nn.Module:
+def _sequential(drawn: Draw, data: TableTask) -> nn.Module:
     parts: list[nn.Module] = [nn.Flatten()]
     width = _SIDE**2
     for _ in _range(drawn):
@@ -209,7 +209,7 @@ def _sequential(drawn: Draw, data: Task) -> nn.Module:
     return nn.Sequential(*parts, nn.Linear(width, data.num_outputs))
 
 
-def _conv(drawn: Draw, data: Task) -> nn.Module:
+def _conv(drawn: Draw, data: TableTask) -> nn.Module:
     """Half of the blocks, a transition to twice the channels and half the side, the other half."""
     width, blocks = drawn.width, list[nn.Module]()
     for index in _range(drawn):
@@ -221,7 +221,7 @@ def _conv(drawn: Draw, data: Task) -> nn.Module:
     return Trunk(nn.Conv2d(1, drawn.width, 3, padding=1), blocks, head)
 
 
-def _bottleneck(drawn: Draw, data: Task) -> nn.Module:
+def _bottleneck(drawn: Draw, data: TableTask) -> nn.Module:
     """Blocks of a 1×1, a 3×3 and a 1×1 convolution, the middle one narrow."""
     wide, narrow = 2 * drawn.width, drawn.width
     blocks = []
@@ -234,7 +234,7 @@ def _bottleneck(drawn: Draw, data: Task) -> nn.Module:
     return Trunk(stem, blocks, nn.Sequential(Mean(2, 3), nn.Linear(wide, data.num_outputs)))
 
 
-def _dense(drawn: Draw, data: Task) -> nn.Module:
+def _dense(drawn: Draw, data: TableTask) -> nn.Module:
     growth, width = drawn.width, 2 * drawn.width
     stem = nn.Sequential(nn.Flatten(), nn.Linear(_SIDE**2, width))
     blocks: list[nn.Module] = []
@@ -244,26 +244,26 @@ def _dense(drawn: Draw, data: Task) -> nn.Module:
     return Trunk(stem, blocks, nn.Linear(width, data.num_outputs))
 
 
-def _mixer(drawn: Draw, data: Task) -> nn.Module:
+def _mixer(drawn: Draw, data: TableTask) -> nn.Module:
     width, blocks = drawn.width, list[nn.Module]()
     for _ in _range(drawn):
         tokens = Across(_feed_forward(drawn, _SIDE))
         blocks += [_attending(drawn, tokens), _attending(drawn, _feed_forward(drawn, width))]
     head = nn.Sequential(Mean(1), nn.Linear(width, data.num_outputs))
-    return Trunk(Rows(width), blocks, head)
+    return Trunk(RowTokens(width), blocks, head)
 
 
-def _transformer(drawn: Draw, data: Task) -> nn.Module:
+def _transformer(drawn: Draw, data: TableTask) -> nn.Module:
     head = nn.Sequential(Mean(1), nn.Linear(drawn.width, data.num_outputs))
-    return Trunk(Rows(drawn.width), _attention_blocks(drawn, causal=False), head)
+    return Trunk(RowTokens(drawn.width), _attention_blocks(drawn, causal=False), head)
 
 
-def _gpt(drawn: Draw, data: Task) -> nn.Module:
+def _gpt(drawn: Draw, data: TableTask) -> nn.Module:
     blocks = _attention_blocks(drawn, causal=True)
     return Trunk(Words(drawn.width), blocks, NextToken(drawn.width))
 
 
-_FAMILIES: dict[str, Callable[[Draw, Task], nn.Module]] = {
+_FAMILIES: dict[str, Callable[[Draw, TableTask], nn.Module]] = {
     "mlp": _mlp,
     "sequential": _sequential,
     "conv": _conv,
@@ -313,7 +313,7 @@ def _block(drawn: Draw, parts: list[nn.Module]) -> nn.Module:
         after = _ACTIVATIONS[drawn.activation]()
         if type(parts[-1]) is type(after):
             parts = parts[:-1]
-    return Step(nn.Sequential(*parts), drawn.shortcut, after, scale=_scale(drawn))
+    return BranchStep(nn.Sequential(*parts), drawn.shortcut, after, scale=_scale(drawn))
 
 
 def _scale(drawn: Draw) -> float:
@@ -324,7 +324,7 @@ def _attention_blocks(drawn: Draw, *, causal: bool) -> list[nn.Module]:
     """Attention and feed-forward in turn, each a block."""
     blocks: list[nn.Module] = []
     for _ in _range(drawn):
-        blocks.append(_attending(drawn, Attention(drawn.width, causal=causal)))
+        blocks.append(_attending(drawn, TableAttention(drawn.width, causal=causal)))
         blocks.append(_attending(drawn, _feed_forward(drawn, drawn.width)))
     return blocks
 
@@ -336,7 +336,7 @@ def _attending(drawn: Draw, branch: nn.Module) -> nn.Module:
         branch, norm = nn.Sequential(norm, branch), nn.Identity()
     if drawn.shortcut == "post":
         norm = nn.Sequential(_ACTIVATIONS[drawn.activation](), norm)
-    return Step(branch, drawn.shortcut, norm, scale=_scale(drawn))
+    return BranchStep(branch, drawn.shortcut, norm, scale=_scale(drawn))
 
 
 def _token_norm(drawn: Draw) -> nn.Module:

@@ -22,7 +22,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TableTask:
     """A training set and what is asked of a network.
 
     Attributes:
@@ -53,40 +53,40 @@ class Task:
         return float((output.argmax(1) == targets)[asked].float().mean())
 
 
-def digits(generator: Generator) -> Task:
+def digits(generator: Generator) -> TableTask:
     """1,797 handwritten digits of 8×8 pixels, as scikit-learn carries them."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
     inputs = torch.tensor(found.images, dtype=torch.float32)[:, None]
-    return Task(_standard(inputs), torch.tensor(found.target, dtype=torch.int64), 10)
+    return TableTask(_standard(inputs), torch.tensor(found.target, dtype=torch.int64), 10)
 
 
-def clouds(generator: Generator) -> Task:
+def clouds(generator: Generator) -> TableTask:
     """Ten Gaussian clouds."""
     inputs, labels = gaussian(NUM_SAMPLES, generator=generator)
-    return Task(_standard(inputs), labels, 10)
+    return TableTask(_standard(inputs), labels, 10)
 
 
-def arms(generator: Generator) -> Task:
+def arms(generator: Generator) -> TableTask:
     """Three arms of a spiral in the plane, turned into 64 dimensions."""
     inputs, labels = spirals(NUM_SAMPLES, generator=generator)
     plane, _ = torch.linalg.qr(torch.randn(64, 2, generator=generator))
     points = inputs.flatten(1) / inputs.flatten(1).std()
-    return Task((8 * points @ plane.T).reshape(-1, 1, 8, 8), labels, 3)
+    return TableTask((8 * points @ plane.T).reshape(-1, 1, 8, 8), labels, 3)
 
 
-def taught(generator: Generator) -> Task:
+def taught(generator: Generator) -> TableTask:
     """Gaussian inputs labelled by a random network of one hidden layer; the five rarest classes left out."""
     inputs, labels = teacher(2 * NUM_SAMPLES, generator=generator)
     kept = torch.bincount(labels, minlength=10).argsort(descending=True)[:5]
     place = torch.full((10,), -1)
     place[kept] = torch.arange(5)
     chosen = place[labels] >= 0
-    return Task(inputs[chosen][:NUM_SAMPLES], place[labels[chosen]][:NUM_SAMPLES], 5)
+    return TableTask(inputs[chosen][:NUM_SAMPLES], place[labels[chosen]][:NUM_SAMPLES], 5)
 
 
-def stripes(generator: Generator) -> Task:
+def stripes(generator: Generator) -> TableTask:
     """Stripes of random phase under noise; the class is one of four angles."""
     labels = torch.randint(4, (NUM_SAMPLES,), generator=generator)
     phase = 2 * math.pi * torch.rand(NUM_SAMPLES, 1, 1, generator=generator)
@@ -94,16 +94,16 @@ def stripes(generator: Generator) -> Task:
     row, column = torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij")
     wave = torch.sin(2 * math.pi / 4 * (row * angle.sin() + column * angle.cos()) + phase)
     noise = 0.3 * torch.randn(NUM_SAMPLES, 8, 8, generator=generator)
-    return Task(_standard((wave + noise)[:, None]), labels, 4)
+    return TableTask(_standard((wave + noise)[:, None]), labels, 4)
 
 
-def line(generator: Generator) -> Task:
+def line(generator: Generator) -> TableTask:
     """Four numbers, each a random linear function of the input."""
     inputs = torch.randn(NUM_SAMPLES, 64, generator=generator)
     return _regression(inputs, inputs @ torch.randn(64, 4, generator=generator))
 
 
-def waves(generator: Generator) -> Task:
+def waves(generator: Generator) -> TableTask:
     """Three numbers, each the sine of a random projection of the input and its square."""
     inputs = torch.randn(NUM_SAMPLES, 64, generator=generator)
     directions, _ = torch.linalg.qr(torch.randn(64, 3, generator=generator))
@@ -111,26 +111,26 @@ def waves(generator: Generator) -> Task:
     return _regression(inputs, projected.sin() + 0.3 * projected.square())
 
 
-def counting(generator: Generator) -> Task:
+def counting(generator: Generator) -> TableTask:
     """Arithmetic sequences modulo 11: from the third token on, the next one is certain."""
     first = torch.randint(NUM_TOKENS, (NUM_SAMPLES, 1), generator=generator)
     step = torch.randint(1, 4, (NUM_SAMPLES, 1), generator=generator)
     tokens = (first + step * torch.arange(LENGTH + 1)) % NUM_TOKENS
     targets = tokens[:, 1:].clone()
     targets[:, :1] = IGNORED
-    return Task(tokens[:, :-1], targets, NUM_TOKENS)
+    return TableTask(tokens[:, :-1], targets, NUM_TOKENS)
 
 
-def echo(generator: Generator) -> Task:
+def echo(generator: Generator) -> TableTask:
     """Random words of three tokens, repeated: from the fourth token on, the next one is certain."""
     word = torch.randint(NUM_TOKENS, (NUM_SAMPLES, 3), generator=generator)
     tokens = word.repeat(1, LENGTH // 3 + 1)[:, : LENGTH + 1]
     targets = tokens[:, 1:].clone()
     targets[:, :2] = IGNORED
-    return Task(tokens[:, :-1], targets, NUM_TOKENS)
+    return TableTask(tokens[:, :-1], targets, NUM_TOKENS)
 
 
-_LAWS: dict[str, Callable[[Generator], Task]] = {
+_LAWS: dict[str, Callable[[Generator], TableTask]] = {
     "digits": digits,
     "clouds": clouds,
     "arms": arms,
@@ -147,7 +147,7 @@ SEQUENCES = ("counting", "echo")
 
 
 @cache
-def task(name: str) -> Task:
+def task(name: str) -> TableTask:
     """The task of a name, drawn once."""
     return _LAWS[name](torch.Generator().manual_seed(2026))
 
@@ -156,6 +156,6 @@ def _standard(inputs: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
     return (inputs - inputs.mean()) / inputs.std()
 
 
-def _regression(inputs: Float[Tensor, "n d"], targets: Float[Tensor, "n k"]) -> Task:
+def _regression(inputs: Float[Tensor, "n d"], targets: Float[Tensor, "n k"]) -> TableTask:
     targets = (targets - targets.mean(0)) / targets.std(0)
-    return Task(inputs.reshape(-1, 1, 8, 8), targets, targets.shape[1])
+    return TableTask(inputs.reshape(-1, 1, 8, 8), targets, targets.shape[1])

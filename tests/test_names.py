@@ -1,0 +1,51 @@
+"""How the sources read: one name for one class, and functions of a length one can take in at once."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent.parent / "src" / "bathyscope"
+LONGEST = 60
+REASON = "# long:"
+"""A longer function has a comment in its first lines that says why: `# long: one case a line`."""
+
+
+def definitions() -> Iterator[tuple[Path, list[str], ast.AST]]:
+    for path in sorted(SOURCES.rglob("*.py")):
+        text = path.read_text()
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            yield path.relative_to(SOURCES), lines, node
+
+
+def test_a_class_name_occurs_once() -> None:
+    places = defaultdict(list)
+    for path, _, node in definitions():
+        if isinstance(node, ast.ClassDef):
+            places[node.name].append(str(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not twice
+
+
+def test_a_long_function_says_why() -> None:
+    long = []
+    for path, lines, node in definitions():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            first = (
+                node.body[0].lineno if ast.get_docstring(node) is None else node.body[0].end_lineno
+            )
+            code = node.end_lineno - node.lineno + 1 - _docstring_lines(node)
+            near = lines[node.lineno - 2 : (first or node.lineno) + 3]
+            if code > LONGEST and not any(REASON in line for line in near):
+                long.append(f"{path}: {node.name} has {code} lines")
+    assert not long
+
+
+def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    if ast.get_docstring(node) is None:
+        return 0
+    first = node.body[0]
+    assert first.end_lineno is not None
+    return first.end_lineno - first.lineno + 1

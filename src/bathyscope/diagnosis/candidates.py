@@ -12,6 +12,7 @@ from bathyscope.core.batch import Batch, LossFn, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
+from bathyscope.diagnosis.transformer_answers import transformer_answers
 from bathyscope.remedies import (
     AddNorms,
     AddShortcuts,
@@ -123,6 +124,7 @@ Steps = tuple[AnyRemedy, ...]
 
 def _answers(patient: Patient) -> Iterator[Steps]:
     """What a finding asks for by itself."""
+    yield from transformer_answers(patient.model, patient.findings)
     codes = {f.code for f in patient.findings}
     named = patient.named_by(LOCAL)
     if named:

@@ -1,6 +1,12 @@
 """Reversible changes to a model or an optimizer, as data: remedies, and recipes of several."""
 
 from bathyscope.remedies.activations import TailorActivations
+from bathyscope.remedies.attention import (
+    NormaliseQueries,
+    NormFirst,
+    PenaliseLogZ,
+    ScaleBranches,
+)
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.interface import DropActivation, StandardiseInputs
 from bathyscope.remedies.normalise import AddNorms, normalise_
@@ -30,6 +36,9 @@ __all__ = [
     "DecayWeights",
     "DrawWeights",
     "DropActivation",
+    "NormFirst",
+    "NormaliseQueries",
+    "PenaliseLogZ",
     "ProcrustesHandle",
     "ProcrustesReport",
     "ProjectTransitions",
@@ -37,6 +46,7 @@ __all__ = [
     "Remedy",
     "ReplaceOptimizer",
     "Rung",
+    "ScaleBranches",
     "ScaleRate",
     "ScaleWeights",
     "SetWeights",

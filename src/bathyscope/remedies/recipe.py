@@ -15,6 +15,12 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import check_place, write_atomic
 from bathyscope.remedies.activations import TailorActivations
+from bathyscope.remedies.attention import (
+    NormaliseQueries,
+    NormFirst,
+    PenaliseLogZ,
+    ScaleBranches,
+)
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.interface import DropActivation, StandardiseInputs
 from bathyscope.remedies.normalise import AddNorms
@@ -45,6 +51,10 @@ AnyRemedy = Annotated[
     | AddShortcuts
     | AddNorms
     | StandardiseInputs
+    | NormaliseQueries
+    | NormFirst
+    | ScaleBranches
+    | PenaliseLogZ
     | DropActivation,
     Field(discriminator="name"),
 ]

@@ -1,0 +1,153 @@
+"""Remedies of transformers: what they compute, that they can be undone, saved and printed."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope import nets
+from bathyscope.core import UsageError
+from bathyscope.core.losses import token_cross_entropy
+from bathyscope.remedies import (
+    NormaliseQueries,
+    NormFirst,
+    PenaliseLogZ,
+    Recipe,
+    ScaleBranches,
+    apply_,
+)
+from tests import zoo
+
+SMALL = {"vocabulary": 11, "context": 9, "width": 8, "heads": 2}
+TOKENS = torch.arange(18).reshape(2, 9) % 11
+
+
+def gpt(**options):
+    return nets.build("gpt-2", seed=0, **(SMALL | options)).double()
+
+
+def queries(model):
+    return tuple(n for n, _ in model.named_modules() if n.endswith((".query", ".key")))
+
+
+REMEDIES = {
+    "queries": lambda m: NormaliseQueries(layers=queries(m), heads=2),
+    "branches": lambda m: ScaleBranches(
+        layers=("blocks.0.attention.branch", "blocks.1.mlp.branch"), factor=0.25
+    ),
+    "norms": lambda m: NormFirst(blocks=("blocks.0.attention", "blocks.1.mlp")),
+    "log_z": lambda m: PenaliseLogZ(layer="head"),
+}
+
+
+@pytest.mark.parametrize("kind", REMEDIES)
+def test_undone_saved_and_printed(kind):
+    model = gpt(norm="post")
+    remedy = REMEDIES[kind](model)
+    before = model(TOKENS)
+    recipe = Recipe(steps=(remedy,))
+    assert Recipe.parse(recipe.to_json()) == recipe
+    optimizer = torch.optim.Adam(model.parameters())
+    change = remedy.apply_(model, optimizer)
+    treated, gradient = _output_and_gradient(model)
+    if kind != "log_z":
+        assert not torch.allclose(treated, before)
+    change.undo()
+    assert torch.equal(model(TOKENS), before)
+    fresh = gpt(norm="post")
+    apply_(fresh, recipe, optimizer=torch.optim.Adam(fresh.parameters()))
+    assert torch.equal(_output_and_gradient(fresh)[0], treated)
+    written = gpt(norm="post")
+    scope = {"model": written, "optimizer": torch.optim.Adam(written.parameters())}
+    exec(recipe.code(), scope)
+    for ours, theirs in zip((treated, gradient), _output_and_gradient(written), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_normalised_queries_bound_the_scores():
+    model = gpt()
+    with torch.no_grad():
+        for name in queries(model):
+            model.get_submodule(name).weight.mul_(100)
+    NormaliseQueries(layers=queries(model), heads=2).apply_(model)
+    layer = model.blocks[0].attention.branch[1]
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    q, k = (layer._split(m(x)) for m in (layer.query, layer.key))
+    assert torch.allclose(q.square().mean(-1), torch.ones(()).double(), atol=1e-6)
+    assert float((q @ k.mT / 2).detach().abs().max()) <= 2 + 1e-9
+
+
+def test_fused_layers_of_hugging_face():
+    transformers = zoo.transformers()
+    config = transformers.GPT2Config(vocab_size=11, n_positions=9, n_embd=8, n_layer=1, n_head=2)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    layer = model.transformer.h[0].attn.c_attn
+    x = torch.randn(2, 9, 8)
+    plain = layer(x)
+    NormaliseQueries(layers=("transformer.h.0.attn.c_attn",), heads=2, fused=True).apply_(model)
+    q, k, v = layer(x).chunk(3, -1)
+    assert torch.equal(v, plain.chunk(3, -1)[2])
+    for part in (q, k):
+        sizes = part.unflatten(-1, (2, 4)).square().mean(-1)
+        assert torch.allclose(sizes, torch.ones(()), atol=1e-2)
+
+
+def test_norm_first_is_the_pre_norm_network():
+    post, pre = gpt(norm="post"), gpt(norm="pre")
+    NormFirst(blocks=tuple(f"blocks.{i}.{p}" for i in (0, 1) for p in ("attention", "mlp"))).apply_(
+        post
+    )
+    for ours, theirs in zip(post.blocks, pre.blocks, strict=True):
+        for a, b in ((ours.attention, theirs.attention), (ours.mlp, theirs.mlp)):
+            b.branch[1].load_state_dict(a.branch[0].state_dict())
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    assert torch.allclose(post.blocks(x), pre.blocks(x))
+
+
+def test_norm_first_of_torch_layers():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    change = NormFirst(blocks=("layers.0", "layers.1")).apply_(model)
+    first = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True)
+    expected = nn.TransformerEncoder(first, 2, enable_nested_tensor=False)
+    expected.load_state_dict(model.state_dict())
+    x = torch.randn(2, 5, 8)
+    assert torch.allclose(model(x), expected(x), atol=1e-6)
+    change.undo()
+    assert not any(block.norm_first for block in model.layers)
+
+
+def test_z_loss_gradient_by_hand():
+    model, plain = gpt(tied=False), gpt(tied=False)
+    PenaliseLogZ(layer="head", weight=0.3).apply_(model)
+    _, gradient = _output_and_gradient(model)
+    logits = plain(TOKENS)
+    log_z = torch.logsumexp(logits, -1)
+    (token_cross_entropy(logits, TOKENS) + 0.3 * log_z.square().mean()).backward()
+    expected = torch.cat([p.grad.flatten() for p in plain.parameters()])
+    assert torch.allclose(gradient, expected)
+
+
+def test_scaled_branches_are_deep_norm():
+    """norm(αx + f(x)) is norm(x + f(x)/α), but for the norm's ε."""
+    deep, post = gpt(norm="deep"), gpt(norm="post")
+    post.load_state_dict(deep.state_dict())
+    names = tuple(f"blocks.{i}.{p}.branch" for i in (0, 1) for p in ("attention", "mlp"))
+    ScaleBranches(layers=names, factor=4**-0.25).apply_(post)
+    assert torch.allclose(post(TOKENS), deep(TOKENS), atol=1e-4)
+
+
+def test_what_does_not_fit_is_one_sentence():
+    with pytest.raises(UsageError, match="cannot be split into 3 heads"):
+        NormaliseQueries(layers=("blocks.0.attention.branch.1.query",), heads=3).apply_(gpt())
+    with pytest.raises(UsageError, match="no switch norm_first"):
+        NormFirst(blocks=("head.0",)).apply_(gpt())
+    with pytest.raises(UsageError, match="has no module 'nothing'"):
+        PenaliseLogZ(layer="nothing").apply_(gpt())
+
+
+def _output_and_gradient(model):
+    model.zero_grad()
+    logits = model(TOKENS)
+    F.cross_entropy(logits.flatten(0, 1), TOKENS.flatten()).backward()
+    return logits.detach(), torch.cat([p.grad.flatten() for p in model.parameters()])

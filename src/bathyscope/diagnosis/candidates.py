@@ -105,6 +105,10 @@ def candidates(patient: Patient, allow: tuple[Rung, ...], most: int) -> list[Can
         [r for r in (Recipe(steps=s) for s in by_rung[rung]) if r.steps and _is_within(r, allow)]
         for rung in allow
     ]
+    if "structure" in allow and "activations" in allow:
+        del lists[allow.index("activations")][
+            1:
+        ]  # one is heard; the others wait for their own race
     surest = next((recipes[0] for recipes in reversed(lists) if recipes), None)
     if surest is not None:
         chosen[surest.to_json()] = Candidate(surest, surest=True)
@@ -194,9 +198,10 @@ def _weights(patient: Patient, places: Places) -> Iterator[Steps]:
 def _activations(patient: Patient, places: Places) -> Iterator[Steps]:
     """Tailored rectifiers, for networks without shortcuts of their own, with rates that suit them."""
     layers = activation_names(patient.model)
-    if not layers or places.residual:
+    slope = tailored_slope(len(layers)) if layers else 0.0
+    if slope == 0 or places.residual:  # so few layers need no slope: a start that fits does it
         return
-    tailored = TailorActivations(layers=layers, slope=tailored_slope(len(layers)))
+    tailored = TailorActivations(layers=layers, slope=slope)
     orthogonal = DrawWeights(scheme="delta-orthogonal")
     yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=3e-3)
     yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=1e-3)

@@ -1,7 +1,7 @@
 """The race: recipes on copies of a network, halved again and again, judged by how much they learn.
 
 A copy has learnt what its loss lies below that of the best constant answer: at a share of one half the
-loss is half of it. That is the one place where a copy is judged (`learnt`).
+loss is half of it. `Attempt.promise` is the one place where a copy is judged while the race is on.
 """
 
 import math
@@ -72,6 +72,20 @@ class Attempt:
     def learnt(self) -> float:
         """Share of the best constant's loss that is gone at the end; below zero where it is worse."""
         return 1 - self.end / self.constant
+
+    @property
+    def promise(self) -> float:
+        """What it has learnt, and once more what it learnt lately: a late start is not yet a bad one.
+
+        Falling from above to the best constant is no learning: it counts from a quarter above it on.
+        """
+        quarter = max(1, len(self.losses) // 4)
+        if not math.isfinite(self.end) or len(self.losses) < 2 * quarter:
+            return self.learnt
+        most = 1.25 * self.constant
+        capped = [min(loss, most) for loss in self.losses]
+        fall = fmean(capped[-2 * quarter : -quarter]) - fmean(capped[-quarter:])
+        return self.learnt + fall / self.constant
 
     @property
     def accuracy(self) -> float | None:
@@ -221,11 +235,11 @@ class Race:
 
 def survivors(racers: Sequence[Racer], count: int) -> list[Racer]:
     """Those that learnt most; the surest stays, and so does the smallest change that keeps up."""
-    order = sorted(racers, key=lambda r: -r.attempt.learnt)
+    order = sorted(racers, key=lambda r: -r.attempt.promise)
     kept = order[:count]
-    best = order[0].attempt.learnt
+    best = order[0].attempt.promise
     wanted = [r for r in racers if r.surest and not r.has_diverged]
-    keeping_up = [r for r in racers if r.attempt.learnt >= max(0.1, 0.6 * best)]
+    keeping_up = [r for r in racers if r.attempt.promise >= max(0.1, 0.5 * best)]
     wanted += sorted(keeping_up, key=lambda r: (not r.answers, r.rank))[:1]
     for racer in wanted:
         if racer not in kept:

@@ -11,6 +11,7 @@ BENCHMARKS = (
     "measure",
     "attention",
     "watching",
+    "forecast",
     "training_loop",
     "stacked",
     "conv_spectrum",

@@ -14,6 +14,7 @@ from bathyscope.claims import Claim, all_claims, themes
 from bathyscope.core.papers import papers
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
+from bathyscope.diagnosis.track_record import record_in_words
 from bathyscope.studies import PRESETS, Study, all_studies, published, published_claims
 
 DOCS = Path(__file__).parent
@@ -46,6 +47,7 @@ def findings() -> str:
         f"## {code}\n\n**{entry.title}.** {entry.why}\n\n"
         f"*Cause:* {entry.cause}.\n\n*Source:* {entry.source}.\n\n"
         f"*What helps:* {entry.remedy or 'none known.'}\n\n"
+        f"*Track record:* {record_in_words(code)}\n\n"
         for code, entry in CODES.items()
     )
     rows = "\n".join(

@@ -117,6 +117,7 @@ def explain(
     from dataclasses import asdict
 
     from bathyscope.diagnosis.codes import CODES, code_of
+    from bathyscope.diagnosis.track_record import record_in_words
 
     chosen = CODES if code is None else {code: code_of(code)}
 
@@ -130,7 +131,8 @@ def explain(
         typer.echo(f"{code}: {entry.title}\n\n{entry.why}\n")
         typer.echo(
             f"Cause: {entry.cause}\nSource: {entry.source}\n"
-            f"What helps: {entry.remedy or 'none known'}"
+            f"What helps: {entry.remedy or 'none known'}\n"
+            f"Track record: {record_in_words(code)}"
         )
 
     answer(as_json, {name: asdict(entry) for name, entry in chosen.items()}, say)

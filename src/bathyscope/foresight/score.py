@@ -157,7 +157,7 @@ def simple_answers(rows: Sequence[Row], *, budget: int = 300) -> dict[str, float
         "gradient norm": lambda row: row["features"]["1"].get("gradient", -20.0),
         "gradient range": lambda row: -row["features"]["1"].get("gradient_range", 20.0),
         "χ, the gain of a layer": lambda row: -_gain(row["features"]["1"]),
-        "loss after 8 steps": lambda row: row["features"].get("8", {}).get("gone", -1.0),
+        "loss ratio after 8 steps": lambda row: -_loss_ratio(row["features"].get("8", {})),
     }
     found = {
         name: _either_way(auroc([answer(row) for row in clear], trains))
@@ -170,6 +170,13 @@ def simple_answers(rows: Sequence[Row], *, budget: int = 300) -> dict[str, float
 def _gain(values: Mapping[str, float]) -> float:
     """|log₁₀ χ|, χ the factor by which a layer changes the squared gradient, from the range over depth."""
     return 2 * values.get("gradient_range", 20.0) / 10 ** values["depth"]
+
+
+def _loss_ratio(values: Mapping[str, float]) -> float:
+    """log of the loss of the last steps against the first one's; large where it was not finite."""
+    if "gone" not in values:
+        return 20.0
+    return math.log(max(1 - values["gone"], 1e-6)) - values["excess"]
 
 
 def _either_way(value: float) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Finding
 from bathyscope.report.moments import moments
 from bathyscope.report.numbers import counted, number
@@ -28,6 +29,7 @@ class NetworkCard:
     order: Sequence[tuple[str, Level]]
     findings: Sequence[Finding]
     more: str
+    forecast: Forecast | None
 
 
 def comparison_html(reports: Sequence[Report]) -> str:
@@ -90,6 +92,7 @@ def _card(report: Report) -> NetworkCard:
     return NetworkCard(
         title=report.title,
         verdict=verdict_card(report),
+        forecast=report.forecast,
         order=[(when, s.verdict.level) for when, s in states] if len(states) > 1 else [],
         findings=report.findings[:_MOST_FINDINGS],
         more=counted(rest, "more finding") if rest > 0 else "",

@@ -44,6 +44,7 @@ def to_html(report: Report) -> str:
         # after a treatment the last state is the report; stages stand beside the verdict on them all
         verdict=verdict_card(report) if len(states) == 1 or report.stages else None,
         cards=[(when, verdict_card(state)) for when, state in states] if len(states) > 1 else [],
+        forecast=report.forecast,
         findings=finding_views(report),
         changes=changes(report),
         depth=strip_groups(report) if keys else [],

@@ -91,6 +91,7 @@ from bathyscope.diagnosis.rules.weights import (
     zero_weights,
 )
 from bathyscope.diagnosis.thresholds import Thresholds
+from bathyscope.diagnosis.track_record import Records, judge_by_record
 
 Rule = Callable[[Evidence, Thresholds], Iterator[Finding]]
 
@@ -179,19 +180,25 @@ _OF_GRADIENTS: frozenset[Rule] = frozenset(
 
 
 def findings_of(
-    evidence: Evidence, thresholds: Thresholds, *, silenced: frozenset[str] = frozenset()
+    evidence: Evidence,
+    thresholds: Thresholds,
+    *,
+    silenced: frozenset[str] = frozenset(),
+    records: Records | None = None,
 ) -> tuple[Finding, ...]:
-    """Everything the rules find, gravest first, without the codes and causes a user has silenced."""
+    """Everything the rules find, gravest first, without the codes and causes a user has silenced.
+
+    Severities follow from the track records of the codes where they have one.
+    """
     left_out = _left_out(evidence)
     rules = [rule for rule in RULES if rule not in left_out]
-    return in_order(
-        [
-            f
-            for rule in rules
-            for f in rule(evidence, thresholds)
-            if f.code not in silenced and f.cause not in silenced
-        ]
+    found = (
+        f
+        for rule in rules
+        for f in rule(evidence, thresholds)
+        if f.code not in silenced and f.cause not in silenced
     )
+    return in_order(judge_by_record(found, records))
 
 
 def _left_out(evidence: Evidence) -> frozenset[Rule]:

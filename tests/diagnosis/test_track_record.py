@@ -1,0 +1,76 @@
+import pytest
+
+from bathyscope.core.records import Finding, Severity
+from bathyscope.diagnosis.track_record import (
+    TrackRecord,
+    judge_by_record,
+    record_in_words,
+    severities_found,
+    tally,
+)
+
+
+def some_finding(*, severity):
+    return Finding(
+        code="dead-units",
+        severity=severity,
+        title="dead",
+        blocks=("0",),
+        evidence={},
+        why="they are",
+        source="",
+        remedy=None,
+        cause="activation",
+    )
+
+
+def row(number, score):
+    return {"number": number, "scores": [[score] * 3] * 2}
+
+
+def test_a_tally_counts_every_network_with_a_finding():
+    rows = [row(0, 0.1), row(1, 0.9), row(2, 0.6), row(3, 0.1), row(4, 0.1)]
+    found = {
+        0: {"dead-units": "problem"},
+        1: {"dead-units": "problem"},
+        2: {"dead-units": "problem", "large-update": "warning"},
+        3: {"dead-units": "warning"},
+    }
+    seen = tally(rows, found)
+    assert seen["dead-units"]["problem"] == TrackRecord(networks=3, failed=1, trained=1)
+    assert seen["dead-units"]["warning"] == TrackRecord(networks=1, failed=1, trained=0)
+    assert seen["large-update"] == {"warning": TrackRecord(networks=1, failed=0, trained=0)}
+
+
+@pytest.mark.parametrize(
+    ("failed", "networks", "given", "wanted"),
+    [
+        (18, 20, "warning", "problem"),
+        (17, 20, "problem", "warning"),
+        (17, 20, "note", "note"),
+        (0, 19, "problem", "problem"),
+        (19, 19, "warning", "warning"),
+    ],
+)
+def test_severity_follows_from_the_record(failed, networks, given, wanted):
+    found = some_finding(severity=Severity(given))
+    records = {found.code: {given: TrackRecord(networks, failed, 0)}}
+    (judged,) = judge_by_record([found], records)
+    assert judged.severity == Severity(wanted)
+    assert judge_by_record([found], {}) == [found]
+
+
+def test_a_record_in_words():
+    records = {"dead-units": {"problem": TrackRecord(30, 29, 1)}}
+    said = record_in_words("dead-units", records)
+    assert said.startswith("29 of 30 random networks with it as a problem failed")
+    assert record_in_words("large-update", records) == "Planted tests only."
+    few = {"dead-units": {"problem": TrackRecord(19, 19, 0)}}
+    assert record_in_words("dead-units", few) == "Planted tests only."
+
+
+def test_a_random_network_is_diagnosed_by_the_rules_alone():
+    found = severities_found(7)  # 125 plain layers: nothing of the input arrives
+    assert found
+    assert set(found.values()) <= {"problem", "warning", "note"}
+    assert "problem" in found.values()

@@ -138,7 +138,9 @@ def diagnose(
     )
     if probes == "full":
         ahead = with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
-        seen = forecast(model, [batch], loss=loss, optimizer=optimizer, spend=steps)
+        seen = forecast(
+            model, [batch], loss=loss, optimizer=optimizer, budget=budget or 300, spend=steps
+        )
         return replace(ahead, forecast=seen)
     return diagnosis
 

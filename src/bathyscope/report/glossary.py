@@ -7,6 +7,7 @@ its own name without a good or a bad side where none fits.
 
 from dataclasses import replace
 
+from bathyscope.report.glossary_attention import ATTENTION
 from bathyscope.report.quantity import Quantity
 
 MODES = ("samples", "features", "channels", "height", "width", "tokens", "inputs", "outputs")
@@ -317,6 +318,7 @@ GLOSSARY: dict[str, Quantity] = {
         what="Share of the eigenvalues of that Hessian that are negative.",
         scale="share",
     ),
+    **ATTENTION,
 }
 
 # the other modes are singular by design wherever a block widens: no sign of trouble

@@ -12,7 +12,15 @@ from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.foresight import stage_label
-from bathyscope.report import Judgement, Report, read_report, show, write
+from bathyscope.report import (
+    Judgement,
+    Report,
+    notebook_html,
+    read_report,
+    show,
+    text_of,
+    write,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,6 +149,18 @@ class Diagnosis:
                 f"{type(earlier).__name__} was given; of a treatment, give .before or .after."
             )
         return difference_of(before, self.report())
+
+    def __repr__(self) -> str:
+        """One line: the title and the verdict."""
+        return f"<Diagnosis of {self.title}: {self.verdict}>"
+
+    def __str__(self) -> str:
+        """The report as `show` prints it, without colours."""
+        return text_of(self.report())
+
+    def _repr_html_(self) -> str:
+        """Verdict, findings and strips, as a notebook shows them; `save` writes the whole page."""
+        return notebook_html(self.report())
 
     def titled(self, title: str) -> "Diagnosis":
         """The same diagnosis under another name."""

@@ -33,6 +33,16 @@ class Eigenpairs:
     def __len__(self) -> int:
         return len(self.converged)
 
+    def __repr__(self) -> str:
+        """The eigenvalues with their errors; the vectors are many, and stay out of sight."""
+        told = [
+            f"{value:.6g} ± {error:.1g}{'' if done else ' (not converged)'}"
+            for value, error, done in zip(
+                self.values.tolist(), self.errors.tolist(), self.converged, strict=True
+            )
+        ]
+        return ", ".join(told) or "none"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremeEigenvalues:
@@ -52,6 +62,14 @@ class ExtremeEigenvalues:
     def converged(self) -> bool:
         """Whether every eigenvalue reached the tolerance."""
         return all(self.largest.converged) and all(self.smallest.converged)
+
+    def __repr__(self) -> str:
+        """Both ends, a line each, and what they cost."""
+        checked = "" if self.checked else "; repeated eigenvalues were not looked for"
+        return (
+            f"largest:  {self.largest}\nsmallest: {self.smallest}\n"
+            f"{self.products + self.check_products} products{checked}"
+        )
 
 
 def extreme_eigenvalues(

@@ -3,12 +3,12 @@
 from bathyscope.report.comparison import comparison_html
 from bathyscope.report.files import check_destination, read_report, write, write_comparison
 from bathyscope.report.glossary import GLOSSARY, quantity
-from bathyscope.report.page import to_html
+from bathyscope.report.page import notebook_html, to_html
 from bathyscope.report.picture import comparison_png, to_png
 from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Judgement, Level, Report
 from bathyscope.report.saved import SCHEMA, from_json, schema, to_json
-from bathyscope.report.terminal import show
+from bathyscope.report.terminal import show, text_of
 
 __all__ = [
     "GLOSSARY",
@@ -21,10 +21,12 @@ __all__ = [
     "comparison_html",
     "comparison_png",
     "from_json",
+    "notebook_html",
     "quantity",
     "read_report",
     "schema",
     "show",
+    "text_of",
     "to_html",
     "to_json",
     "to_png",

@@ -60,6 +60,27 @@ def to_html(report: Report) -> str:
     )
 
 
+def notebook_html(report: Report) -> str:
+    """Verdict and findings for a notebook, without scripts or styles of its own.
+
+    Examples:
+        >>> from bathyscope.report import Judgement
+        >>> clean = Judgement(level="clean", sentence="Nothing <found>.")
+        >>> "Nothing &lt;found&gt;." in notebook_html(Report(title="mlp", verdict=clean, blocks=()))
+        True
+    """
+    return (
+        _environment()
+        .get_template("notebook.html")
+        .render(
+            title=report.title,
+            verdict=verdict_card(report),
+            findings=finding_views(report),
+            notes=notes(report),
+        )
+    )
+
+
 def render(template: str, *, title: str, **values: Any) -> str:
     """A whole document of a template, with style and scripts inside.
 

@@ -3,6 +3,8 @@
 Colour repeats what the characters say already, so that nothing is lost without it.
 """
 
+from io import StringIO
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -49,6 +51,20 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
         show_depth(report, console, glyphs=glyphs)
     for note in report.notes:
         console.print(Text(f"\nNote: {note}", style="dim"))
+
+
+def text_of(report: Report, *, width: int = 100) -> str:
+    """What `show` prints, without colours.
+
+    Examples:
+        >>> from bathyscope.report import Judgement
+        >>> clean = Judgement(level="clean", sentence="Nothing found.")
+        >>> print(text_of(Report(title="mlp", verdict=clean, blocks=())))
+        mlp ✓ clean: Nothing found.
+    """
+    written = StringIO()
+    show(report, Console(file=written, width=width, no_color=True, force_terminal=False))
+    return written.getvalue().rstrip()
 
 
 def _headline(report: Report, glyphs: Glyphs) -> Text:

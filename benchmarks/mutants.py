@@ -113,7 +113,7 @@ def _outcome(
     if not path.exists() or path.read_text().count(str(row["old"])) != 1:
         return "stale", 0.0
     with _changed(path, str(row["old"]), str(row["new"])):
-        code = _run(tree, tests, seconds)
+        code = _run(tree, f"{tests} src/bathyscope/{row['file']}", seconds)  # and its examples
     return ("survived" if code == 0 else "killed"), round(time.monotonic() - begin, 1)
 
 

@@ -48,3 +48,14 @@ def test_dtype_is_kept(scheme):
 def test_unknown_scheme():
     with pytest.raises(UnknownName, match="orthogonal"):
         inits.apply_("ortogonal", nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("scheme", [name for name in ON_ANY_MODULE if name != "small"])
+def test_biases_begin_at_zero(scheme):
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(), nn.Linear(4, 4))
+    for parameter in model.parameters():
+        nn.init.ones_(parameter)
+    inits.apply_(scheme, model)
+    assert not model[0].bias.any()
+    assert not model[2].bias.any()
+    assert (model[0].weight != 1).any()

@@ -65,3 +65,15 @@ def test_coupled_iteration_inverts_the_root():
     gram = matrix.mT @ matrix
     root = inverse_square_root(gram, steps=40)
     torch.testing.assert_close(root @ gram @ root, torch.eye(3).double().expand(4, 3, 3))
+
+
+def test_newton_schulz_needs_products_only(monkeypatch):
+    def refused(*_, **__):
+        raise AssertionError("no decomposition is taken")
+
+    expected = polar_factor(gaussian(6, 4), method="svd")
+    for name in ("eigh", "svd"):
+        monkeypatch.setattr(torch.linalg, name, refused)
+    torch.testing.assert_close(polar_factor(gaussian(6, 4), method="newton-schulz"), expected)
+    with pytest.raises(AssertionError):
+        polar_factor(gaussian(6, 4), method="eigh")

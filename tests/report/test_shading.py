@@ -55,3 +55,8 @@ def test_unknown_columns_are_shaded_over_their_own_range():
     assert narrow.shade(0.0) == pytest.approx(0.5)
     assert shading(unknown, [5.0, 5.0]).shade(5.0) == 0
     assert shading(unknown, []).shade(None) is None
+
+
+def test_a_share_is_shaded_from_none_to_all_whatever_the_values():
+    share = shading(Quantity(label="share", scale="share"), [0.2, 0.25])
+    assert [share.shade(value) for value in (0.0, 0.25, 1.0)] == [0.0, 0.25, 1.0]

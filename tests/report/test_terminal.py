@@ -140,3 +140,10 @@ def test_a_cell_is_marked_by_the_gravest_of_its_findings():
     )
     for order in ([grave, light], [light, grave]):
         assert marks(blocks(4), order, width=4)[0] is Severity.PROBLEM
+
+
+def test_the_legend_tells_of_ticks_only_where_there_are_any():
+    report = clean(12)
+    assert "┬ changes dimension" in printed(report)
+    level = tuple(dataclasses.replace(block, changes_dimension=False) for block in report.blocks)
+    assert "changes dimension" not in printed(dataclasses.replace(report, blocks=level))

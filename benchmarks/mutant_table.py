@@ -24,11 +24,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "linalg/conditioning.py",
-            "kept = squares[squares > cut]",
-            "kept = squares[squares >= cut]",
-        ),
-        (
-            "linalg/conditioning.py",
             "rank = int((values > cutoff * largest).sum()) if largest > 0 else 0",
             "rank = int((values >= cutoff * largest).sum()) if largest > 0 else 0",
         ),
@@ -56,12 +51,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return math.exp(sum(math.log(number) for number in numbers) / len(numbers))",
             "return math.exp(sum(math.log(number) for number in numbers) * len(numbers))",
         ),
-    ],
-    "tests/linalg/test_kernel_step.py": [
-        ("linalg/kernel_step.py", "if gauge is not None:", "if False:"),
-    ],
-    "tests/linalg/test_padded_operator.py": [
-        ("linalg/padded_operator.py", "if columns <= rows:", "if columns < rows:"),
     ],
     "tests/linalg/test_polar.py": [
         ("linalg/polar.py", 'if method == "newton-schulz":', "if False:"),
@@ -94,13 +83,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if d >= probes + 2 * min(sketch, d):",
         ),
     ],
-    "tests/inits/test_delta_orthogonal.py": [
-        ("inits/delta_orthogonal.py", "weight.zero_()", "pass"),
-    ],
-    "tests/inits/test_he.py": [
+    "tests/inits/test_schemes.py": [
         ("inits/he.py", "zero_bias_(layer)", "pass"),
-    ],
-    "tests/inits/test_layers.py": [
         ("inits/layers.py", "bias.detach().zero_()", "pass"),
         (
             "inits/layers.py",
@@ -108,274 +92,28 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "first, second = weight.shape[0] // groups(layer) / taps, weight.shape[1] * taps",
         ),
     ],
-    "tests/inits/test_zero_branch.py": [
+    "tests/inits/test_schemes.py tests/inits/test_delta_orthogonal.py": [
+        ("inits/delta_orthogonal.py", "weight.zero_()", "pass"),
+    ],
+    "tests/inits/test_schemes.py tests/inits/test_zero_branch.py": [
         ("inits/zero_branch.py", "parameter.detach().zero_()", "pass"),
     ],
-    "tests/nets/test_build.py": [
-        ("nets/build.py", "if min(numbers) < 1:", "if min(numbers) > 1:"),
-        ("nets/build.py", 'known.append(f"{key}-{depth}")', "pass"),
-        ("nets/family.py", "if hint is bool:", "if False:"),
-    ],
-    "tests/nets/test_counts.py": [
-        (
-            "nets/imagenet.py",
-            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 50)",
-            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 500)",
-        ),
-    ],
-    "tests/nets/test_counts.py tests/nets/test_preresnet.py": [
-        ("nets/branch.py", "if index > 0 or not activated:", "if index > 0 or activated:"),
-    ],
-    "tests/nets/test_depth.py": [
-        ("nets/depth.py", "self.per + self.plus,", "self.per - self.plus,"),
-    ],
-    "tests/nets/test_nest.py": [
-        ("nets/nest_blocks.py", "if size < 1:", "if size <= 1:"),
-    ],
-    "tests/nets/test_nest_convert.py": [
-        (
-            "nets/nest_convert.py",
-            "bias = on_images or (i == 0 and network.has_intercept)",
-            "bias = on_images or (i == 0 or network.has_intercept)",
-        ),
-    ],
-    "tests/nets/test_nest_convert.py tests/nets/test_nest_conv.py": [
-        (
-            "nets/nest_standard.py",
-            "if not isinstance(block.shortcut, (nn.Identity, Subsample, *_LINEAR)):",
-            "if False:",
-        ),
-    ],
-    "tests/nets/test_nshortcut.py": [
-        (
-            "nets/nshortcut.py",
-            "if r > 0 and units[r - 1][-1] != widths[0]:",
-            "if r < 0 and units[r - 1][-1] != widths[0]:",
-        ),
-    ],
-    "tests/measure/test_activations.py": [
-        (
-            "measure/activations.py",
-            "change = frobenius_norm(x - before)",
-            "change = frobenius_norm(x + before)",
-        ),
-        (
-            "measure/activations.py",
-            "if before.shape == x.shape and before._version == version and not moments.not_finite:",
-            "if before.shape == x.shape and before._version != version and not moments.not_finite:",
-        ),
-    ],
-    "tests/measure/test_activations.py tests/measure/test_weights.py": [
-        (
-            "measure/rows.py",
-            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() / max(1, tensor.numel())",
-            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() * max(1, tensor.numel())",
-        ),
-    ],
-    "tests/measure/test_bad_input.py": [
-        ("measure/blocks.py", "check_parameters(model)", "pass"),
-    ],
-    "tests/measure/test_gradients.py": [
-        ("measure/gradients.py", "return a / b", "return a * b"),
-    ],
-    "tests/measure/test_layers.py": [
-        (
-            "measure/layers.py",
-            'if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":',
-            "if False:",
-        ),
-    ],
-    "tests/measure/test_nonlinearities.py": [
-        (
-            "measure/nonlinearities.py",
-            "if not others or output.numel() <= output.shape[units]:",
-            "if others or output.numel() <= output.shape[units]:",
-        ),
-    ],
-    "tests/measure/test_normalisation.py": [
-        (
-            "measure/normalisation.py",
-            "if module.training or module.running_var is None:",
-            "if module.training and module.running_var is None:",
-        ),
-    ],
-    "tests/measure/test_representations.py": [
-        (
-            "measure/representations.py",
-            "return (total.double().square().sum().item() - number) / (number * (number - 1))",
-            "return (total.double().square().sum().item() + number) / (number * (number - 1))",
-        ),
-        (
-            "measure/representations.py",
-            "self.rows.put(block, mean_cosine=mean_cosine(x.movedim(axes.samples, 0).flatten(1)))",
-            "pass",
-        ),
-    ],
-    "tests/measure/test_updates.py": [
-        ("measure/updates.py", "_widen(ours, twin.state.get(ours, {}))", "pass"),
-        ("measure/updates.py", "if side > largest_side:", "if side >= largest_side:"),
-        (
-            "measure/updates.py",
-            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
-            "return max(rounding_cutoff(rows, columns, self.dtype), cancelled)",
-        ),
-        (
-            "measure/updates.py",
-            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
-            "return min(cancelled, 0.5)",
-        ),
-        (
-            "measure/updates.py",
-            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
-            "return min(rounding_cutoff(rows, columns, self.dtype), 0.5)",
-        ),
-        (
-            "measure/updates.py",
-            "tolerance = None if step.dtype == torch.float64 else 1e-2",
-            "tolerance = None if step.dtype != torch.float64 else 1e-2",
-        ),
-    ],
-    "tests/measure/test_weights.py": [
-        (
-            "measure/weights.py",
-            'if weight.ndim == 2 and "outputs" in modes:',
-            'if weight.ndim != 2 and "outputs" in modes:',
-        ),
-        (
-            "measure/weights.py",
-            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)",
-            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) * entries)",
-        ),
-    ],
-    "tests/core": [
-        ("core/memory.py", "if size < 1000:", "if size <= 1000:"),
-    ],
-    "tests/core/test_blocks.py": [
-        (
-            "core/blocks.py",
-            "if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
-            "if best or {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
-        ),
-    ],
-    "tests/core/test_blocks.py tests/core/test_one_pass.py": [
-        (
-            "core/calls.py",
-            "if isinstance(first, Tensor) and first.is_floating_point():",
-            "if isinstance(first, Tensor) or first.is_floating_point():",
-        ),
-        ("core/calls.py", "model.eval()", "pass"),
-    ],
-    "tests/core/test_blocks.py tests/measure/test_deletion.py": [
-        ("core/drop.py", "if not mine or not inputs:", "if mine or not inputs:"),
-    ],
-    "tests/core/test_blocks.py tests/remedies/test_weights.py tests/remedies/test_normalise.py": [
-        (
-            "core/members.py",
-            "if any(p.ndim >= 2 for p in module.parameters(recurse=False))",
-            "if any(p.ndim > 2 for p in module.parameters(recurse=False))",
-        ),
-    ],
-    "tests/core/test_one_pass.py": [
-        ("core/one_pass.py", "if not value.is_floating_point():", "if False:"),
-    ],
-    "tests/core/test_preserve.py": [
-        ("core/preserve.py", "table.clear()", "pass"),
-    ],
-    (
-        "tests/curvature/test_bad_input.py "
-        "tests/measure/test_bad_input.py "
-        "tests/estimators/test_parts.py"
-    ): [
-        (
-            "core/arguments.py",
-            "if not isinstance(value, Integral) or isinstance(value, bool) or value < least:",
-            "if not isinstance(value, Integral) and isinstance(value, bool) or value < least:",
-        ),
-    ],
-    "tests/measure/test_bad_input.py tests/core/test_one_pass.py tests/curvature/test_bad_input.py": [
-        (
-            "core/batch.py",
-            "if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):",
-            "if known.numel() and (int(known.min()) < 0 or int(known.max()) > classes):",
-        ),
-    ],
-    "tests/data/test_cache.py": [
-        ("data/cache.py", "shutil.rmtree(part, ignore_errors=True)", "pass"),
-    ],
-    "tests/data/test_channels.py": [
-        (
-            "data/channels.py",
-            "std = torch.where(std > tiny, std, torch.ones_like(std))",
-            "std = torch.where(std >= tiny, std, torch.ones_like(std))",
-        ),
-    ],
-    "tests/data/test_npz.py": [
-        (
-            "data/npz.py",
-            'if array.ndim != 1 or array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
-            'if array.ndim != 1 and array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
-        ),
-    ],
-    "tests/data/test_synthetic.py": [
-        (
-            "data/synthetic.py",
-            'NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}',
-            'NUM_CLASSES = {"gaussian": 100, "spirals": 3, "teacher": 10, "gratings": 10}',
-        ),
-    ],
-    "tests/data/test_whitening.py": [
-        (
-            "data/whitening.py",
-            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
-            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 / d",
-        ),
-        (
-            "data/whitening.py",
-            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
-            "cutoff = max(n, d) * eps / scale + (eps * float(mean.abs().max())) ** 2 * d",
-        ),
-    ],
-    "tests/runs tests/cli/test_train.py": [
-        ("runs/table.py", "check_place(path)", "pass"),
-    ],
-    "tests/runs/test_checkpoints.py": [
-        ("runs/checkpoints.py", "shutil.rmtree(temporary, ignore_errors=True)", "pass"),
-    ],
-    "tests/runs/test_configuration.py": [
-        (
-            "runs/configuration.py",
-            'problems.append(f"{source} has no key {key!r}; {hint}.")',
-            "pass",
-        ),
-        (
-            "runs/configuration.py",
-            "problems.append(f\"{source}: {what}; {_lower_first(item['msg'])}.\")",
-            "pass",
-        ),
-    ],
-    "tests/runs/test_metrics.py": [
-        ("runs/metrics.py", "if not path.exists():", "if path.exists():"),
-    ],
-    "tests/report/test_saved.py": [
-        ("core/json_values.py", "if value is None or isinstance(value, bool):", "if False:"),
-        ("report/saved.py", 'extra="forbid", strict=True', 'extra="ignore", strict=False'),
-    ],
     "tests/report/test_page.py": [
-        (
-            "report/strips.py",
-            'if key not in main and quantity(key).role == "detail"',
-            'if key not in main and quantity(key).role != "detail"',
-        ),
         (
             "report/block_table.py",
             "if isinstance(value, float) and isinf(value):",
             "if isinstance(value, float) or isinf(value):",
         ),
+        ("report/page.py", "autoescape=True", "autoescape=False"),
         (
-            "report/page.py",
-            "autoescape=True",
-            "autoescape=False",
+            "report/strips.py",
+            'if key not in main and quantity(key).role == "detail"',
+            'if key not in main and quantity(key).role != "detail"',
         ),
+    ],
+    "tests/report/test_saved.py": [
+        ("report/saved.py", 'extra="forbid", strict=True', 'extra="ignore", strict=False'),
+        ("core/json_values.py", "if value is None or isinstance(value, bool):", "if False:"),
     ],
     "tests/report/test_shading.py": [
         (
@@ -388,6 +126,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return min(1.0, max(0.0, (value - start) / (end - start)))",
             "return min(1.0, max(0.0, (value - start) * (end - start)))",
         ),
+        ("report/shading.py", 'if quantity.scale == "share":', 'if quantity.scale != "share":'),
     ],
     "tests/report/test_terminal.py": [
         (
@@ -402,6 +141,12 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("report/depth_strip.py", "worst = max(shades, key=abs)", "worst = max(shades)"),
         ("report/depth_view.py", 'parts.append(f"{glyphs.tick} changes dimension")', "pass"),
+        (
+            "report/depth_view.py",
+            'return "green" if cell.shade < _VISIBLE else "yellow" if cell.shade < 0.75 else "red"',
+            'return "green" if cell.shade > _VISIBLE else "yellow" if cell.shade < 0.75 else "red"',
+        ),
+        ("report/numbers.py", 'parts.append(low if low == high else f"{low} – {high}")', "pass"),
     ],
     "tests/report/test_terminal.py tests/report/test_saved.py": [
         ("report/numbers.py", "if isinstance(value, bool):", "if False:"),
@@ -501,45 +246,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             'return "no descent to second order"',
         ),
     ],
-    "tests/remedies/test_gradient_energy.py": [
-        (
-            "remedies/gradient_energy.py",
-            "if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:",
-            "if math.isfinite(whole) and math.isfinite(seen) and whole >= 0 and seen > 0:",
-        ),
-        (
-            "remedies/gradient_energy.py",
-            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) * share",
-            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) / share",
-        ),
-    ],
-    "tests/remedies/test_normalise.py": [
-        ("remedies/normalise.py", "if not chosen:", "if False:"),
-    ],
-    "tests/remedies/test_procrustes.py": [
-        (
-            "remedies/procrustes.py",
-            "if isinstance(gain, str) and gain not in get_args(Gain):",
-            "if isinstance(gain, str) or gain not in get_args(Gain):",
-        ),
-        (
-            "remedies/procrustes.py",
-            "if len(sizes) != count or any(n < 1 for n in sizes):",
-            "if len(sizes) != count or any(n > 1 for n in sizes):",
-        ),
-        ("remedies/treated_layer.py", 'elif method == "reference":', 'elif method != "reference":'),
-        ("remedies/treated_layer.py", "if not 0 < gain < math.inf:", "if 0 < gain < math.inf:"),
-    ],
-    "tests/remedies/test_shortcut.py": [
-        (
-            "remedies/shortcut.py",
-            "return None if y is None else replace_main_tensor(output, x + self.scale * y)",
-            "return None if y is None else replace_main_tensor(output, x - self.scale * y)",
-        ),
-    ],
-    "tests/remedies/test_weights.py": [
-        ("remedies/weights.py", "parameter.mul_(factor)", "pass"),
-    ],
     (
         "tests/claims/test_check.py::test_a_correction_is_told_only_where_it_holds "
         "tests/claims/test_check.py::test_only_what_holds_can_be_vacuous "
@@ -566,13 +272,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "vacuous=_all_hold(vacuous),",
         ),
     ],
-    "tests/claims/test_registry.py tests/cli/test_check.py": [
-        (
-            "claims/ledger.py",
-            'table["extra_assumption"] = [(row and row.extra_assumption) or "" for row in rows]',
-            'table["extra_assumption"] = [(row and row.extra_assumption) and "" for row in rows]',
-        ),
-    ],
     "tests/claims/test_relation.py": [
         (
             "claims/relation.py",
@@ -585,6 +284,265 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return self.left != self.right or abs(self.left - self.right) <= self.slack",
         ),
     ],
+    "tests/papers/test_ledger.py tests/cli/test_check.py": [
+        (
+            "claims/ledger.py",
+            'table["extra_assumption"] = [(row and row.extra_assumption) or "" for row in rows]',
+            'table["extra_assumption"] = [(row and row.extra_assumption) and "" for row in rows]',
+        ),
+    ],
+    "tests/measure/test_activations.py": [
+        (
+            "measure/activations.py",
+            "change = frobenius_norm(x - before)",
+            "change = frobenius_norm(x + before)",
+        ),
+        (
+            "measure/activations.py",
+            "if before.shape == x.shape and before._version == version and not moments.not_finite:",
+            "if before.shape == x.shape and before._version != version and not moments.not_finite:",
+        ),
+    ],
+    "tests/measure/test_activations.py tests/measure/test_weights.py": [
+        (
+            "measure/rows.py",
+            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() / max(1, tensor.numel())",
+            "return 1 - torch.count_nonzero(tensor * 0 == 0).item() * max(1, tensor.numel())",
+        ),
+    ],
+    "tests/measure/test_bad_input.py": [
+        ("measure/blocks.py", "check_parameters(model)", "pass"),
+    ],
+    "tests/measure/test_gradients.py": [
+        ("measure/gradients.py", "return a / b", "return a * b"),
+    ],
+    "tests/measure/test_layers.py": [
+        (
+            "measure/layers.py",
+            'if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":',
+            "if False:",
+        ),
+    ],
+    "tests/measure/test_nonlinearities.py": [
+        (
+            "measure/nonlinearities.py",
+            "if not others or output.numel() <= output.shape[units]:",
+            "if others or output.numel() <= output.shape[units]:",
+        ),
+    ],
+    "tests/measure/test_normalisation.py": [
+        (
+            "measure/normalisation.py",
+            "if module.training or module.running_var is None:",
+            "if module.training and module.running_var is None:",
+        ),
+    ],
+    "tests/measure/test_representations.py": [
+        (
+            "measure/representations.py",
+            "return (total.double().square().sum().item() - number) / (number * (number - 1))",
+            "return (total.double().square().sum().item() + number) / (number * (number - 1))",
+        ),
+    ],
+    "tests/measure/test_updates.py": [
+        ("measure/updates.py", "_widen(ours, twin.state.get(ours, {}))", "pass"),
+        ("measure/updates.py", "if side > largest_side:", "if side >= largest_side:"),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return max(rounding_cutoff(rows, columns, self.dtype), cancelled)",
+        ),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return min(cancelled, 0.5)",
+        ),
+        (
+            "measure/updates.py",
+            "return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)",
+            "return min(rounding_cutoff(rows, columns, self.dtype), 0.5)",
+        ),
+        (
+            "measure/updates.py",
+            "tolerance = None if step.dtype == torch.float64 else 1e-2",
+            "tolerance = None if step.dtype != torch.float64 else 1e-2",
+        ),
+    ],
+    "tests/measure/test_weights.py": [
+        (
+            "measure/weights.py",
+            'if weight.ndim == 2 and "outputs" in modes:',
+            'if weight.ndim != 2 and "outputs" in modes:',
+        ),
+        (
+            "measure/weights.py",
+            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)",
+            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) * entries)",
+        ),
+    ],
+    "tests/core": [
+        ("core/memory.py", "if size < 1000:", "if size <= 1000:"),
+    ],
+    "tests/core/test_blocks.py": [
+        (
+            "core/blocks.py",
+            "if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
+            "if best or {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:",
+        ),
+    ],
+    "tests/core/test_blocks.py tests/core/test_one_pass.py": [
+        (
+            "core/calls.py",
+            "if isinstance(first, Tensor) and first.is_floating_point():",
+            "if isinstance(first, Tensor) or first.is_floating_point():",
+        ),
+        ("core/calls.py", "model.eval()", "pass"),
+    ],
+    "tests/core/test_blocks.py tests/measure/test_deletion.py": [
+        ("core/drop.py", "if not mine or not inputs:", "if mine or not inputs:"),
+    ],
+    "tests/core/test_blocks.py tests/remedies/test_normalise.py": [
+        (
+            "core/members.py",
+            "if any(p.ndim >= 2 for p in module.parameters(recurse=False))",
+            "if any(p.ndim > 2 for p in module.parameters(recurse=False))",
+        ),
+    ],
+    "tests/core/test_one_pass.py": [
+        ("core/one_pass.py", "if not value.is_floating_point():", "if False:"),
+    ],
+    "tests/core/test_preserve.py": [
+        ("core/preserve.py", "table.clear()", "pass"),
+    ],
+    (
+        "tests/curvature/test_bad_input.py "
+        "tests/measure/test_bad_input.py "
+        "tests/estimators/test_parts.py"
+    ): [
+        (
+            "core/arguments.py",
+            "if not isinstance(value, Integral) or isinstance(value, bool) or value < least:",
+            "if not isinstance(value, Integral) and isinstance(value, bool) or value < least:",
+        ),
+    ],
+    "tests/measure/test_bad_input.py tests/core/test_one_pass.py tests/curvature/test_bad_input.py": [
+        (
+            "core/batch.py",
+            "if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):",
+            "if known.numel() and (int(known.min()) < 0 or int(known.max()) > classes):",
+        ),
+    ],
+    "tests/runs": [
+        (
+            "runs/table.py",
+            "if frame[name].dtype == object and frame[name].dropna().map(type).nunique() > 1",
+            "if frame[name].dtype == object and frame[name].dropna().map(type).nunique() >= 1",
+        ),
+    ],
+    "tests/runs/test_configuration.py": [
+        (
+            "runs/configuration.py",
+            'problems.append(f"{source} has no key {key!r}; {hint}.")',
+            "pass",
+        ),
+        (
+            "runs/configuration.py",
+            "problems.append(f\"{source}: {what}; {_lower_first(item['msg'])}.\")",
+            "pass",
+        ),
+    ],
+    "tests/runs/test_metrics.py": [
+        ("runs/metrics.py", "if not path.exists():", "if path.exists():"),
+    ],
+    "tests/data/test_channels.py": [
+        (
+            "data/channels.py",
+            "std = torch.where(std > tiny, std, torch.ones_like(std))",
+            "std = torch.where(std >= tiny, std, torch.ones_like(std))",
+        ),
+    ],
+    "tests/data/test_cifar_binary.py": [
+        (
+            "data/cifar_binary.py",
+            "if not content or len(content) % record:",
+            "if not content and len(content) % record:",
+        ),
+    ],
+    "tests/data/test_npz.py": [
+        (
+            "data/npz.py",
+            'if array.ndim != 1 or array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
+            'if array.ndim != 1 and array.dtype.kind not in "ui" or (len(array) and array.min() < 0):',
+        ),
+    ],
+    "tests/data/test_official.py": [
+        (
+            "data/official.py",
+            "if images.ndim != 3 or labels.shape != images.shape[:1] or images.dtype != np.uint8:",
+            "if images.ndim != 3 or labels.shape == images.shape[:1] or images.dtype != np.uint8:",
+        ),
+    ],
+    "tests/data/test_synthetic.py": [
+        (
+            "data/synthetic.py",
+            'NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}',
+            'NUM_CLASSES = {"gaussian": 100, "spirals": 3, "teacher": 10, "gratings": 10}',
+        ),
+    ],
+    "tests/data/test_whitening.py": [
+        (
+            "data/whitening.py",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 / d",
+        ),
+        (
+            "data/whitening.py",
+            "cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d",
+            "cutoff = max(n, d) * eps / scale + (eps * float(mean.abs().max())) ** 2 * d",
+        ),
+    ],
+    "tests/nets/test_build.py": [
+        ("nets/build.py", "if min(numbers) < 1:", "if min(numbers) > 1:"),
+        ("nets/build.py", 'known.append(f"{key}-{depth}")', "pass"),
+        ("nets/family.py", "if hint is bool:", "if False:"),
+    ],
+    "tests/nets/test_counts.py": [
+        (
+            "nets/imagenet.py",
+            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 50)",
+            "BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 500)",
+        ),
+    ],
+    "tests/nets/test_counts.py tests/nets/test_preresnet.py": [
+        ("nets/branch.py", "if index > 0 or not activated:", "if index > 0 or activated:"),
+    ],
+    "tests/nets/test_depth.py": [
+        ("nets/depth.py", "self.per + self.plus,", "self.per - self.plus,"),
+    ],
+    "tests/nets/test_nest.py": [
+        ("nets/nest_blocks.py", "if size < 1:", "if size <= 1:"),
+    ],
+    "tests/nets/test_nest_convert.py": [
+        (
+            "nets/nest_convert.py",
+            "bias = on_images or (i == 0 and network.has_intercept)",
+            "bias = on_images or (i == 0 or network.has_intercept)",
+        ),
+    ],
+    "tests/nets/test_nest_convert.py tests/nets/test_nest_conv.py": [
+        (
+            "nets/nest_standard.py",
+            "if not isinstance(block.shortcut, (nn.Identity, Subsample, *_LINEAR)):",
+            "if False:",
+        ),
+    ],
+    "tests/nets/test_nshortcut.py": [
+        (
+            "nets/nshortcut.py",
+            "if r > 0 and units[r - 1][-1] != widths[0]:",
+            "if r < 0 and units[r - 1][-1] != widths[0]:",
+        ),
+    ],
     "tests/sweep/test_grid.py": [
         (
             "sweep/grid.py",
@@ -594,7 +552,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/sweep/test_run.py": [
         ("sweep/backends.py", "torch.set_num_threads(threads)", "pass"),
-        ("sweep/run.py", "self._count(task)", "pass"),
         ("sweep/run.py", "self.on_change(self.tally)", "pass"),
     ],
     "tests/training/test_distributed.py::test_buffers_are_those_of_the_first_process": [
@@ -640,9 +597,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if self.patience is not None or self.evaluate_every == 0:",
         ),
     ],
-    "tests/training/test_resume.py": [
-        ("training/saving.py", "if self.run is None:", "if False:"),
-    ],
     "tests/training/test_schedules.py": [
         (
             "training/schedules.py",
@@ -664,6 +618,34 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if self.logger is None or logs:",
         ),
     ],
+    "tests/recorder/test_events.py": [
+        (
+            "recorder/detect.py",
+            "unlike = late > np.maximum(10 * usual, 0.05)",
+            "unlike = late > np.maximum(100 * usual, 0.05)",
+        ),
+        (
+            "recorder/detect.py",
+            "if gone.any() and not (gone.all() and _is_fitted(history)):",
+            "if gone.any() or not (gone.all() and _is_fitted(history)):",
+        ),
+    ],
+    "tests/recorder/test_watch.py": [
+        ("recorder/log.py", "self._writers[EVENTS].append(event.to_json())", "pass"),
+        (
+            "recorder/loss_tap.py",
+            "if len(roots) != 1 or roots[0].numel() != 1:",
+            "if len(roots) != 1 or roots[0].numel() == 1:",
+        ),
+        ("recorder/recording.py", "self.log.event(event)", "pass"),
+        (
+            "recorder/recording.py",
+            "self._dense_until = self.steps + self.every",
+            "self._dense_until = self.steps - self.every",
+        ),
+        ("recorder/samples.py", 'self._put(block, "std", deviation)', "pass"),
+        ("recorder/watch.py", "self._listen(recording.blocks)", "pass"),
+    ],
     "tests/curvature/test_bad_input.py": [
         ("curvature/objective.py", "check_parameters(model)", "pass"),
         ("curvature/objective.py", "if not isinstance(pattern, str):", "if False:"),
@@ -684,9 +666,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if values.is_floating_point() and values.element_size() > 4:  # numpy lacks most of these",
         ),
     ],
-    "tests/curvature/test_matrix.py tests/curvature/test_bad_input.py": [
-        ("curvature/resolved.py", "check_cutoff(cutoff)", "pass"),
-    ],
     "tests/curvature/test_products.py": [
         ("curvature/products.py", "if block.shape[1] <= at_once:", "if block.shape[1] < at_once:"),
         ("curvature/products.py", "self.free()", "pass"),
@@ -706,6 +685,97 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/curvature/test_stacked.py": [
         ("curvature/stacked.py", "rows.append(found)", "pass"),
     ],
+    "tests/remedies/test_gradient_energy.py": [
+        (
+            "remedies/gradient_energy.py",
+            "if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:",
+            "if math.isfinite(whole) and math.isfinite(seen) and whole >= 0 and seen > 0:",
+        ),
+        (
+            "remedies/gradient_energy.py",
+            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) * share",
+            "share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) / share",
+        ),
+    ],
+    "tests/remedies/test_parametrization.py": [
+        (
+            "remedies/parametrization.py",
+            "taps = self.taps.with_kernel(kernel * (self.target * mean_square.rsqrt()))",
+            "taps = self.taps.with_kernel(kernel * (self.target / mean_square.rsqrt()))",
+        ),
+    ],
+    "tests/remedies/test_procrustes.py": [
+        (
+            "remedies/procrustes.py",
+            "if isinstance(gain, str) and gain not in get_args(Gain):",
+            "if isinstance(gain, str) or gain not in get_args(Gain):",
+        ),
+        (
+            "remedies/procrustes.py",
+            "if len(sizes) != count or any(n < 1 for n in sizes):",
+            "if len(sizes) != count or any(n > 1 for n in sizes):",
+        ),
+        (
+            "remedies/procrustes.py",
+            "if not isinstance(optimizer, torch.optim.Optimizer):",
+            "if isinstance(optimizer, torch.optim.Optimizer):",
+        ),
+        ("remedies/treated_layer.py", 'elif method == "reference":', 'elif method != "reference":'),
+        ("remedies/treated_layer.py", "if not 0 < gain < math.inf:", "if 0 < gain < math.inf:"),
+    ],
+    "tests/foresight/test_readings.py": [
+        ("foresight/goal.py", 'if self.kind == "other":', "if False:"),
+    ],
+    "tests/foresight/test_verdict.py": [
+        ("foresight/verdict.py", "if not reading.finite:", "if False:"),
+        (
+            "foresight/verdict.py",
+            "value, margin = reading.values[name], 0.5 * (term.high - term.low)",
+            "value, margin = reading.values[name], 5.0 * (term.high - term.low)",
+        ),
+        (
+            "foresight/words.py",
+            "right = value * (1 - chance) + chance",
+            "right = value / (1 - chance) + chance",
+        ),
+    ],
+    (
+        "tests/estimators/test_parts.py "
+        "tests/estimators/test_never_worse.py "
+        "tests/estimators/test_use.py"
+    ): [
+        (
+            "estimators/base.py",
+            "size = int(np.clip(num_samples // 20, 16, 256))",
+            "size = int(np.clip(num_samples // 20, 160, 256))",
+        ),
+        (
+            "estimators/certifying.py",
+            "penalty=0.0 if solution is None else solution.existence_penalty(),",
+            "penalty=0.1 if solution is None else solution.existence_penalty(),",
+        ),
+        (
+            "estimators/fitting.py",
+            "RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)",
+            "RIDGES = (np.inf, 1.0, 1e-1, 0.1, 1e-3, 1e-4, 1e-5, 1e-6)",
+        ),
+        ("estimators/fitting.py", "torch.manual_seed(seed)", "pass"),
+        (
+            "estimators/forms.py",
+            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) + N.T)",
+            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) - N.T)",
+        ),
+        (
+            "estimators/scaling.py",
+            "centre = X[0] + size * mean + size * mean",
+            "centre = X[0] + size * mean - size * mean",
+        ),
+        (
+            "estimators/solving.py",
+            "power = (w * self.directions.square()).sum(dim=0)[:, None]",
+            "power = (w / self.directions.square()).sum(dim=0)[:, None]",
+        ),
+    ],
     "tests/diagnosis/test_ceiling.py tests/diagnosis/test_bad_input.py": [
         (
             "diagnosis/ceiling.py",
@@ -713,7 +783,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             'memory = check_number("memory", memory, low=0.1, open_low=True)',
         ),
     ],
-    "tests/diagnosis/test_diagnosing.py tests/diagnosis/test_bad_input.py": [
+    "tests/diagnosis/test_examination.py tests/diagnosis/test_bad_input.py": [
         (
             "diagnosis/block_choice.py",
             "if blocks is None or isinstance(blocks, Blocks):",
@@ -730,6 +800,13 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "diagnosis/rules/family.py",
             'lost = (told["attainable_risk"] - told["bound"]) / told["constant_risk"]',
             'lost = (told["attainable_risk"] - told["bound"]) * told["constant_risk"]',
+        ),
+    ],
+    "tests/diagnosis/test_rules.py": [
+        (
+            "diagnosis/rules/gradients.py",
+            'if parameters.number("zero_gradient") == (parameters.number("reached") or -1):',
+            'if parameters.number("zero_gradient") == (parameters.number("reached") and -1):',
         ),
     ],
     "tests/diagnosis/test_rules.py tests/diagnosis/test_planted_faults.py": [
@@ -778,50 +855,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             '0.8, "share of a block\'s units that give one value for the batch", _MEASURED',
         ),
     ],
-    (
-        "tests/estimators/test_parts.py "
-        "tests/estimators/test_never_worse.py "
-        "tests/estimators/test_use.py"
-    ): [
-        (
-            "estimators/base.py",
-            "size = int(np.clip(num_samples // 20, 16, 256))",
-            "size = int(np.clip(num_samples // 20, 160, 256))",
-        ),
-        (
-            "estimators/certifying.py",
-            "penalty=0.0 if solution is None else solution.existence_penalty(),",
-            "penalty=0.1 if solution is None else solution.existence_penalty(),",
-        ),
-        (
-            "estimators/fitting.py",
-            "RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)",
-            "RIDGES = (np.inf, 1.0, 1e-1, 0.1, 1e-3, 1e-4, 1e-5, 1e-6)",
-        ),
-        ("estimators/fitting.py", "torch.manual_seed(seed)", "pass"),
-        (
-            "estimators/forms.py",
-            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) + N.T)",
-            "network.output.weight.copy_(mixed @ torch.linalg.pinv(W) - N.T)",
-        ),
-        (
-            "estimators/scaling.py",
-            "centre = X[0] + size * mean + size * mean",
-            "centre = X[0] + size * mean - size * mean",
-        ),
-        (
-            "estimators/solving.py",
-            "power = (w * self.directions.square()).sum(dim=0)[:, None]",
-            "power = (w / self.directions.square()).sum(dim=0)[:, None]",
-        ),
-    ],
     "tests/cli/test_diagnose.py": [
-        (
-            "cli/case.py",
-            "inputs, labels = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, None)",
-            "inputs, labels = batch if isinstance(batch, tuple) or len(batch) == 2 else (None, None)",
-        ),
-        ("cli/compare.py", "while len(order) < steps * size:", "while len(order) > steps * size:"),
         ("cli/treat.py", "_check_save(save)", "pass"),
     ],
     "tests/studies": [

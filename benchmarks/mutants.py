@@ -1,6 +1,6 @@
 """Do the tests notice? Each subtle mutant of `mutant_table` is put into a copy of the sources, and tests run.
 
-    python -m benchmarks.mutants --out FILE [--only TEXT] [--seconds 240]
+    python -m benchmarks.mutants --out FILE [--only TEXT] [--part 0/2] [--seconds 240]
 
 A mutant is killed where the tests of its row fail (or take too long), and survives where they pass. Tests
 that fail without any mutant are reported and prove nothing. The results are one JSON object a line; rows
@@ -44,12 +44,14 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=int, default=240, help="after which a mutant counts as killed"
     )
+    parser.add_argument("--part", default="0/1", help="which share of the rows, as 0/2 and 1/2")
     options = parser.parse_args()
+    part, parts = map(int, options.part.split("/"))
     known = _read(options.out)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, options.out.open("a") as out:
         tree = _copied_tree(Path(folder))
         _import_what_is_heavy()
-        for row in _rows(options.only):
+        for row in list(_rows(options.only))[part::parts]:
             if row["key"] in known:
                 continue
             row["outcome"], row["seconds"] = _outcome(tree, row, options.seconds, known)

@@ -8,7 +8,6 @@ from bathyscope.cli.case import JsonFile, answer
 
 if TYPE_CHECKING:
     from bathyscope.core import Blocks
-    from bathyscope.nets.family import AnyNetwork
 
 
 def nets(
@@ -39,6 +38,7 @@ def nets(
 
 def _families() -> list[dict[str, Any]]:
     from bathyscope import nets as catalog
+    from bathyscope.core.members import num_parameters
 
     rows = []
     for key, family in catalog.families().items():
@@ -51,7 +51,7 @@ def _families() -> list[dict[str, Any]]:
             "summary": family.summary,
             "theme": family.theme,
             "example": family.example,
-            "parameters": _num_parameters(example),
+            "parameters": num_parameters(example),
             "options": list(family.options()),
         }
         rows.append(row)
@@ -63,6 +63,7 @@ def _summary(name: str, *, size: int | None, channels: int, classes: int | None)
 
     from bathyscope import nets as catalog
     from bathyscope.core import blocks_of
+    from bathyscope.core.members import num_parameters
 
     family = catalog.family_of(name)
     options: dict[str, Any] = {} if classes is None else {"num_classes": classes}
@@ -85,7 +86,7 @@ def _summary(name: str, *, size: int | None, channels: int, classes: int | None)
         "summary": family.summary,
         "theme": family.theme,
         "input": list(shape),
-        "parameters": _num_parameters(network),
+        "parameters": num_parameters(network),
         "blocks": _block_rows(blocks),
         "transition_layers": list(network.transition_layers())
         if isinstance(network, catalog.Network)
@@ -105,10 +106,6 @@ def _block_rows(blocks: "Blocks") -> list[dict[str, Any]]:
         }
         for block in blocks
     ]
-
-
-def _num_parameters(network: "AnyNetwork") -> int:
-    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def _print_families(rows: list[dict[str, Any]]) -> None:

@@ -28,6 +28,16 @@ def modules_of(model: nn.Module, block: Block) -> dict[str, nn.Module]:
     return {name: named[name] for name in [*between, *last]}
 
 
+def num_parameters(model: nn.Module) -> int:
+    """How many numbers a model's parameters are; one that is shared counts once.
+
+    Examples:
+        >>> num_parameters(nn.Linear(3, 2))
+        8
+    """
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def weighted_layers(model: nn.Module, block: Block) -> dict[str, nn.Module]:
     """The layers of a block that hold a weight matrix or a kernel, norms left out."""
     return {

@@ -1,7 +1,15 @@
 """The networks of the four papers, by name and at any depth: `build`, `names`, `families`."""
 
 from bathyscope.nets.block import ResidualBlock
-from bathyscope.nets.build import build, build_for, families, family_of, names, skeleton
+from bathyscope.nets.build import (
+    build,
+    build_for,
+    families,
+    family_of,
+    names,
+    options_for,
+    skeleton,
+)
 from bathyscope.nets.dirac import DiracConv2d
 from bathyscope.nets.family import Family
 from bathyscope.nets.gates import Gates
@@ -32,6 +40,7 @@ __all__ = [
     "family_of",
     "general_shortcut",
     "names",
+    "options_for",
     "residual_to_augmented",
     "resnest",
     "skeleton",

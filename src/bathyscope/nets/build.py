@@ -101,6 +101,19 @@ def build_for(
         >>> build_for("linear-residual-8", (1, 8, 8), num_classes=10)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
+    return build(name, **options_for(name, sample_shape, num_classes=num_classes) | options)
+
+
+def options_for(name: str, sample_shape: Sequence[int], *, num_classes: int) -> dict[str, int]:
+    """The options with which a network takes samples of that shape.
+
+    Raises:
+        UsageError: the network takes samples of another kind.
+
+    Examples:
+        >>> options_for("resnet-20", (1, 8, 8), num_classes=10)
+        {'in_channels': 1, 'num_classes': 10}
+    """
     accepted = family_of(name).options()
     if "vocabulary" in accepted:
         if len(sample_shape) != 1:
@@ -108,19 +121,19 @@ def build_for(
                 f"{name} takes sequences of tokens, but the samples have the shape "
                 f"{tuple(sample_shape)}; use data such as text, or a network on images."
             )
-        return build(name, **{"context": sample_shape[0], "vocabulary": num_classes} | options)
+        return {"context": sample_shape[0], "vocabulary": num_classes}
     if "in_channels" not in accepted:
         num_features = torch.Size(sample_shape).numel()
-        return build(name, **{"in_features": num_features, "num_classes": num_classes} | options)
+        return {"in_features": num_features, "num_classes": num_classes}
     if len(sample_shape) != 3:
         raise UsageError(
             f"{name} takes images (channels, height, width), but the samples have the shape "
             f"{tuple(sample_shape)}; use a network on vectors, such as nshortcut-5-2."
         )
-    fitting: dict[str, Any] = {"in_channels": sample_shape[0], "num_classes": num_classes}
+    fitting = {"in_channels": sample_shape[0], "num_classes": num_classes}
     if "image_size" in accepted:
         fitting["image_size"] = sample_shape[1]
-    return build(name, **fitting | options)
+    return fitting
 
 
 def names() -> list[str]:

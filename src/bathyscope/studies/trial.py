@@ -9,6 +9,8 @@ from torch import nn
 
 from bathyscope import nets
 from bathyscope.core.batch import LossFn
+from bathyscope.core.members import num_parameters
+from bathyscope.data import entry
 from bathyscope.studies.examples import images
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.watcher import Watch, Watcher
@@ -76,6 +78,12 @@ class TrainingTask(TrainingConfig):
         if not self.normalisation:
             nets.without_normalisation_(model)
         return model
+
+    def num_parameters(self) -> int:
+        """Parameters of the network, for the images and classes of its data."""
+        told = entry(self.data)
+        sizes = nets.options_for(self.model, told.shape, num_classes=told.num_classes)
+        return num_parameters(nets.skeleton(self.model, **sizes | self.model_options))
 
     def loss_fn(self) -> LossFn | None:
         """A loss in place of the one the configuration names."""

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope import nets
+from bathyscope.core.members import num_parameters
 from bathyscope.studies.drawing import text_table
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
@@ -90,9 +91,9 @@ def table(store: Store, preset: ImagePreset) -> pd.DataFrame:
     return frame.assign(test_error=100 * (1 - frame["test_accuracy"]))
 
 
-def _num_parameters(network: str, form: str) -> int:
+def _parameters_as_named(network: str, form: str) -> int:
     """As the network is named: on colour images, with 16 channels before widening."""
-    return sum(p.numel() for p in nets.skeleton(_model(network, form)).parameters())
+    return num_parameters(nets.skeleton(_model(network, form)))
 
 
 def _model(network: str, form: str) -> str:
@@ -103,7 +104,7 @@ def _model(network: str, form: str) -> str:
 def checks(table: pd.DataFrame, preset: ImagePreset) -> tuple[Check, ...]:
     """The augmented form is as good as the standard one with fewer parameters."""
     counts = pd.DataFrame(
-        {form: [_num_parameters(name, form) for name in NETWORKS] for form in FORMS}
+        {form: [_parameters_as_named(name, form) for name in NETWORKS] for form in FORMS}
     )
     error = table.groupby(["network", "form"])["test_error"].mean().unstack("form")
     loss = table.groupby(["network", "form"])["train_loss"].mean().unstack("form")
@@ -142,7 +143,7 @@ def draw(table: pd.DataFrame, preset: ImagePreset) -> Figure:
     for network in NETWORKS:
         row: dict[str, object] = {"test error (%)": network}
         row |= {label: round(errors[network, form], 2) for form, label in FORMS.items()}
-        standard, ours = (_num_parameters(network, form) for form in ("standard", "aresnest"))
+        standard, ours = (_parameters_as_named(network, form) for form in ("standard", "aresnest"))
         row |= {"parameters": f"{standard:,}", "of A-ResNEst": f"{ours:,}"}
         rows.append(row)
     epochs = f"{preset.epochs} epoch{'s' if preset.epochs > 1 else ''}"

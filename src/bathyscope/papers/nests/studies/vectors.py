@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import data, nets
+from bathyscope.core.members import num_parameters
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Examples
@@ -70,14 +71,14 @@ def network(
 @lru_cache
 def equal_features(form: Form, preset: VectorPreset) -> int:
     """The most features a block that cost no more parameters than the wide ResNEst has."""
-    budget = _num_parameters("resnest", preset, preset.features)
+    budget = _size("resnest", preset, preset.features)
     features = 1
-    while _num_parameters(form, preset, features + 1) <= budget:
+    while _size(form, preset, features + 1) <= budget:
         features += 1
     return features
 
 
-def _num_parameters(form: Form, preset: VectorPreset, features: int) -> int:
+def _size(form: Form, preset: VectorPreset, features: int) -> int:
     entry = data.entry(preset.data)
     with torch.device("meta"):
         built = network(
@@ -87,7 +88,7 @@ def _num_parameters(form: Form, preset: VectorPreset, features: int) -> int:
             num_blocks=preset.num_blocks,
             features=features,
         )
-    return sum(p.numel() for p in built.parameters())
+    return num_parameters(built)
 
 
 class VectorTrial(TrainingTask):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from bathyscope import data, nets
+from bathyscope import data
 from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitectureTrial,
@@ -66,7 +66,7 @@ def _trial(
 def errors(store: Store, tasks: list[ArchitectureTrial]) -> pd.DataFrame:
     """One row a run: test and training error in percent, and the number of parameters."""
     frame = store.endings(tasks, keys=("model", "variant", "depth", "data", "seed"))
-    counts = {task.model: _num_parameters(task) for task in tasks}
+    counts = {task.model: task.num_parameters() for task in tasks}
     return frame.assign(
         test_error=100 * (1 - frame["test_accuracy"]),
         train_error=100 * (1 - frame["train_accuracy"]),
@@ -89,8 +89,3 @@ def difference(
     wrong = float(error[[first, second]].mean()) / 100
     spread = 100 * (2 * wrong * (1 - wrong) / (images * runs)) ** 0.5
     return float(error[first] - error[second]), spread
-
-
-def _num_parameters(task: ArchitectureTrial) -> int:
-    skeleton = nets.skeleton(task.model, num_classes=100 if task.data == "cifar-100" else 10)
-    return sum(p.numel() for p in skeleton.parameters())

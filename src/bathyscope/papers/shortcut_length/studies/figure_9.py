@@ -3,7 +3,6 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope import nets
 from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
 from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
@@ -14,16 +13,12 @@ def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
     """One row a run: errors in percent after the last epoch, and the number of parameters."""
     runs = tasks(preset)
     frame = store.endings(runs, keys=("model", "depth", "length", "seed"))
-    counts = {run.model: _num_parameters(run.model) for run in runs}
+    counts = {run.model: run.num_parameters() for run in runs}
     return frame.assign(
         test_error=100 * (1 - frame["test_accuracy"]),
         train_error=100 * (1 - frame["train_accuracy"]),
         parameters=frame["model"].map(counts),
     )
-
-
-def _num_parameters(model: str) -> int:
-    return sum(p.numel() for p in nets.skeleton(model).parameters())
 
 
 def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:

@@ -119,7 +119,7 @@ class Certificate:
         start = f"Assumption {number}:"
         return next((a for a in self.assumptions if a.statement.startswith(start)), None)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values for JSON; directions and infinities are left out."""
         point = self.critical_point
         return {
@@ -209,7 +209,7 @@ def _fields(record: Any) -> Mapping[str, Any]:
     return {name: _finite(getattr(record, name)) for name in record.__dataclass_fields__}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -44,7 +44,7 @@ class Observation:
         return isinstance(self.network, NEst)
 
 
-def observe(model: Any, data: Any) -> Observation:
+def observe(model: object, data: object) -> Observation:
     """Run a float64 copy of the model, in eval mode, over the data.
 
     Args:
@@ -183,7 +183,7 @@ def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     return torch.cat([x for x, _ in checked]), torch.cat([y for _, y in checked])
 
 
-def _tensor(part: Any) -> Tensor:
+def _tensor(part: object) -> Tensor:
     try:
         return torch.as_tensor(part).cpu()
     except (TypeError, ValueError, RuntimeError) as error:

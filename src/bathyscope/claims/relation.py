@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Relation:
             return self.left >= self.right - self.slack
         return self.left == self.right or abs(self.left - self.right) <= self.slack
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Its fields and whether it holds."""
         return {**asdict(self), "holds": self.holds}
 

@@ -92,7 +92,7 @@ def path(name: Name, data_dir: DataDir = None) -> None:
     typer.echo(data.path(name, data_dir=data_dir))
 
 
-def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
+def _rows(data_dir: Path | None) -> list[dict[str, object]]:
     from bathyscope import data
 
     rows = []

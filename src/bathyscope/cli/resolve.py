@@ -95,7 +95,7 @@ def factory_of(name: str) -> Any:
     return found
 
 
-def read_assignments(words: list[str]) -> dict[str, Any]:
+def read_assignments(words: list[str]) -> dict[str, object]:
     """`KEY=VALUE` words as a dict; a value is read as TOML and, where it is none, as a string.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 from bathyscope.core.errors import UsageError
 
 
-def check_count(name: str, value: Any, *, least: int = 0) -> int:
+def check_count(name: str, value: object, *, least: int = 0) -> int:
     """A whole number of at least so many.
 
     Raises:
@@ -64,7 +64,7 @@ def check_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
     return tuple(given)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise where a word is none of the choices.
 
     Raises:

@@ -47,7 +47,7 @@ def unwrap(model: nn.Module) -> nn.Module:
     return unwrap(inner) if isinstance(inner, nn.Module) else model
 
 
-def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
+def calls_of(model: nn.Module, inputs: object) -> list[Call]:
     """Every call of every module in one forward pass, in the order in which they began.
 
     The pass runs in eval mode and without a graph, so that blocks skipped at random in training are
@@ -59,7 +59,7 @@ def calls_of(model: nn.Module, inputs: Any) -> list[Call]:
     open_calls: list[Call] = []
     made_by = WeakIdKeyDictionary()
 
-    def began(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def began(module: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         name = names[module]
         parent = open_calls[-1] if open_calls else None
         call = Call(

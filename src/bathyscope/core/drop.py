@@ -45,7 +45,7 @@ def _pass_input_on(model: nn.Module, block: Block) -> Iterator[None]:
     seen = {"in": 0, "out": 0}
     inputs: list[Any] = []
 
-    def keep(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def keep(module: nn.Module, args: object, kwargs: object) -> None:
         if seen["in"] == block.call:
             inputs.append(main_tensor(args) if args else main_tensor(kwargs))
         seen["in"] += 1

@@ -12,7 +12,7 @@ from typing import Any
 _SPECIAL = re.compile(r"\\*(inf|-inf|nan)")
 
 
-def encode_json(value: Any) -> Any:
+def encode_json(value: object) -> object:
     """A value in JSON's own types, infinities and NaN as strings, other objects as their text.
 
     Examples:

@@ -109,7 +109,7 @@ class _ParameterState:
     values: Tensor | None
     grad: Tensor | None
     requires_grad: bool
-    hooks: dict[str, Any]
+    hooks: dict[str, object]
 
     @classmethod
     def of(cls, parameter: nn.Parameter, *, copy: bool) -> "_ParameterState":

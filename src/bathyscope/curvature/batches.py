@@ -35,10 +35,10 @@ class Batches:
         [4, 2]
     """
 
-    def __init__(self, data: Any, model: nn.Module) -> None:
+    def __init__(self, data: object, model: nn.Module) -> None:
         self.model = model
         self._kept: list[Batch] | None = None
-        self._loader: Iterable[Any] = ()
+        self._loader: Iterable[object] = ()
         self._state = _RandomState.of(data)
         self.num_batches = 1
         self.num_samples = 0
@@ -61,12 +61,12 @@ class Batches:
         return self._kept or ()
 
     @property
-    def example(self) -> Any:
+    def example(self) -> object:
         """The inputs of the first batch."""
         with closing(iter(self)) as batches:
             return next(batches)[0][0]
 
-    def _read(self, loader: Any) -> None:
+    def _read(self, loader: object) -> None:
         if not isinstance(loader, Iterable):
             raise UsageError(
                 f"Data is a batch (inputs, targets) or an iterable of batches, but a "
@@ -140,7 +140,7 @@ class _RandomState:
             generator.set_state(state)
 
 
-def _is_batch(data: Any) -> bool:
+def _is_batch(data: object) -> bool:
     if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
         return True
     # a loader's collate function makes lists: [x, y] is a batch, [(x, y), (x, y)] two of them, and
@@ -166,7 +166,7 @@ def _device(model: nn.Module) -> torch.device | None:
     return None if parameter is None else parameter.device
 
 
-def _moved(value: Any, device: torch.device) -> Any:
+def _moved(value: object, device: torch.device) -> object:
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, Mapping):

@@ -20,7 +20,7 @@ def graph_nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
         waiting.extend(below for below, _ in node.next_functions if below is not None)
 
 
-def held_bytes(nodes: Iterable[Any]) -> int:
+def held_bytes(nodes: Iterable[object]) -> int:
     """Bytes of the distinct storages that nodes saved for their backward pass."""
     storages: dict[int, int] = {}
     names: dict[type, list[str]] = {}

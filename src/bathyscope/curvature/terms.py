@@ -4,7 +4,7 @@ A term holds a graph. It is kept and used many times, or made anew for every pro
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -240,7 +240,7 @@ class _explained:  # noqa: N801 - reads as a verb phrase: with _explained()
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, RuntimeError) or isinstance(error, BathyscopeError):
             return
         text = str(error).splitlines()[0] if str(error) else ""

@@ -1,7 +1,5 @@
 """A ceiling on the memory of a diagnosis: how many samples of the batch fit under it."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -84,7 +82,7 @@ class _TooMuch(BathyscopeError):
     """The graph of the counting pass alone is above the ceiling."""
 
 
-def _graph_bytes(model: nn.Module, inputs: Any, *, most: int) -> int:
+def _graph_bytes(model: nn.Module, inputs: object, *, most: int) -> int:
     """Bytes that the graph of a forward pass holds for the backward pass, the weights left out."""
     seen = {p.untyped_storage().data_ptr() for p in unwrap(model).parameters()}
     total = 0

@@ -97,7 +97,7 @@ def curvature_probe(
     )
 
 
-def _ends(found: ExtremeEigenvalues) -> dict[str, Any]:
+def _ends(found: ExtremeEigenvalues) -> dict[str, object]:
     """λmax and λmin with bounds on their error."""
     return {
         "largest": float(found.largest.values[0]),
@@ -107,7 +107,7 @@ def _ends(found: ExtremeEigenvalues) -> dict[str, Any]:
     }
 
 
-def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str, Any]:
+def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str, object]:
     """The learning rate at hand and the greatest stable one, for gradient descent."""
     if not isinstance(optimizer, torch.optim.SGD) or largest <= 0:
         return {}
@@ -183,7 +183,7 @@ def _condition_and_index(part: Tensor) -> tuple[Number, Number]:
     return condition.value, index
 
 
-def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, Any]:
+def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, object]:
     """What a few products bound: 90 % of |λ| are no smaller than the 10th percentile q, so that
     0.9 d q² ≤ ‖H‖²_F, the mean of ‖Hv‖² over signs v, and κ ≥ |λ|max √(0.9 d) / ‖H‖_F.
 
@@ -207,7 +207,7 @@ def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, Any]:
     }
 
 
-def _left_out(matrix: CurvatureMatrix, settings: dict[str, Any], blocks: int) -> list[str]:
+def _left_out(matrix: CurvatureMatrix, settings: dict[str, object], blocks: int) -> list[str]:
     """What the reader does not get, with what is known of it and who tells."""
     said = []
     if "condition_number_at_least" in settings:

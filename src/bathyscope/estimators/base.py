@@ -40,7 +40,7 @@ from bathyscope.nets.nest import NEst, ResNEst
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike as ArrayLike
 else:  # whatever is given: scikit-learn's own checks judge it, with the messages its users know
-    ArrayLike = Any
+    ArrayLike = object
 
 _ROWS = 4096  # samples whose features are in memory at once
 _SAMPLES_A_WEIGHT = 10  # below this, `partial_fit` does not solve for the weights: it would overfit
@@ -245,7 +245,7 @@ class NonlinearEstimator(BaseEstimator):
             return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
 
     def _prepare(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, *, first: bool
+        self, X: ArrayLike, y: ArrayLike, sample_weight: object, *, first: bool
     ) -> tuple[Samples, FitTask]:
         """Checked, merged and standardised samples."""
         rows, targets = self._validate(X, y, first=first)

@@ -60,7 +60,7 @@ class Goal:
         return result
 
 
-def goal_of(output: Any, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:
+def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:
     """The goal of a training, read from an output and the targets of some batches.
 
     Args:
@@ -92,7 +92,7 @@ def goal_of(output: Any, batches: Sequence[Batch], *, loss: LossFn, first_loss: 
     return Goal(kind, constant, chance)
 
 
-def _kind(output: Tensor | None, targets: Any) -> Kind:
+def _kind(output: Tensor | None, targets: object) -> Kind:
     if output is None or not isinstance(targets, Tensor):
         return "other"
     if targets.is_floating_point():

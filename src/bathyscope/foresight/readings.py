@@ -196,7 +196,7 @@ def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
     return [0.0 if p.grad is None else float(p.grad.norm()) / math.sqrt(p.numel()) for p in weights]
 
 
-def _spread(output: Any) -> float:
+def _spread(output: object) -> float:
     """log₁₀ of the share of the output's mean square that differs from sample to sample."""
     found = main_tensor(output)
     if found is None:
@@ -206,7 +206,7 @@ def _spread(output: Any) -> float:
     return math.log10(min(1.0, max(share, _FLOOR))) if math.isfinite(share) else 0.0
 
 
-def _centred(output: Any) -> Tensor | None:
+def _centred(output: object) -> Tensor | None:
     found = main_tensor(output)
     return None if found is None else (found - found.mean(0)).detach().clone()
 

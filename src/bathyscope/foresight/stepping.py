@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -79,7 +78,7 @@ def train_step(
 
 def loss_and_gradients(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, loss: LossFn
-) -> tuple[float, Any]:
+) -> tuple[float, object]:
     """A step up to its gradients, which are left where the optimizer looks: the loss and the output."""
     inputs, targets = batch
     optimizer.zero_grad(set_to_none=True)

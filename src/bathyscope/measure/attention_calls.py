@@ -73,10 +73,10 @@ class AttentionCalls(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Any,
+        types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         """Call the function, with the mode off inside it, and tell of it where it is attention."""
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
@@ -122,14 +122,14 @@ class AttentionCalls(TorchFunctionMode):
             self._pass_on(args[1], output)
             self.masks[output] = args[0]
 
-    def _pass_on(self, source: Any, output: Tensor) -> None:
+    def _pass_on(self, source: object, output: Tensor) -> None:
         if isinstance(source, Tensor) and source is not output:
             for known in (self.pending, self.products, self.factors, self.masks):
                 if (value := known.get(source)) is not None:
                     known[output] = value
 
     def _follow_softmax(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Tensor
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], output: Tensor
     ) -> None:
         scores = args[0]
         axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
@@ -144,7 +144,7 @@ class AttentionCalls(TorchFunctionMode):
             head_width=width,
         )
 
-    def _follow_product(self, args: tuple[Any, ...], output: Tensor) -> None:
+    def _follow_product(self, args: tuple[object, ...], output: Tensor) -> None:
         operands = [a for a in args if isinstance(a, Tensor)]
         if len(operands) != 2 or operands[0].ndim < 3:
             return

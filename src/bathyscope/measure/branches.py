@@ -66,10 +66,10 @@ class ResidualSums(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Any,
+        types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         """Call the function, and tell of it where it is such a sum."""
         if self.shape is None:
             return func(*args, **(kwargs or {}))
@@ -80,7 +80,7 @@ class ResidualSums(TorchFunctionMode):
             self._note(func, args, output, found)
         return output
 
-    def _both_of_the_stream(self, args: tuple[Any, ...]) -> bool:
+    def _both_of_the_stream(self, args: tuple[object, ...]) -> bool:
         first, second = args[:2]
         return (
             isinstance(first, Tensor)
@@ -107,7 +107,11 @@ class ResidualSums(TorchFunctionMode):
             self.last.is_normalised = True
 
     def _note(
-        self, func: Callable[..., Any], args: tuple[Any, ...], output: Tensor, found: Sum | None
+        self,
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        output: Tensor,
+        found: Sum | None,
     ) -> None:
         address = output.data_ptr()
         if found is not None:

@@ -1,6 +1,6 @@
 """The scale of what the network puts out, and how far its normaliser has drifted."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ class LogitScale(NamedTuple):
     num_classes: int
 
 
-def logits_in(output: Any) -> Tensor | None:
+def logits_in(output: object) -> Tensor | None:
     """The logits of a model's output: its `logits`, or else the tensor that it passes on."""
     logits = getattr(output, "logits", None)
     tensor = logits if isinstance(logits, Tensor) else main_tensor(output)

@@ -1,7 +1,6 @@
 """Values gathered block by block while a pass runs, and the frozen record they become."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +28,7 @@ class Rows:
         """Say something once, however many blocks it concerns."""
         self.notes[text] = None
 
-    def measurement(self, name: str, **settings: Any) -> Measurement:
+    def measurement(self, name: str, **settings: object) -> Measurement:
         """The record of what was put."""
         return Measurement(
             name=name,

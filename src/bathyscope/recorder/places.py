@@ -27,8 +27,8 @@ def find_blocks(
 
 def first_not_finite(
     model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
     *,
     blocks: Blocks,
     taps: tuple[Tap, ...] = (),

@@ -58,7 +58,7 @@ class Watch:
         *,
         every: int,
         log: Path | None,
-        tracker: Any | None,
+        tracker: object | None,
         conditioning: bool,
         blocks: tuple[str, ...] | Blocks | None,
         on_event: OnEvent | None,
@@ -144,7 +144,7 @@ class Watch:
 
         return pd.DataFrame(self.rows)
 
-    def _before_pass(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def _before_pass(self, module: nn.Module, args: object, kwargs: object) -> None:
         if is_measuring() or not module.training or not torch.is_grad_enabled():
             return
         with self._guard():
@@ -156,7 +156,7 @@ class Watch:
                 self._open_pass(self.recording, args, kwargs)
         self._hand_out()
 
-    def _begin_recording(self, args: Any, kwargs: Any) -> Recording | None:
+    def _begin_recording(self, args: object, kwargs: object) -> Recording | None:
         if any(nn.parameter.is_lazy(p) for p in self.model.parameters()):
             return None  # the first pass gives them their shapes
         blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
@@ -196,7 +196,7 @@ class Watch:
                 ending={b.call: b for b in blocks if b.end == name},
             )
 
-    def _after_pass(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
         if self._step.ears is not None:
@@ -224,7 +224,9 @@ class Watch:
                 self.recording.tell_of_lost_loss(step)
         self._hand_out()
 
-    def _before_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_update(
+        self, optimizer: torch.optim.Optimizer, args: object, kwargs: object
+    ) -> None:
         with self._guard():
             if self.recording is None or not self._holds(optimizer):
                 return
@@ -234,7 +236,7 @@ class Watch:
             rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
             self._step.rate = max(rates, default=math.nan)
 
-    def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_update(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         with self._guard():
             if self.recording is not None and self._holds(optimizer):
                 self._close_step()
@@ -299,7 +301,7 @@ def watch(
     *,
     every: int = 50,
     log: str | Path | None = None,
-    tracker: Any | None = None,
+    tracker: object | None = None,
     conditioning: bool = False,
     blocks: str | Iterable[str] | Blocks | None = None,
     on_event: OnEvent | None = None,

@@ -134,12 +134,12 @@ class ProcrustesHandle:
         for treated in self._treated:
             treated.release()
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         self._steps += 1
         if self._steps % self._every == 0:
             self.project()
 
-    def _save(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    def _save(self, optimizer: torch.optim.Optimizer, state: dict[str, object]) -> None:
         shares = [treated.energy and treated.energy.share for treated in self._treated]
         state[self._key] = {"steps": self._steps, "shares": shares}
 

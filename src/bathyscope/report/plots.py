@@ -68,9 +68,9 @@ def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def _y_axis(panel: Panel) -> dict[str, Any]:
+def _y_axis(panel: Panel) -> dict[str, object]:
     values = [v for line in panel.lines for v in line.y if v is not None and isfinite(v)]
-    axis: dict[str, Any] = {"exponentformat": "e", "zeroline": False, "automargin": True}
+    axis: dict[str, object] = {"exponentformat": "e", "zeroline": False, "automargin": True}
     if not panel.log:
         return axis | {"type": "linear", "nticks": 4}
     positive = [v for v in values if v > 0] or [1.0]
@@ -90,7 +90,7 @@ def _text(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, Any]:
+def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, object]:
     def shown(value: float | None) -> float | None:
         drawable = value is not None and isfinite(value) and not (log and value <= 0)
         return value if drawable else None
@@ -115,7 +115,7 @@ def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, Any]:
     }
 
 
-def _title(panel: Panel, axis: str) -> dict[str, Any]:
+def _title(panel: Panel, axis: str) -> dict[str, object]:
     return {
         "text": _text(panel.title),
         "xref": "paper",
@@ -127,7 +127,7 @@ def _title(panel: Panel, axis: str) -> dict[str, Any]:
     }
 
 
-def _bands(line: Line, axis: str) -> list[dict[str, Any]]:
+def _bands(line: Line, axis: str) -> list[dict[str, object]]:
     """A band behind each run of values that are not finite."""
     broken = [x for x, y in zip(line.x, line.y, strict=True) if y is not None and not isfinite(y)]
     runs: list[list[float]] = []
@@ -153,7 +153,7 @@ def _bands(line: Line, axis: str) -> list[dict[str, Any]]:
     ]
 
 
-def _mark(x: float, axis: str) -> dict[str, Any]:
+def _mark(x: float, axis: str) -> dict[str, object]:
     return {
         "type": "line",
         "xref": "x",

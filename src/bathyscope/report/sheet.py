@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from textwrap import fill
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -46,7 +45,7 @@ class Sheet:
         self.figure = Figure(figsize=(_WIDTH, self.height), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(self.figure)
 
-    def text(self, x: float, y: float, text: str, **style: Any) -> None:
+    def text(self, x: float, y: float, text: str, **style: object) -> None:
         """Text centred at the height y; a model's names are no formulas."""
         style = {"size": 9, "color": LIGHT["ink"], "va": "center", "parse_math": False, **style}
         self.figure.text(x / _WIDTH, 1 - y / self.height, text, None, **style)

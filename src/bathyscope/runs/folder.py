@@ -170,7 +170,7 @@ def record_failure(folder: Path, configuration: Configuration, traceback: str) -
         run.end("failed", f"failed: {last}")
 
 
-def read_run(folder: Path) -> tuple[dict[str, Any], Manifest, list[dict[str, Any]]]:
+def read_run(folder: Path) -> tuple[dict[str, object], Manifest, list[dict[str, object]]]:
     """Configuration, manifest and metrics of a run.
 
     Raises:
@@ -211,7 +211,7 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
     write_atomic(path, json.dumps(resolved, indent=1).encode() + b"\n")
 
 
-def _read_configuration(folder: Path) -> dict[str, Any]:
+def _read_configuration(folder: Path) -> dict[str, object]:
     path = folder / CONFIGURATION
     found = read_json(path, what="run's configuration")
     if not isinstance(found, dict):
@@ -229,7 +229,7 @@ def _empty(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(values: Mapping[str, object]) -> dict[str, object]:
     """Numbers that JSON can hold: a number that is not finite becomes its name."""
     return {
         k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()

@@ -31,7 +31,7 @@ class MetricsWriter:
 
     def __init__(self, path: Path, *, position: int | None = None) -> None:
         self.path = path
-        self._pending: list[Mapping[str, Any]] = []
+        self._pending: list[Mapping[str, object]] = []
         # unbuffered: a buffer would try again to write when closed
         self._file = os.fdopen(open_appending(path), "ab", buffering=0)
         self.note = _set_damage_aside(path)
@@ -81,7 +81,7 @@ class MetricsWriter:
         self._file.close()
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, object]]:
     """Every whole record of the file, in order; a half-written last line is dropped.
 
     Raises:
@@ -142,7 +142,7 @@ def _write_all(file: RawIOBase, contents: bytes) -> None:
         rest = rest[file.write(rest) or 0 :]
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _line(record: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(record, allow_nan=False)
     except ValueError:  # NaN and Inf are not JSON
@@ -150,11 +150,11 @@ def _line(record: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
-def _portable(value: Any) -> Any:
+def _portable(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 

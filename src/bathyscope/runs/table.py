@@ -81,7 +81,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     write_atomic(path, contents.getvalue())
 
 
-def _row(folder: Path) -> dict[str, Any]:
+def _row(folder: Path) -> dict[str, object]:
     configuration, manifest, _ = read_run(folder)
     row: dict[str, Any] = {"run": folder.name} | _flat(configuration)
     row |= {"status": standing(folder), "ending": manifest.ending, "seconds": manifest.seconds}
@@ -91,7 +91,7 @@ def _row(folder: Path) -> dict[str, Any]:
     return row
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):

@@ -13,7 +13,15 @@ from matplotlib.ticker import NullFormatter
 from bathyscope.report.palette import LIGHT, LINES
 
 # Curves that lie on one another are told apart by their dashes.
-_STYLES: tuple[Any, ...] = ("-", (0, (4, 2)), "-", (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), "-", "-")
+_STYLES: tuple[object, ...] = (
+    "-",
+    (0, (4, 2)),
+    "-",
+    (0, (1, 1.2)),
+    (0, (6, 1.5, 1, 1.5)),
+    "-",
+    "-",
+)
 _INK, _SOFT, _RULE = LIGHT["ink"], LIGHT["soft"], LIGHT["rule"]
 
 
@@ -177,7 +185,7 @@ def matrix(cells: pd.DataFrame, shade: pd.DataFrame, *, title: str) -> Figure:
     return figure
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return "–" if np.isnan(value) else f"{value:.4g}"
     return "–" if value is None else str(value)

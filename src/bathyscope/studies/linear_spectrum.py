@@ -1,7 +1,6 @@
 """The Hessian's spectrum of a linear network while it trains, in the numbers of the paper."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ PERCENTILE = 0.1
 """Of |λ|, in place of the least, which is very unstable   (shortcut_length, appendix B)."""
 
 
-def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """Loss, gradient norm, |λ| at its greatest and at the 10th percentile, and the index.
 
     Nothing where the Hessian is not finite.
@@ -32,7 +31,7 @@ def linear_spectrum(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any
     yield spectrum_row(torch.linalg.eigvalsh(matrix)) | _first_order(model, x, y)
 
 
-def spectrum_row(eigenvalues: Tensor) -> dict[str, Any]:
+def spectrum_row(eigenvalues: Tensor) -> dict[str, object]:
     """What the figures show of a spectrum; the percentile is a lower one, without interpolation.
 
     Examples:
@@ -61,7 +60,7 @@ def unit_weights(model: nn.Module) -> tuple[Tensor, bool]:
     return torch.stack([torch.stack(unit) for unit in units]), shortcut
 
 
-def _first_order(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
+def _first_order(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, object]:
     parameters = list(model.parameters())
     loss = (model(x) - y).square().sum() / (2 * len(x))
     gradients = torch.autograd.grad(loss, parameters)

@@ -22,7 +22,7 @@ class Projection(Callback):
         self.gain = gain
         self.every = every
         self._optimizer: optim.Optimizer | None = None
-        self._saved: dict[str, Any] | None = None
+        self._saved: dict[str, object] | None = None
 
     def on_start(self, loop: LoopView) -> None:
         """Attach the remedy; project at once where the run is new, else take up its state."""
@@ -35,7 +35,7 @@ class Projection(Callback):
             state = loop.optimizer.state_dict()
             loop.optimizer.load_state_dict(state | {_KEY: self._saved})
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The remedy's own part of the optimizer's state."""
         return {} if self._optimizer is None else self._optimizer.state_dict()[_KEY]
 

@@ -66,7 +66,7 @@ class Watcher(Callback):
         if not ending.startswith("stopped"):
             self._measure(loop, at_end=True)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The step of the last measurement."""
         return {"last": self._last}
 
@@ -84,7 +84,7 @@ class Watcher(Callback):
                 loop.log({"kind": name, "step": loop.step, "epoch": loop.epoch} | row)
 
 
-def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """One row a block: ranges, gradient ratio, and condition numbers mode by mode."""
     found = measure.standard(model, probe, loss=F.cross_entropy)
     blocks = found["activations"].blocks
@@ -97,7 +97,7 @@ def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def events(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def events(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """One row a block, with no more than tells explosion, collapse and singularity.
 
     The columns are named as in `conditions`, at a third of its cost.
@@ -119,7 +119,7 @@ def events(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
         }
 
 
-def ratios(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def ratios(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """The gradient-norm ratio of every block, and of every transition layer.
 
     `part` is `block`, `convolution` (the bare transition layer) or `normalised convolution` (the
@@ -168,7 +168,7 @@ def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
             yield {"place": place, "block": block.name, "what": what} | histogram(tensor)
 
 
-def histogram(tensor: Tensor, *, num_bins: int = _NUM_BINS) -> dict[str, Any]:
+def histogram(tensor: Tensor, *, num_bins: int = _NUM_BINS) -> dict[str, object]:
     """Counts between the least and the greatest finite entry.
 
     Examples:
@@ -187,7 +187,7 @@ def histogram(tensor: Tensor, *, num_bins: int = _NUM_BINS) -> dict[str, Any]:
     }
 
 
-def deletion(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def deletion(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """The change of the loss when one block's branch is dropped, block by block."""
     found = measure.deletion(model, probe, loss=F.cross_entropy)
     for block, change in zip(found.blocks, found["loss_change"], strict=True):
@@ -224,7 +224,7 @@ def certificate(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
         }
 
 
-WATCHES: dict[Watch, Callable[[nn.Module, Examples], Iterator[dict[str, Any]]]] = {
+WATCHES: dict[Watch, Callable[[nn.Module, Examples], Iterator[dict[str, object]]]] = {
     "conditions": conditions,
     "ratios": ratios,
     "norms": norms,

@@ -122,7 +122,7 @@ class _Sweep:
 
     def _drain(self, rest: deque[Task], *, window: int | None) -> list[Task]:
         """Submit until nothing is left or the executor breaks; return what it was at then."""
-        flying: dict[Future[Any], Task] = {}
+        flying: dict[Future[object], Task] = {}
         with self.backend.open() as executor:
             try:
                 while rest or flying:
@@ -146,7 +146,7 @@ class _Sweep:
         future = executor.submit(attempt, self.work, task.configuration, task.folder)
         flying[future] = rest.popleft()
 
-    def _settle(self, future: Future[Any], task: Task) -> None:
+    def _settle(self, future: Future[object], task: Task) -> None:
         """Count a run that ended; what went wrong outside the run itself is a failure of it."""
         error = future.exception()
         if isinstance(error, BrokenExecutor) and self.backend.can_break:

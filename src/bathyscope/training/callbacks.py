@@ -56,7 +56,7 @@ class Callback:
     def on_end(self, loop: LoopView, ending: str) -> None:
         """Called once, when the run has ended: finished, diverged or stopped."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """What a resumed run needs of this callback."""
         return {}
 

@@ -53,7 +53,7 @@ def layer_program(network: nn.Module, example: Tensor) -> list[Instruction] | No
 
     parameters = {name: p.detach() for name, p in network.named_parameters()}
 
-    def forward(*inputs: Tensor) -> Any:
+    def forward(*inputs: Tensor) -> object:
         values = dict(zip(parameters, inputs[:-1], strict=True))
         return functional_call(network, values, (inputs[-1],))
 
@@ -135,7 +135,7 @@ class _Reader:
         self.uses[value] = self.uses.get(value, 0) + len(node.users)
         return True
 
-    def _value(self, operand: Any) -> int | None:
+    def _value(self, operand: object) -> int | None:
         return self.values.get(operand) if isinstance(operand, fx.Node) else None
 
 

@@ -12,7 +12,7 @@ def step_record(
     gradient_norm: float,
     lr: float,
     accuracy: float | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One optimizer step; `step` counts from 1. Accuracy is absent where targets are no labels."""
     record: dict[str, Any] = {
         "kind": "step",

@@ -1,7 +1,6 @@
 """Everything a run must remember to go on exactly: taken from a loop, put back into one."""
 
 from dataclasses import asdict
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +25,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {k: v for k, v in model.state_dict().items() if isinstance(v, Tensor)}
 
 
-def state_of(loop: Loop) -> dict[str, Any]:
+def state_of(loop: Loop) -> dict[str, object]:
     """All of the state but the weights: counters, sums, optimizer, generators, callbacks.
 
     Every process of the group must call it, for each has a generator of its own.

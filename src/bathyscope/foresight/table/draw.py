@@ -3,7 +3,6 @@
 import math
 import random
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from bathyscope.foresight.table.tasks import PICTURES, REGRESSIONS, SEQUENCES
 
@@ -82,7 +81,7 @@ class Draw:
         """Whether it is kept for the last score."""
         return self.family == HELD_OUT_FAMILY or self.task == HELD_OUT_TASK
 
-    def asdict(self) -> dict[str, Any]:
+    def asdict(self) -> dict[str, object]:
         """Its choices by name."""
         return asdict(self)
 

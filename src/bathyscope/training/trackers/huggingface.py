@@ -13,7 +13,7 @@ _NAMES = {"grad_norm": "gradient_norm", "learning_rate": "lr"}
 
 def huggingface_callback(
     out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
-) -> Any:
+) -> object:
     """A `transformers.TrainerCallback` that writes what a Trainer logs as a run.
 
     Training logs become lines of kind `step`, evaluations of kind `epoch` with `eval_` read as
@@ -53,7 +53,7 @@ def huggingface_callback(
             numbers = {_name_in_runs(k): v for k, v in logs.items() if isinstance(v, int | float)}
             self.logger.log(state.global_step, numbers, kind="epoch" if evaluation else "step")
 
-        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_train_end(self, args: object, state: object, control: object, **_: object) -> None:
             self._stack.close()
 
     return TrainerRunStore()

@@ -11,7 +11,7 @@ from bathyscope.training.trackers.plain import Logger, log_run
 
 def lightning_callback(
     out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
-) -> Any:
+) -> object:
     """A `lightning.Callback` that writes what a module logs as a run: `Trainer(callbacks=[…])`.
 
     Every training batch is a line of kind `step`, every validation one of kind `epoch`; only the

@@ -87,7 +87,7 @@ LEMMA_3 = Claim(
 )
 
 
-def measure_lemma_4(seed: int, *, data: Any = None) -> Measured:
+def measure_lemma_4(seed: int, *, data: object = None) -> Measured:
     """Blocks of Hessians at zero of four units, against those of the first two."""
     pair = vectors(data, seed=seed, width=3)
     errors: dict[str, float] = {}
@@ -125,7 +125,7 @@ LEMMA_4 = Claim(
 )
 
 
-def measure_definition_4(seed: int, *, data: Any = None) -> Measured:
+def measure_definition_4(seed: int, *, data: object = None) -> Measured:
     """The order in ε of L(ε w) − L(0), n = 1 to 4, as the median over directions."""
     pair = vectors(data, seed=seed)
     generator = torch.Generator().manual_seed(seed)

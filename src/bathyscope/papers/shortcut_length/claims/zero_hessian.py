@@ -45,7 +45,7 @@ def measure_theorem_2(
     )
 
 
-def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, Any]:
+def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, object]:
     x, y = pair
     width = x.shape[1]
     closed = zero_point(
@@ -156,7 +156,7 @@ THEOREM_2 = Claim(
 )
 
 
-def measure_equation_22(seed: int, *, data: Any = None) -> Measured:
+def measure_equation_22(seed: int, *, data: object = None) -> Measured:
     """All eigenvalues of 2-shortcut networks at zero, with tanh at mid, and the moments' values."""
     pair = vectors(data, seed=seed)
     width = pair[0].shape[1]
@@ -205,7 +205,7 @@ EQUATION_22 = Claim(
 )
 
 
-def measure_equation_29(seed: int, *, data: Any = None) -> Measured:
+def measure_equation_29(seed: int, *, data: object = None) -> Measured:
     """Blocks of a linear 1-shortcut network at zero, and the formulas entry by entry."""
     x, y = pair = vectors(data, seed=seed)
     m, d = x.shape
@@ -245,7 +245,7 @@ EQUATION_29 = Claim(
 )
 
 
-def measure_equation_10(seed: int, *, data: Any = None) -> Measured:
+def measure_equation_10(seed: int, *, data: object = None) -> Measured:
     """The percentile condition number of 1-shortcut networks at zero, over the number of units."""
     closed = zero_point(*vectors(data, seed=seed), n=1)
     units = (2, 4, 8, 16, 32)

@@ -1,6 +1,6 @@
 """Deep linear networks as drawn: plain, residual and aggregated, and what their last block gives."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ def is_linear(network: Network) -> Assumption:
     )
 
 
-def summary(spectrum: Conditioning) -> dict[str, Any]:
+def summary(spectrum: Conditioning) -> dict[str, object]:
     """Rank, condition number and share of the top direction."""
     return {
         "rank": spectrum.rank,

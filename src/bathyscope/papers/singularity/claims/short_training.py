@@ -51,7 +51,7 @@ class ShortRun:
     diverged: bool
     states: tuple[State, ...]
 
-    def as_numbers(self) -> dict[str, Any]:
+    def as_numbers(self) -> dict[str, object]:
         """As JSON can hold it."""
         return asdict(self)
 

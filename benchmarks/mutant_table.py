@@ -454,13 +454,6 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/runs/test_metrics.py": [
         ("runs/metrics.py", "if not path.exists():", "if path.exists():"),
     ],
-    "tests/data/test_channels.py": [
-        (
-            "data/channels.py",
-            "std = torch.where(std > tiny, std, torch.ones_like(std))",
-            "std = torch.where(std >= tiny, std, torch.ones_like(std))",
-        ),
-    ],
     "tests/data/test_cifar_binary.py": [
         (
             "data/cifar_binary.py",

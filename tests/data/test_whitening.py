@@ -72,3 +72,16 @@ def test_images_are_flattened_and_keep_their_dtype():
     assert z.shape == (len(digits.train_labels), 10)
     assert z.dtype == torch.float32
     torch.testing.assert_close(z.T @ z / len(z), torch.eye(10), atol=1e-5, rtol=0)
+
+
+def test_the_cutoff_is_the_rounding_of_covariance_and_mean():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(30, 4, dtype=torch.float64, generator=generator) + 1e7
+    eps = torch.finfo(torch.float64).eps
+    largest = torch.linalg.eigvalsh(torch.cov(x.T, correction=0))[-1].item()
+    by_hand = 30 * eps * largest + 4 * (eps * x.mean(0).abs().max().item()) ** 2
+    assert whiten(x, 1).cutoff == pytest.approx(by_hand, rel=1e-6)
+    centred = x - x.mean(0)
+    assert whiten(1e6 * centred, 1).cutoff == pytest.approx(
+        1e12 * whiten(centred, 1).cutoff, rel=1e-6
+    )

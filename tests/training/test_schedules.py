@@ -31,3 +31,14 @@ def test_warm_up_rises_linearly_before_any_schedule():
         config = TrainingConfig(lr=1.0, schedule=schedule, warmup_epochs=0.5)
         assert rates(config, 40, 8)[:4] == [0.25, 0.5, 0.75, 1.0]
         assert rates(config, 40, 8)[4] == 1.0
+
+
+def test_patience_needs_evaluations_and_nesterov_momentum():
+    assert TrainingConfig(evaluate_every=0).patience is None
+    assert TrainingConfig(patience=3).evaluate_every == 1
+    with pytest.raises(ValueError, match="patience needs evaluations"):
+        TrainingConfig(patience=3, evaluate_every=0)
+    assert TrainingConfig(nesterov=True, momentum=0.9).nesterov
+    for wrong in ({"momentum": 0.0}, {"optimizer": "adamw"}):
+        with pytest.raises(ValueError, match="nesterov needs"):
+            TrainingConfig(**{"nesterov": True, "momentum": 0.9} | wrong)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bathyscope.papers.nests.studies.vectors import LABELS, PRESETS, _num_parameters, equal_features
+from bathyscope.papers.nests.studies.vectors import LABELS, PRESETS, _size, equal_features
 
 
 @pytest.mark.parametrize("form", LABELS)
 def test_no_form_has_more_parameters_and_one_feature_more_would_be_too_many(form):
     preset = PRESETS["quick"]
-    budget = _num_parameters("resnest", preset, preset.features)
+    budget = _size("resnest", preset, preset.features)
     features = equal_features(form, preset)
-    assert _num_parameters(form, preset, features) <= budget
-    assert _num_parameters(form, preset, features + 1) > budget
+    assert _size(form, preset, features) <= budget
+    assert _size(form, preset, features + 1) > budget

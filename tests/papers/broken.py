@@ -23,6 +23,20 @@ def faster(deltas):
 
 
 BROKEN = {
+    "nests.assumption_1": lambda n: [at_least("dead features count", n["dead"], 1)],
+    "nests.assumption_4": lambda n: [at_most("lost in training", n["trained"], n["of"] - 1)],
+    "shortcut_length.assumption_3": lambda n: [
+        equal("tanh", n["tanh"]["left_slope"], 0.0, slack=0.1)
+    ],
+    "norm_preservation.section_4_1_start": lambda n: [
+        at_least("plain begins far from 1", n["plain"]["spread_at_start"], math.log(10))
+    ],
+    "norm_preservation.section_4_1_stable": lambda n: [
+        at_least("ratios leave 1", n["residual"]["spread_at_end"], math.log(10))
+    ],
+    "norm_preservation.section_4_1_one_block": lambda n: [
+        at_most("one block does no harm", n["one_block"], 0.5)
+    ],
     "shortcut_length.equation_1": vanishes("error_without_shortcuts"),
     "shortcut_length.definition_1": vanishes("error_without_shortcuts"),
     "shortcut_length.equation_3": lambda n: [at_most("κ", n["condition_with_biases"][1], 1e12)],

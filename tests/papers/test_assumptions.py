@@ -55,7 +55,8 @@ def test_own_data_of_theorem_1_and_2():
     x = nn.functional.normalize(torch.randn(3, 4, dtype=torch.float64))
     own = (x, torch.tensor([2, 0, 1]))
     settings = {"units": (60, 240)}
-    assert check("shortcut_length.theorem_1", data=own, settings=settings).verdict is Verdict.HOLDS
+    found = check("shortcut_length.theorem_1", data=own, settings=settings)
+    assert found.verdict is Verdict.HOLDS_UNDER
     digits = data.load("digits", num_train=60)
     few = digits.train_labels < 4
     found = check(
@@ -93,6 +94,60 @@ def test_nests_on_own_networks():
         assert check(name, model=dense, data=pair).verdict is Verdict.HOLDS
     with pytest.raises(UsageError, match="ResNEst"):
         check("nests.theorem_1", model=nn.Linear(4, 1), data=pair)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_minimum_of_ones_own_network_is_found_or_nothing_is_said(seed):
+    """Just enough room and a default start: valleys so narrow that 150 steps left a gradient of 1e-3."""
+    torch.manual_seed(seed)
+    model = nets.resnest(6, 2, width=19, feature_sizes=[4, 4, 4, 4])
+    x = torch.randn(60, 6)
+    y = torch.stack([(x[:, 0] * x[:, 1]).sin(), x[:, 2].cos() + x[:, 3]], dim=1)
+    found = check("nests.theorem_1", model=model, data=(x, y))
+    assert found.verdict is Verdict.HOLDS
+    assert all(row["gradient"] < 1e-8 for row in found.numbers["minima"])
+
+
+def test_where_no_critical_point_was_found_nothing_is_said(monkeypatch):
+    monkeypatch.setattr(
+        "bathyscope.papers.nests.claims.problems.minimum_of", lambda risk, start: start
+    )
+    found = check("nests.theorem_1")
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any("critical point" in a.statement for a in found.assumptions if not a.holds)
+
+
+def test_the_input_as_a_feature_meets_the_printed_premise_and_gains_nothing():
+    example = check("nests.corollary_2").numbers["input_as_feature"]
+    assert example["critical"]
+    assert example["premise"] > 0.1
+    assert abs(example["gain"]) < 1e-9
+
+
+def test_with_relu_the_hessian_at_zero_is_zero():
+    found = check("shortcut_length.equation_3")
+    assert found.verdict is Verdict.HOLDS_UNDER
+    assert found.numbers["largest_entry_with_relu"] == 0
+    assert "ReLU" in found.extra_assumption
+
+
+def test_theorem_1_of_shortcut_length_says_what_n_and_m_are():
+    found = check("shortcut_length.theorem_1", settings={"units": (60, 240)})
+    assert "number of units R" in found.extra_assumption
+    many = nn.functional.normalize(torch.randn(6, 5, dtype=torch.float64))
+    more = check("shortcut_length.theorem_1", data=(many, torch.arange(6) % 5))
+    assert more.verdict is Verdict.INAPPLICABLE
+    assert any("m ≤ d_y" in a.statement for a in more.assumptions if not a.holds)
+
+
+def test_corollary_1_says_nothing_at_a_he_start_and_something_with_small_weights():
+    assert check("norm_preservation.corollary_1").vacuous
+    model = nets.build("nshortcut-4-2", width=6, pre="relu", mid="relu", init="he", seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.1)
+    batch = (torch.randn(16, 6), torch.randn(16, 6))
+    assert not check("norm_preservation.corollary_1", model=model, data=batch).vacuous
 
 
 def test_corollary_1_of_singularity_finds_a_singular_weight():

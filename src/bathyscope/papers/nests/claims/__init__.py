@@ -1,6 +1,7 @@
 """The claims of the theme `nests`, in the paper's order."""
 
 from bathyscope.papers.nests.claims import (
+    assumptions,
     blocks,
     bounds,
     dense,
@@ -12,10 +13,14 @@ from bathyscope.papers.nests.claims import (
 CLAIMS = (
     forms.EQUATION_2,
     untested.REMARK_1,
+    assumptions.ASSUMPTION_1,
     landscape.PROPOSITION_1,
     forms.EQUATION_4,
+    assumptions.ASSUMPTION_2,
     bounds.PROPOSITION_2,
     blocks.EQUATION_7,
+    assumptions.ASSUMPTION_3,
+    assumptions.ASSUMPTION_4,
     bounds.THEOREM_1,
     blocks.REMARK_2,
     blocks.COROLLARY_1,

@@ -1,6 +1,7 @@
 """The claims of the theme `shortcut_length`, in the paper's order."""
 
 from bathyscope.papers.shortcut_length.claims import (
+    at_zero,
     derivatives,
     forms,
     small_weights,
@@ -14,8 +15,11 @@ CLAIMS = (
     untested.DEFINITION_2,
     forms.EQUATION_3,
     untested.DEFINITION_3,
+    untested.ASSUMPTION_1,
+    untested.ASSUMPTION_2,
     small_weights.THEOREM_1,
     derivatives.DEFINITION_4,
+    at_zero.ASSUMPTION_3,
     zero_hessian.THEOREM_2,
     zero_hessian.EQUATION_10,
     zero_hessian.EQUATION_22,

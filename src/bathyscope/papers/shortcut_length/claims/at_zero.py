@@ -1,5 +1,6 @@
 """What the claims at zero share: the network at zero weights, its data, and assumption 3."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor
 
 from bathyscope import data as data_sets
 from bathyscope import nets
+from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import half_squares, normal
+from bathyscope.claims.relation import Relation, at_least, equal
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Assumption
 from bathyscope.curvature import Activation, hessian
@@ -102,3 +105,67 @@ def assumption_3(activations: tuple[str, ...]) -> tuple[Assumption, ...]:
             )
         )
     return tuple(found)
+
+
+def measure_assumption_3(seed: int) -> Measured:
+    """Value and one-sided slopes at zero of the activations that the paper names."""
+    step = 1e-6
+    rows = {}
+    for name in ("tanh", "symmetric sigmoid", "relu"):
+        function = _NAMED[name]
+        at = torch.tensor([-step, 0.0, step], dtype=torch.float64)
+        left, middle, right = function(at).tolist()
+        rows[name] = {
+            "value": middle,
+            "left_slope": (middle - left) / step,
+            "right_slope": (right - middle) / step,
+        }
+    return Measured(numbers=rows)
+
+
+_NAMED: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "symmetric sigmoid": lambda x: torch.sigmoid(x) - 0.5,
+    "relu": torch.relu,
+}
+
+
+def assumption_3_as_printed(numbers: Numbers) -> list[Relation]:
+    """Each vanishes at zero and has one slope there."""
+    return _smooth(numbers, tuple(numbers))
+
+
+def assumption_3_corrected(numbers: Numbers) -> list[Relation]:
+    """All but ReLU do, whose slopes are 0 and 1."""
+    relu = numbers["relu"]
+    gap = relu["right_slope"] - relu["left_slope"]
+    return [*_smooth(numbers, ("tanh", "symmetric sigmoid")), at_least("ReLU: gap", gap, 0.5)]
+
+
+def _smooth(numbers: Numbers, names: tuple[str, ...]) -> list[Relation]:
+    return [
+        relation
+        for name in names
+        for relation in (
+            equal(f"{name}: value at zero", numbers[name]["value"], 0.0),
+            equal(
+                f"{name}: slopes from the left and from the right",
+                numbers[name]["left_slope"],
+                numbers[name]["right_slope"],
+                slack=1e-4,
+            ),
+        )
+    ]
+
+
+ASSUMPTION_3 = Claim(
+    name="shortcut_length.assumption_3",
+    statement="Activations vanish at zero at mid and post and have the derivatives needed there; tanh, "
+    "the symmetric sigmoid and ReLU do.",
+    tested="Values and one-sided slopes at zero of the three.",
+    measure=measure_assumption_3,
+    law=assumption_3_as_printed,
+    corrected="tanh and the symmetric sigmoid do; ReLU has slopes 0 and 1 at zero, and what a local "
+    "polynomial puts in their place is a choice, which scales the Hessian of theorem 2",
+    law_corrected=assumption_3_corrected,
+)

@@ -18,3 +18,14 @@ DEFINITION_5 = Claim(
     statement="The entries of the Hessian are ordered by unit, layer, column and row.",
     tested="A convention: it asserts nothing. Ours is by unit, layer, row and column.",
 )
+ASSUMPTION_1 = Claim(
+    name="shortcut_length.assumption_1",
+    statement="Inputs have unit length, labels are one-hot, n ≥ 3 and m ≫ 1.",
+    tested="A condition on the samples, evaluated by theorem 1 and lemma 2; it asserts nothing. The "
+    "paper's n is nowhere said; distinct labels need m ≤ d_y.",
+)
+ASSUMPTION_2 = Claim(
+    name="shortcut_length.assumption_2",
+    statement="All inputs and labels keep a minimum distance ρ from one another.",
+    tested="A condition on the samples, evaluated by theorem 1 and lemma 2; it asserts nothing.",
+)

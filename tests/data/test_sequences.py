@@ -9,8 +9,9 @@ import torch
 
 from bathyscope import data, nets
 from bathyscope.core import UsageError
-from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.losses import class_axis, token_cross_entropy
 from bathyscope.data.sequences import IGNORED, SEQUENCES, sequences
+from bathyscope.diagnosis.race import label_accuracy
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
@@ -110,3 +111,12 @@ def test_token_cross_entropy_by_hand():
     assert torch.allclose(
         token_cross_entropy(images, labels), torch.nn.functional.cross_entropy(images, labels)
     )
+
+
+def test_labels_of_tokens_are_counted_and_checked():
+    targets = torch.tensor([[1, IGNORED, 4], [0, 2, IGNORED]])
+    logits = torch.nn.functional.one_hot(targets.clamp(min=0), 5).double()
+    logits[0, 0] = torch.tensor([1.0, 0, 0, 0, 0])
+    assert class_axis(logits, targets) == -1
+    assert label_accuracy(logits, targets) == 0.75
+    assert label_accuracy(logits.movedim(-1, 1), targets) == 0.75

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.losses import class_axis
 from bathyscope.core.values import check_values
 
 Batch = tuple[Any, Any]
@@ -307,9 +308,7 @@ def _check_labels(output: Any, targets: Any) -> None:
         and output.ndim == targets.ndim + 1
         and targets.numel()
     ):
-        # one label a token: the classes lie on the last axis of (samples, tokens, classes)
-        of_tokens = output.shape[:-1] == targets.shape and output.shape[2:] != targets.shape[1:]
-        classes = output.shape[-1 if of_tokens else 1]
+        classes = output.shape[class_axis(output, targets)]
         known = targets[targets != -100]  # torch's ignore_index
         if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):
             raise UsageError(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.errors import UsageError
+from bathyscope.core.losses import class_axis
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
@@ -148,6 +149,6 @@ def _accuracy(model: nn.Module, batches: Sequence[Batch]) -> float | None:
         output = model(inputs) if isinstance(inputs, Tensor) else None
         if output is None or not isinstance(targets, Tensor) or targets.is_floating_point():
             return None
-        right += int((output.argmax(1) == targets).sum())
+        right += int((output.argmax(class_axis(output, targets)) == targets).sum())
         total += targets.numel()
     return right / total if total else None

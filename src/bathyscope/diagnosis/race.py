@@ -22,6 +22,7 @@ from bathyscope.core.batch import (
     run_forward,
 )
 from bathyscope.core.errors import UsageError
+from bathyscope.core.losses import class_axis
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight import copy_training
@@ -163,10 +164,13 @@ def label_accuracy(output: object, targets: object) -> float | None:
     """The share of labels that an output names; None where the targets are no labels of its classes."""
     if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
         return None
-    if targets.is_floating_point() or output.ndim != targets.ndim + 1 or output.shape[1] < 2:
+    if targets.is_floating_point() or output.ndim != targets.ndim + 1:
         return None
+    axis = class_axis(output, targets)
     known = targets >= 0
-    return float((output.argmax(1) == targets)[known].float().mean()) if bool(known.any()) else None
+    if output.shape[axis] < 2 or not bool(known.any()):
+        return None
+    return float((output.argmax(axis) == targets)[known].float().mean())
 
 
 @dataclass(slots=True)

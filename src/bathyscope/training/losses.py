@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
+from bathyscope.core.losses import class_axis
 from bathyscope.training.config import TrainingConfig
 
 
@@ -22,4 +23,4 @@ def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     """
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:
         return None
-    return (output.argmax(dim=1) == targets).count_nonzero()
+    return (output.argmax(class_axis(output, targets)) == targets).count_nonzero()

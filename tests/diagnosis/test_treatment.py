@@ -11,6 +11,7 @@ from bathyscope.core import UsageError
 from bathyscope.diagnosis import Contender, compare, diagnose, treat
 from bathyscope.diagnosis.constant import best_constant_loss
 from bathyscope.diagnosis.race import ROUNDS, Supply, most_entrants
+from bathyscope.report import from_json, to_html, to_json
 from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import ResidualMLP, batch, chain
 
@@ -59,7 +60,10 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
     assert "It helped" in treatment.outcome
     assert "Less was not enough: settings" in treatment.lower_rungs
     assert "problems found" in treatment.before_after.index
-    assert treatment.report().before is not None
+    report = treatment.report()
+    assert report.before is not None
+    assert "The change as code" in to_html(report)
+    assert from_json(to_json(report)).code == treatment.code()
     assert treatment.summary()["rung"] == treatment.rung
 
     # the same cure on a fresh model, by the saved recipe and by the printed code
@@ -97,6 +101,7 @@ def test_a_rung_that_is_not_allowed_is_not_used():
         treat(model, found, optimizer=optimizer, spend=20)
 
 
+@pytest.mark.slow
 def test_a_dead_block_is_drawn_anew():
     torch.manual_seed(0)
     model = chain(6, norm=False)
@@ -169,6 +174,7 @@ def test_bad_input_is_told_in_a_sentence_and_an_unknown_optimizer_is_worked_with
         treat(model, found)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_stay_as_they_are():
     model = plain(depth=10)
     model[1].requires_grad_(False)

@@ -203,10 +203,9 @@ def _activations(patient: Patient, places: Places) -> Iterator[Steps]:
         return
     tailored = TailorActivations(layers=layers, slope=slope)
     orthogonal = DrawWeights(scheme="delta-orthogonal")
-    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=3e-3)
+    yield tailored, orthogonal, ReplaceOptimizer(kind="adam", lr=3e-4)
+    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=3e-3), ClipGradient(norm=1.0)
     yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=1e-3)
-    yield tailored, orthogonal, ReplaceOptimizer(kind="adam", lr=1e-3)
-    yield tailored, orthogonal, ReplaceOptimizer(kind="sgd", lr=1e-2), ClipGradient(norm=1.0)
 
 
 def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
@@ -224,6 +223,7 @@ def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
         yield meets
         yield (*meets, ADAM)
     yield (*around, *norms, ADAM)
+    yield (*around, *norms, drawn, ReplaceOptimizer(kind="adam", lr=1e-2))
     yield (*around, *norms)
     yield tuple(around)
     yield (*around, drawn, ADAM)

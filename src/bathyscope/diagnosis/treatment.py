@@ -156,6 +156,7 @@ class Treatment:
             before=self.before.report(),
             curves=curves,
             notes=(*(t for t in told if t), *after.notes),
+            code="" if self.recipe is None else self.recipe.code(),
         )
 
     def summary(self) -> dict[str, Any]:

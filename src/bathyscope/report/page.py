@@ -56,6 +56,7 @@ def to_html(report: Report) -> str:
         table=block_table(report),
         words=word_entries(keys),
         notes=notes(report),
+        code=report.code,
         provenance=provenance(report),
     )
 

@@ -38,6 +38,7 @@ class Report:
         curves: training curves, each a sequence of (step, value).
         notes: sentences that a reader must know.
         forecast: whether it will train, where that was asked.
+        code: the change that was made, as PyTorch code; empty where none was.
 
     Examples:
         >>> from bathyscope.core.records import Block
@@ -60,3 +61,4 @@ class Report:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     forecast: Forecast | None = None
+    code: str = ""

@@ -105,6 +105,7 @@ class SavedState(BaseModel):
     curves: dict[str, list[tuple[float | int, SavedNumber | None]]]
     notes: list[str]
     forecast: SavedForecast | None = None
+    code: str = ""
 
 
 class SavedReport(SavedState):
@@ -177,6 +178,7 @@ def _state(report: Report) -> dict[str, Any]:
         "curves": encode_json(report.curves),
         "notes": list(report.notes),
         "forecast": None if report.forecast is None else _record(report.forecast),
+        "code": report.code,
     }
 
 
@@ -221,6 +223,7 @@ def _read_state(saved: SavedState) -> Report:
         },
         notes=tuple(saved.notes),
         forecast=None if saved.forecast is None else Forecast(**dict(saved.forecast)),
+        code=saved.code,
     )
 
 

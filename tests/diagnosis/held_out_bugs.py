@@ -114,14 +114,16 @@ FAULTY = {
     "prices raw": Subject(
         lambda: keras(dense(2, 16, 16, 1)), house_prices, F.mse_loss, adam(), 32, 20, ("input", "labels")),
     "sine without an activation": Subject(
-        lambda: keras(dense(1, 32, 32, 1, activation=None)), sine, F.mse_loss, adam(), 32, 50, ("activation",)),
+        lambda: keras(dense(1, 32, 32, 1, activation=None)), sine, F.mse_loss, adam(), 32, 50,
+        ("activation",)),
     "tags under a softmax": Subject(
         lambda: keras(dense(20, 32, 6, end=softmax())), tags, binary, adam(), 32, 20, ("output",)),
     "labels −1 and 1 under a sigmoid": Subject(
         lambda: keras(dense(12, 16, 1, end=nn.Sigmoid())), signed(flags), F.mse_loss, sgd(), 32, 30,
         ("output", "labels")),
     "two classes, one softmax unit": Subject(
-        lambda: keras(dense(12, 16, 1, end=softmax())), column(flags), F.mse_loss, adam(), 32, 20, ("output",)),
+        lambda: keras(dense(12, 16, 1, end=softmax())), column(flags), F.mse_loss, adam(), 32, 20,
+        ("output",)),
     "rate 10 for digits": Subject(
         lambda: keras(dense(784, 64, 10, end=softmax())), mnist, crossentropy, sgd(10.0), 32, 10,
         ("learning-rate",)),
@@ -149,8 +151,8 @@ CORRECTED = {
     "cancer, raw columns, sgd": Subject(
         lambda: keras(dense(30, 16, 1, end=nn.Sigmoid())), standardised(cancer), binary, sgd(0.1), 32, 20),
     "wine, raw columns, one hidden unit": Subject(
-        lambda: keras(dense(13, 16, 3, end=softmax())), standardised(table(load_wine)), crossentropy, adam(1e-2),
-        16, 20),
+        lambda: keras(dense(13, 16, 3, end=softmax())), standardised(table(load_wine)), crossentropy,
+        adam(1e-2), 16, 20),
     "prices raw": Subject(
         lambda: keras(dense(2, 16, 16, 1)), prices_standardised, F.mse_loss, adam(), 32, 50),
     "sine without an activation": Subject(

@@ -80,7 +80,7 @@ def perceptron():
     sizes = (7, 9, 9, 9, 4)
     layers = []
     for a, b in itertools.pairwise(sizes):
-        layers += [nn.Linear(a, b), nn.ReLU() if b != 4 else nn.Tanh()]
+        layers += [nn.Linear(a, b), nn.ReLU() if b != 4 else nn.Identity()]
     model = nn.Sequential(*layers).double()
     twin = copy.deepcopy(model)
     return Pieces(

@@ -117,7 +117,7 @@ def test_the_loss_after_a_step_is_that_of_the_step_taken(kind):
     expected = float(F.cross_entropy(twin(x), y))
     torch.set_rng_state(state)
     found = standard(model, (x, y), loss=F.cross_entropy, optimizer=optimizer)
-    assert found["updates"].settings["loss_after"] == pytest.approx(expected, rel=1e-5)
+    assert found["step"].settings["loss_after"] == pytest.approx(expected, rel=1e-5)
     assert torch.equal(torch.get_rng_state(), state)
 
 

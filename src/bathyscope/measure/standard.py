@@ -23,8 +23,8 @@ from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameter_gradients import parameter_gradient_measurement
 from bathyscope.measure.parameters import parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
-from bathyscope.measure.trial_step import loss_after
-from bathyscope.measure.updates import needs_closure, update_measurement
+from bathyscope.measure.trial_step import step_measurement
+from bathyscope.measure.updates import needs_closure, next_steps, update_measurement
 from bathyscope.measure.weights import weight_measurement
 
 
@@ -106,14 +106,16 @@ def standard(
         )
         measurements[-1] = replace(measurements[-1], notes=(*measurements[-1].notes, note))
     elif optimizer is not None:
-        measurements.append(
+        changes = next_steps(model, result.gradients, optimizer)
+        measurements += [
             update_measurement(
                 model,
                 found,
                 result.gradients,
                 optimizer,
                 largest_side=largest_side,
-                after=lambda steps: loss_after(model, batch, steps, loss=loss),
-            )
-        )
+                steps=changes,
+            ),
+            step_measurement(model, batch, changes, loss=loss, optimizer=optimizer),
+        ]
     return {measurement.name: measurement for measurement in measurements}

@@ -10,6 +10,25 @@ from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.records import Measurement
+
+
+def step_measurement(
+    model: nn.Module,
+    batch: Batch,
+    steps: Mapping[str, Tensor],
+    *,
+    loss: LossFn,
+    optimizer: torch.optim.Optimizer,
+) -> Measurement:
+    """The measurement `step`: the loss after it, the greatest learning rate and momentum, in `settings`."""
+    groups = optimizer.param_groups
+    settings = {
+        "loss_after": loss_after(model, batch, steps, loss=loss),
+        "learning_rate": max((float(g["lr"]) for g in groups if "lr" in g), default=None),
+        "momentum": max((float(g.get("momentum") or 0.0) for g in groups), default=0.0),
+    }
+    return Measurement(name="step", blocks=(), columns={}, settings=settings)
 
 
 def loss_after(

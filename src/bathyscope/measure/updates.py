@@ -3,7 +3,7 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -84,13 +84,10 @@ def update_measurement(
     optimizer: torch.optim.Optimizer,
     *,
     largest_side: int = LARGEST_SIDE,
-    after: Callable[[Mapping[str, Tensor]], float | None] | None = None,
+    steps: Mapping[str, Tensor] | None = None,
 ) -> Measurement:
-    """The measurement `updates`, given the gradients of a pass by parameter name.
-
-    `after` gives the loss after a step; it stands in `settings` as `loss_after`.
-    """
-    steps = next_steps(model, gradients, optimizer)
+    """The measurement `updates`, given the gradients of a pass by parameter name, and ΔW if it is known."""
+    steps = next_steps(model, gradients, optimizer) if steps is None else steps
     rows = Rows(
         blocks,
         (
@@ -110,16 +107,8 @@ def update_measurement(
     return rows.measurement(
         "updates",
         optimizer=type(optimizer).__name__,
-        loss_after=None if after is None else after(steps),
-        momentum=_momentum(optimizer),
         learning_rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
     )
-
-
-def _momentum(optimizer: torch.optim.Optimizer) -> float:
-    """The greatest momentum of plain descent: the step grows to 1/(1 − β) of the first one."""
-    values = (group.get("momentum") or 0.0 for group in optimizer.param_groups)
-    return max((float(value) for value in values), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -82,21 +82,19 @@ def poor_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
 
 def overshooting_step(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A step that raises the loss of its own batch, by what the best constant answer would cost."""
-    after = evidence.about("updates").number("loss_after")
-    told = evidence.about("output")
-    loss, constant = told.number("loss"), told.number("best_constant")
+    step, told = evidence.about("step"), evidence.about("output")
+    after, loss, constant = (
+        step.number("loss_after"),
+        told.number("loss"),
+        told.number("best_constant"),
+    )
     least = told.number("least_loss") or 0.0
-    if loss is None or not math.isfinite(loss) or "loss_after" not in (
-        evidence.about("updates").values
-    ):  # fmt: skip
-        return
-    if after is None:
+    if after is None or loss is None or not math.isfinite(loss):
         return
     base = max(loss, constant if constant is not None else loss) - least
     times = math.inf if not math.isfinite(after) else (after - least) / max(base, 1e-9)
     if after > loss and times > thresholds["overshoot"]:
         grave = times > thresholds["overshoot_grave"]
-        rates = evidence.about("updates").values.get("learning_rates")
         yield finding(
             "overshooting-step",
             Severity.PROBLEM if grave else Severity.WARNING,
@@ -105,21 +103,21 @@ def overshooting_step(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
             loss=loss,
             loss_after_the_step=after,
             times=times,
-            learning_rate=max(rates) if isinstance(rates, list) and rates else None,
+            learning_rate=step.number("learning_rate"),
         )
 
 
 def small_budget(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Steps that, each gaining what the first gains, do not halve the loss."""
-    told, updates = evidence.about("output"), evidence.about("updates")
-    loss, after = told.number("loss"), updates.number("loss_after")
+    told, step = evidence.about("output"), evidence.about("step")
+    loss, after = told.number("loss"), step.number("loss_after")
     if evidence.budget is None or loss is None or after is None or not math.isfinite(after):
         return
     gain = loss - after
     room = loss - (told.number("least_loss") or 0.0)
     if gain <= 0 or room <= 0:
         return
-    reach = evidence.budget * gain / (1 - min(updates.number("momentum") or 0.0, 0.99))
+    reach = evidence.budget * gain / (1 - min(step.number("momentum") or 0.0, 0.99))
     share = reach / room
     if share < thresholds["budget"]:
         grave = share < thresholds["budget_grave"]

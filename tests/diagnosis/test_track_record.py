@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from bathyscope.core.records import Finding, Severity
@@ -7,6 +9,7 @@ from bathyscope.diagnosis.track_record import (
     record_in_words,
     severities_found,
     tally,
+    write_records,
 )
 
 
@@ -74,3 +77,11 @@ def test_a_random_network_is_diagnosed_by_the_rules_alone():
     assert found
     assert set(found.values()) <= {"problem", "warning", "note"}
     assert "problem" in found.values()
+
+
+def test_records_are_written_as_they_are_read(tmp_path):
+    records = {"dead-units": {"problem": TrackRecord(30, 29, 1)}}
+    write_records(47, records, tmp_path / "record.json")
+    written = json.loads((tmp_path / "record.json").read_text())
+    assert written["networks"] == 47
+    assert TrackRecord(**written["codes"]["dead-units"]["problem"]) == TrackRecord(30, 29, 1)

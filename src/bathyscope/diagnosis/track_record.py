@@ -1,15 +1,14 @@
 """The track record of findings: how often random networks that had one really failed to train.
 
-    python -m bathyscope.diagnosis.track_record
+    python -m bathyscope.diagnosis
 
 diagnoses every labelled network of the forecast's table as it starts, goes on where it stopped, and
 writes the counts beside this file.
 """
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -161,23 +160,11 @@ def diagnose_table(parts: Path = PARTS, *, anew: bool = False) -> tuple[int, Rec
     return len(rows), tally(rows, known)
 
 
-def main() -> None:
-    """Diagnose the table and write the records."""
-    import torch
-
-    torch.set_num_threads(1)
-    networks, records = diagnose_table(anew="--anew" in sys.argv)
+def write_records(networks: int, records: Records, path: Path) -> None:
+    """Write the counts as JSON."""
     codes = {
-        code: {
-            severity: {"networks": r.networks, "failed": r.failed, "trained": r.trained}
-            for severity, r in kinds.items()
-        }
+        code: {severity: asdict(record) for severity, record in kinds.items()}
         for code, kinds in records.items()
     }
     form = {"networks": networks, "budget": BUDGET, "codes": codes}
-    write_atomic(Path(__file__).parent / FILE, json.dumps(form, indent=1).encode() + b"\n")
-    print(f"{networks} networks diagnosed, {len(codes)} codes seen.")
-
-
-if __name__ == "__main__":
-    main()
+    write_atomic(path, json.dumps(form, indent=1).encode() + b"\n")

@@ -232,3 +232,42 @@ def test_a_full_disk_ends_the_watch_and_not_the_loop(tmp_path, monkeypatch):
             ordinary(model, optimizer, steps=4)
     assert sum("bathyscope.watch stopped" in str(w.message) for w in caught) == 1
     assert seen.steps >= 1
+
+
+def test_an_update_that_runs_its_own_passes_is_one_step():
+    torch.manual_seed(0)
+    model = ResidualNet()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x, y = data()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    with watch(model, every=1) as seen:
+        for _ in range(4):
+            optimizer.step(closure)
+    assert seen.steps == 4
+    assert torch.isfinite(torch.tensor(seen.recording.history.losses)).all()
+    assert (seen.recording.history.total_gradients > 0).all()
+
+
+def test_the_page_shows_events_and_curves(tmp_path):
+    torch.manual_seed(0)
+    model = ResidualNet()
+    seen = watch(model)
+    with pytest.raises(UsageError, match="Nothing was recorded"):
+        seen.report(tmp_path / "early.html")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with seen:
+        ordinary(model, optimizer, steps=3)
+        model.blocks[2].two.weight.data.fill_(torch.nan)
+        ordinary(model, optimizer, steps=2)
+    page = seen.report(tmp_path / "watch.html").read_text()
+    assert "Step 3: a value that is not finite; it began at block blocks.2." in page
+    assert 'data-plot="plot-curves"' in page
+    assert 'data-plot="plot-blocks"' in page
+    with pytest.raises(UsageError, match="html file"):
+        seen.report(tmp_path / "watch.png")

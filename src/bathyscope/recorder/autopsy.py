@@ -208,7 +208,7 @@ def _layer_names(weights: Mapping[str, Tensor]) -> dict[str, list[str]]:
 def _of_events(events: list[Event]) -> Autopsy:
     first = events[0]
     context = tuple(f"  before it, {line}" for line in first.before)
-    advice = dict.fromkeys(KINDS[event.kind].advice for event in events[:2])
+    advice = dict.fromkeys(event.advice for event in events[:2])
     return Autopsy(
         sentences=(first.sentence, *context, *(event.sentence for event in events[1:])),
         began=first.began,

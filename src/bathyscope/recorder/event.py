@@ -74,6 +74,13 @@ KINDS: dict[EventKind, KindOfEvent] = {
 }
 
 
+_PLACES = {
+    "learning rate": "Set the learning rate back, or warm it up towards the new one; clip gradients.",
+    "input": "Look at the inputs of this step: their scale, or values that are not finite.",
+    "batch": "Look at the batch of this step, its labels above all; clip gradients.",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something that happened in a training.
@@ -105,6 +112,16 @@ class Event:
         known = ("input", "batch", "loss", "learning rate")
         place = f"the {self.began}" if self.began in known else f"block {self.began}"
         return f"Step {self.step}: {KINDS[self.kind].title}; it began at {place}."
+
+    @property
+    def advice(self) -> str:
+        """What to do: about the place where it began, where that is no block; else about the kind.
+
+        Examples:
+            >>> Event(kind="loss-spike", step=41, began="learning rate").advice[:20]
+            'Set the learning rat'
+        """
+        return _PLACES.get(self.began, KINDS[self.kind].advice)
 
     def to_json(self) -> dict[str, object]:
         """The event in plain values; numbers that are not finite, which JSON has not, as their names."""

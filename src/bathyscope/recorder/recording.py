@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import Ears
+from bathyscope.recorder.curve import Curve
 from bathyscope.recorder.detect import detect
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
@@ -34,6 +35,7 @@ class OpenStep:
     """What is known so far of the step in progress."""
 
     passes: int = 0
+    passes_before_update: int = 0
     inputs: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     input_scale: float = math.nan
     heard: Tensor | None = None
@@ -71,6 +73,7 @@ class Recording:
         most = int(_SHARE * size) // (4 * max(1, len(blocks)) * len(COLUMNS))
         self.samples = TakenSamples(blocks, most=max(_FEWEST, most))
         self.history = History(groups.labels)
+        self.curve = Curve()
         self._dense_until = 0
         self._last_seen: dict[str, int] = {}
         self._versions: tuple[int, ...] = ()
@@ -96,6 +99,7 @@ class Recording:
         if self.steps:
             self.steps = 0
             self.history = History(self.groups.labels)
+            self.curve = Curve()
             first = self.samples.values[:1] if step.tap is None else []
             self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:
@@ -116,6 +120,7 @@ class Recording:
         )
         self._versions = self.groups.versions()
         self.history.append(signal)
+        self.curve.append(signal)
         if self.log is not None:
             self.log.step(signal)
         found = list(detect(self.history, place=step.place))

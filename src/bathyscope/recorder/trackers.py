@@ -74,5 +74,5 @@ class _WandB:
         self.run = run
 
     def log_number(self, name: str, value: float, step: int) -> None:
-        # its own step counter must not go back, so ours travels as a number beside it
-        self.run.log({name: value, "bathyscope/step": step}, commit=False)
+        # its own counter of steps must not go back, so ours travels as a number beside
+        self.run.log({name: value, "bathyscope/step": step})

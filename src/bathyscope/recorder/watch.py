@@ -22,12 +22,14 @@ from bathyscope.core.batch import check_parameters, main_tensor, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.files import check_place, write_atomic
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.preserve import is_measuring
 from bathyscope.recorder import loss_tap
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.log import Log
+from bathyscope.recorder.page import training_page
 from bathyscope.recorder.places import find_blocks, first_not_finite
 from bathyscope.recorder.recording import OpenStep, Recording
 from bathyscope.recorder.samples import Row, SampleTap
@@ -144,6 +146,28 @@ class Watch:
 
         return pd.DataFrame(self.rows)
 
+    def report(self, path: str | Path = "watch.html") -> Path:
+        """Write the page of the training: events, curves over the steps, the blocks where it began.
+
+        Raises:
+            UsageError: no step was seen yet, the name does not end in `.html`, or it cannot be written.
+        """
+        path = Path(path)
+        if self.recording is None:
+            raise UsageError("Nothing was recorded yet: no training step was seen by this watch.")
+        if path.suffix != ".html":
+            raise UsageError(f"The page of a training is an .html file, but {path.name} was given.")
+        page = training_page(
+            type(self.model).__name__,
+            num_steps=self.recording.steps,
+            events=self.events,
+            curve=self.recording.curve,
+            samples=self.recording.samples,
+        )
+        check_place(path)
+        write_atomic(path, page.encode())
+        return path
+
     def _before_pass(self, module: nn.Module, args: object, kwargs: object) -> None:
         if is_measuring() or not module.training or not torch.is_grad_enabled():
             return
@@ -230,8 +254,7 @@ class Watch:
         with self._guard():
             if self.recording is None or not self._holds(optimizer):
                 return
-            if not self.recording.counts_updates:
-                self.recording.count_updates(self._step)
+            self._step.passes_before_update = self._step.passes
             self._step.gradients = self.recording.groups.gradient_norms()
             rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
             self._step.rate = max(rates, default=math.nan)
@@ -239,6 +262,10 @@ class Watch:
     def _after_update(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         with self._guard():
             if self.recording is not None and self._holds(optimizer):
+                if not self.recording.counts_updates:
+                    self.recording.count_updates(self._step)
+                if self._step.passes > self._step.passes_before_update:
+                    self._step.gradients = None  # the update ran the passes itself, by a closure
                 self._close_step()
         self._hand_out()
 

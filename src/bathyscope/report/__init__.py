@@ -9,14 +9,17 @@ from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Judgement, Level, Report
 from bathyscope.report.saved import SCHEMA, from_json, schema, to_json
 from bathyscope.report.terminal import show, text_of
+from bathyscope.report.training_page import EventView, TrainingPage, training_html
 
 __all__ = [
     "GLOSSARY",
     "SCHEMA",
+    "EventView",
     "Judgement",
     "Level",
     "Quantity",
     "Report",
+    "TrainingPage",
     "check_destination",
     "comparison_html",
     "comparison_png",
@@ -30,6 +33,7 @@ __all__ = [
     "to_html",
     "to_json",
     "to_png",
+    "training_html",
     "write",
     "write_comparison",
 ]

@@ -1,0 +1,103 @@
+"""A watched training on one page: what happened, and the curves over its steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bathyscope.report.page import render
+from bathyscope.report.panels import Line, Panel
+from bathyscope.report.plots import plot
+from bathyscope.report.verdicts import VerdictCard
+
+# Curves of more blocks than these would hide one another.
+_MOST_BLOCKS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """An event in words: what, what came before it, the numbers, what to do."""
+
+    step: int
+    sentence: str
+    before: Sequence[str]
+    numbers: Sequence[tuple[str, str]]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPage:
+    """What the page shows.
+
+    Attributes:
+        title: the model's name.
+        num_steps: taken.
+        events: in order.
+        curves: of the whole network, by name: steps and values.
+        block_curves: by quantity, then by block.
+    """
+
+    title: str
+    num_steps: int
+    events: Sequence[EventView]
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
+    block_curves: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float | None]]]]
+
+
+def training_html(page: TrainingPage) -> str:
+    """The page; it works offline.
+
+    Examples:
+        >>> quiet = TrainingPage(title="mlp", num_steps=3, events=(), curves={}, block_curves={})
+        >>> "Nothing out of the ordinary" in training_html(quiet)
+        True
+    """
+    first = page.events[0].sentence if page.events else "Nothing out of the ordinary was noticed."
+    count = len(page.events)
+    return render(
+        "training.html",
+        title=page.title,
+        verdict=VerdictCard(
+            level="problem" if page.events else "clean",
+            sentence=first,
+            facts=f"{page.num_steps} steps · {count} event{'' if count == 1 else 's'}",
+        ),
+        events=page.events,
+        curve_plot=plot("curves", _curve_panels(page), x_title="step"),
+        block_plot=plot("blocks", _block_panels(page), x_title="step"),
+    )
+
+
+def _curve_panels(page: TrainingPage) -> list[Panel]:
+    marks = _marks(page)
+    return [
+        Panel(
+            title=name,
+            log=_is_logarithmic(y),
+            lines=[Line(name=page.title, colour=0, x=x, y=y)],
+            marks=marks,
+        )
+        for name, (x, y) in page.curves.items()
+        if any(v is not None for v in y)
+    ]
+
+
+def _block_panels(page: TrainingPage) -> list[Panel]:
+    marks = _marks(page)
+    panels = []
+    for name, blocks in page.block_curves.items():
+        lines = [
+            Line(name=label, colour=at, x=x, y=y)
+            for at, (label, (x, y)) in enumerate(list(blocks.items())[:_MOST_BLOCKS])
+        ]
+        values = [v for line in lines for v in line.y]
+        if any(v is not None for v in values):
+            panels.append(Panel(title=name, log=_is_logarithmic(values), lines=lines, marks=marks))
+    return panels
+
+
+def _marks(page: TrainingPage) -> list[float]:
+    return sorted({float(event.step) for event in page.events})
+
+
+def _is_logarithmic(values: Sequence[float | None]) -> bool:
+    known = [v for v in values if v is not None]
+    return bool(known) and min(known) > 0 and max(known) > 10 * min(known)

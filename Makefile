@@ -8,8 +8,8 @@ ZOO_STAMP := $(ZOO)/.installed
 # What the zoo's environment adds to .venv; torchvision and timm come without what they ask for, which
 # would be another build of torch.
 ZOO_ALONE := torchvision timm
-ZOO_WITH_NEEDS := transformers accelerate lightning huggingface_hub pyyaml
-ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers
+ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml
+ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers tests/recorder/test_third_party.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 

@@ -115,6 +115,7 @@ def test_mlflow(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"file://{tmp_path}")
+    mlflow.set_experiment("watched")
     with mlflow.start_run() as run:
         train("residual", seed=0, steps=3, every=1, tracker=mlflow)
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "blocks.0/std")

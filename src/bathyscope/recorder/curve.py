@@ -7,11 +7,11 @@ from bathyscope.recorder.history import Signal
 MOST_POINTS = 512
 
 
-class Curve:
+class BoundedCurve:
     """Loss, gradient norm and learning rate over the steps; when full, every other point is let go.
 
     Examples:
-        >>> curve = Curve(most=4)
+        >>> curve = BoundedCurve(most=4)
         >>> none = np.zeros(0, dtype=np.float32)
         >>> for step in range(6):
         ...     curve.append(

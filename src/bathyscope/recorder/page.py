@@ -7,9 +7,9 @@ import numpy as np
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.records import Number
-from bathyscope.recorder.curve import Curve
+from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.event import Event
-from bathyscope.recorder.samples import COLUMNS, Samples
+from bathyscope.recorder.samples import COLUMNS, TakenSamples
 from bathyscope.report import EventView, TrainingPage, training_html
 
 # Quantities of the blocks that are drawn.
@@ -18,7 +18,12 @@ _NEIGHBOURS = 2
 
 
 def training_page(
-    title: str, *, num_steps: int, events: Sequence[Event], curve: Curve, samples: Samples
+    title: str,
+    *,
+    num_steps: int,
+    events: Sequence[Event],
+    curve: BoundedCurve,
+    samples: TakenSamples,
 ) -> str:
     """The page as HTML: events, curves of the whole network, and of the blocks where it began."""
     steps = [float(s) for s in curve.steps]
@@ -37,7 +42,7 @@ def training_page(
 
 
 def _block_curves(
-    samples: Samples, events: Sequence[Event]
+    samples: TakenSamples, events: Sequence[Event]
 ) -> dict[str, dict[str, tuple[list[float], list[float | None]]]]:
     if not samples.steps:
         return {}

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import Ears
-from bathyscope.recorder.curve import Curve
+from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import detect
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
@@ -73,7 +73,7 @@ class Recording:
         most = int(_SHARE * size) // (4 * max(1, len(blocks)) * len(COLUMNS))
         self.samples = TakenSamples(blocks, most=max(_FEWEST, most))
         self.history = History(groups.labels)
-        self.curve = Curve()
+        self.curve = BoundedCurve()
         self._dense_until = 0
         self._last_seen: dict[str, int] = {}
         self._versions: tuple[int, ...] = ()
@@ -99,7 +99,7 @@ class Recording:
         if self.steps:
             self.steps = 0
             self.history = History(self.groups.labels)
-            self.curve = Curve()
+            self.curve = BoundedCurve()
             first = self.samples.values[:1] if step.tap is None else []
             self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:

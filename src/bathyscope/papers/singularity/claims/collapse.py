@@ -111,11 +111,11 @@ def measure_skips(seed: int, kind: Kind) -> Measured:
     batch = batch_for(seed)
     network = drawn(kind, BLOCKS, seed=seed)
     scaled = drawn(kind, BLOCKS, seed=seed, scale=SCALED / _paths(kind))
-    shallow: dict[str, list[float]] = {"plain": [], kind: []}
+    shallow: dict[Kind, list[float]] = {"plain": [], kind: []}
     for name, found in shallow.items():
         for draw in range(5):
             last = spectra(
-                drawn(name, 5, seed=100 * seed + draw, width=_NARROW),  # type: ignore[arg-type]
+                drawn(name, 5, seed=100 * seed + draw, width=_NARROW),
                 batch_for(100 * seed + draw, width=_NARROW),
             )[-1]
             found.append(math.log10(last.condition_number))

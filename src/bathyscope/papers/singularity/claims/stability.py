@@ -147,9 +147,10 @@ REMARK_7 = Claim(
 def measure_skips(seed: int) -> Measured:
     """Deep residual and aggregated networks, as drawn and with scaled branches."""
     found: dict[str, Any] = {}
-    for kind, scale in (("residual", SCALED), ("aggregated", SCALED / 2)):
-        found[kind] = _amplification(kind, seed=seed)  # type: ignore[arg-type]
-        found[f"{kind}, scaled"] = _amplification(kind, seed=seed, scale=scale)  # type: ignore[arg-type]
+    scales: dict[Kind, float] = {"residual": SCALED, "aggregated": SCALED / 2}
+    for kind, scale in scales.items():
+        found[kind] = _amplification(kind, seed=seed)
+        found[f"{kind}, scaled"] = _amplification(kind, seed=seed, scale=scale)
     return Measured(
         numbers=found,
         assumptions=(is_linear(drawn("residual", BLOCKS, seed=seed)),),
@@ -202,14 +203,15 @@ def measure_sizes(seed: int) -> Measured:
     """
     generator = torch.Generator().manual_seed(seed)
     numbers: dict[str, Any] = {"gaussian": {}, "networks": {}, "amplification": {}}
-    for kind, size in (("residual", _WIDE), ("aggregated", _SLIM)):
+    sizes: dict[Kind, int] = {"residual": _WIDE, "aggregated": _SLIM}
+    for kind, size in sizes.items():
         free, depths, gaussian_answers, network_answers = [], [], [], []
         for draw in range(_DRAWS):
             own = _DRAWS * seed + draw
             H = normal(generator, size, _MANY)
             free.append(math.log10(conditioning_of(H).condition_number))
             gaussian_answers.append(_log_answer(H, generator))
-            network = drawn(kind, _DEPTH, seed=own, width=size)  # type: ignore[arg-type]
+            network = drawn(kind, _DEPTH, seed=own, width=size)
             batch = batch_for(own, width=size, samples=_MANY)
             depths.append([math.log10(c.condition_number) for c in spectra(network, batch)])
             with torch.no_grad():

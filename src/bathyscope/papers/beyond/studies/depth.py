@@ -211,8 +211,10 @@ def _study(name: str, what: str, presets: dict[str, Any]) -> Study:
         checks=checks,
         draw=draw,
         notes=(
-            "Rates were chosen on seed 100, which is not among those shown. Of the plain network the "
-            "best of several rates counts, for the others one rate.",
+            "Rates were chosen on seed 100, which is not among those shown: there He and ReLU reached 22 % "
+            "at 0.003 and 28 % at 0.001, BatchNorm 16 % at 0.01 and at 0.001 and 13 % at 0.1, the "
+            "tailored network 98 % at 0.0005, 95 % at 0.001, and diverged at 0.003. Where a preset has "
+            "several rates for the plain network, its best counts.",
         ),
     )
 
@@ -223,7 +225,7 @@ STUDIES = (
         "100 linear layers on digits",
         {
             "quick": _DENSE(seeds=2, plain_rates=(0.001,)),
-            "full": _DENSE(plain_rates=(0.001, 0.01)),
+            "full": _DENSE(),
             "paper": _DENSE(depth=164, steps=600, plain_rates=(0.001, 0.01)),
         },
     ),

@@ -195,27 +195,27 @@ def paper(theme: str) -> str:
 def _verdict(claim: Claim, found: dict[str, Any] | None) -> str:
     """A claim: what it says, the verdict, and what was compared."""
     word = claim.status if claim.measure is None else "not checked"
-    lines = []
+    lines: list[tuple[str, str]] = []
     if found is not None:
         word = found["verdict"] + (", vacuously" if found["vacuous"] else "")
         if found["extra_assumption"]:
-            lines.append(f"*Under:* {found['extra_assumption']}.")
+            lines.append(("Under", f"{found['extra_assumption']}."))
         if found["corrected"]:
-            lines.append(f"*Instead:* {found['corrected']}.")
+            lines.append(("Instead", f"{found['corrected']}."))
         failed = [a["statement"] for a in found["assumptions"] if not a["holds"]]
         if failed:
-            lines.append(f"*Failed:* {'; '.join(failed)}.")
+            lines.append(("Failed", f"{'; '.join(failed)}."))
         compared = found["relations"].get("printed", [])
         rows = [
             f"{'✓' if r['holds'] else '✗'} {r['what']}: {r['left']} {r['sense']} {r['right']}"
             for r in compared[:4]
         ]
         more = f" (and {len(compared) - 4} more)" if len(compared) > 4 else ""
-        lines.append("*Compared:* " + "; ".join(rows) + more + ".")
+        lines.append(("Compared", "; ".join(rows) + more + "."))
     else:
-        lines.append(claim.tested)
+        lines.append(("Tested", claim.tested))
     formula = f"\n\\[{claim.formula}\\]\n" if claim.formula else ""
-    text = "\n\n".join(_plain(line) for line in lines)
+    text = "\n\n".join(f"*{label}:* {_plain(line)}" for label, line in lines)
     return f"\n### {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
 
 

@@ -26,7 +26,8 @@ LONG = ("transformer_faults", "events")
 
 
 def main(names: list[str]) -> int:
-    """Print the lines of each; 2 for a name that is not there."""
+    """Print the lines of each; 2 for a name that is not there. Words from `--` on are a benchmark's."""
+    names = names[: next((i for i, word in enumerate(names) if word.startswith("--")), None)]
     if unknown := [name for name in names if name not in (*BENCHMARKS, *LONG)]:
         there_are = ", ".join((*BENCHMARKS, *LONG))
         print(f"There is no benchmark named {unknown[0]}; there are {there_are}.", file=sys.stderr)

@@ -27,7 +27,7 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     parameters = evidence.about("parameters")
     if parameters.number("zero_gradient") == (parameters.number("reached") or -1):
         return  # nothing at all has a gradient: no place in the trunk is to blame
-    if parameters.holds("zero_head") and at_output and not at_output[-1]:
+    if parameters.holds("zero_head") and at_output and at_output[-1] == 0:
         return
     trained = any(n is not None for n in evidence.column("parameter_gradients", "norm"))
     # the first block with a gradient at its output; past the last one if none has

@@ -97,7 +97,7 @@ def test_json_to_standard_output_and_exit_code_3(here):
         ("diagnose mine:model --data mine:batch --fail-on bad", "severity"),
         ("diagnose mine:model --data mine:batch --silence dead-unit", "dead-units"),
         ("explain dead-unit", "dead-units"),
-        ("explain zz", "There are: not-finite"),
+        ("explain zz", "There are: blank-input"),
         ("diagnose mine:model --data mine:batch --json - --against a.json", "give --json a file"),
         # what is wrong with the places of the results is said before the work, which would fail here
         ("diagnose mine:model --data mine:fails --out a.pdf", r"\.pdf"),

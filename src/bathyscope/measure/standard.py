@@ -68,6 +68,7 @@ def standard(
         >>> list(standard(model, batch, loss=F.cross_entropy))[6:]
         ['inputs', 'labels', 'output', 'parameters', 'mode']
     """
+    # long: one step after the other, each used once
     found = find_blocks(model, batch, blocks)
     mode = ModeTap()
     end = OutputAndLoss(loss, batch[1])

@@ -22,7 +22,7 @@ BENCHMARKS = (
     "treatment",
 )
 # Counts rather than ratios, of half an hour: only when named.
-LONG = ("transformer_faults", "events")
+LONG = ("transformer_faults", "events", "fuzz", "soak")
 
 
 def main(names: list[str]) -> int:

@@ -1,26 +1,70 @@
 """Odd models × every public call, bad arguments, command lines, damaged files: judged and counted.
 
-`python -m benchmarks fuzz` prints one line of counts for each part and one for each kind of defect.
+`python -m benchmarks fuzz` prints one line of counts for each part and one for each defect. Everything
+is rebuilt from its number, so that a line names what to run again.
 """
 
+import contextlib
 import copy
+import io
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.fuzzing.calls import CALLS, TRAINS, first_difference, state_of
+from benchmarks.fuzzing.arguments import bad_call
+from benchmarks.fuzzing.calls import (
+    CALLS,
+    TRAINS,
+    first_difference,
+    state_of,
+    train_two_steps,
+)
+from benchmarks.fuzzing.commands import command, damaged_file, make_run, odd_place, run_command
 from benchmarks.fuzzing.judge import Outcome, judge
 from benchmarks.fuzzing.odd import OddModel, odd_model
 
 Line = dict[str, Any]
 
 
-def lines(*, models: int = 1000) -> Iterator[Line]:
+def lines(
+    *, models: int = 1200, arguments: int = 3000, commands: int = 600, files: int = 300
+) -> Iterator[Line]:
     """Counts of every part, and what the defects are."""
     torch.set_num_threads(1)
-    yield from count("models", model_outcomes(models))
+    yield from count("odd models", model_outcomes(models))
+    yield from count("arguments", argument_outcomes(arguments))
+    yield from count("command lines", command_outcomes(commands))
+    yield from count("damaged files", file_outcomes(files))
+
+
+def argument_outcomes(num_calls: int, *, start: int = 0) -> Iterator[tuple[str, Outcome]]:
+    """Public functions with bad arguments."""
+    for number in range(start, start + num_calls):
+        name, call = bad_call(number)
+        with contextlib.redirect_stdout(io.StringIO()):  # `print` is among the bad losses
+            outcome = judge(call)
+        yield f"{number}: {name}", outcome
+
+
+def command_outcomes(num_lines: int, *, start: int = 0) -> Iterator[tuple[str, Outcome]]:
+    """Command lines in a folder full of oddities."""
+    with tempfile.TemporaryDirectory() as folder, odd_place(Path(folder)):
+        for number in range(start, start + num_lines):
+            words = command(number)
+            yield f"{number}: {' '.join(words)[:200]}", run_command(words)
+
+
+def file_outcomes(num_files: int, *, start: int = 0) -> Iterator[tuple[str, Outcome]]:
+    """Files of a run and a report, damaged one at a time."""
+    with tempfile.TemporaryDirectory() as folder, odd_place(Path(folder)):
+        make_run(Path(folder))
+        for number in range(start, start + num_files):
+            name, outcome = damaged_file(number, Path(folder))
+            yield f"{number}: {name}", outcome
 
 
 def count(part: str, outcomes: Iterator[tuple[str, Outcome]]) -> Iterator[Line]:
@@ -47,7 +91,8 @@ def model_outcomes(num_calls: int, *, start: int = 0) -> Iterator[tuple[str, Out
 def one_call(call: str, case: OddModel) -> Outcome:
     """The outcome of one call on one model, which must be left as it was."""
     before, data = state_of(case.model), _printed(case.batch)
-    outcome = judge(lambda: CALLS[call](case), own=lambda: _run_alone(case))
+    alone = train_two_steps if call in TRAINS else _run_alone
+    outcome = judge(lambda: CALLS[call](case), own=lambda: alone(case))
     if outcome.kind != "own" and call not in TRAINS:
         if changed := first_difference(before, state_of(case.model)):
             return Outcome("defect", f"changed: {changed}")

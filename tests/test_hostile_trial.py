@@ -231,3 +231,18 @@ def test_point_4_lazy_and_meta_models_are_watched():
     meta = mlp().to("meta")
     with bs.watch(meta, every=1):
         meta(VECTORS[0].to("meta")).sum().backward()
+
+
+@pytest.mark.parametrize("optimizer", [[1], "sgd", torch.optim.SGD])
+def test_point_9_what_is_no_optimizer_is_said(optimizer):
+    with pytest.raises(UsageError, match=r"torch\.optim\.Optimizer"):
+        bs.diagnose(mlp(), VECTORS, optimizer=optimizer)
+
+
+def test_point_10_treat_without_an_optimizer_gives_one_of_the_models_parameters():
+    model = mlp()
+    with torch.no_grad():
+        model[0].weight.mul_(40)
+    treatment = bs.treat(model, bs.diagnose(model, VECTORS))
+    held = {id(p) for group in treatment.optimizer.param_groups for p in group["params"]}
+    assert held & {id(p) for p in model.parameters()}

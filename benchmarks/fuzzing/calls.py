@@ -108,12 +108,11 @@ def _watch(case: OddModel) -> None:
     """A watched loop gives the same weights as one that is not watched."""
     try:
         alone = copy.deepcopy(case)
-    except Exception:  # what cannot be copied has nothing to be compared with
+        train_two_steps(alone)
+    except Exception:  # what cannot be copied, or trained as a copy, has nothing to compare with
         alone = None
-    if alone is not None:
-        _loop(alone)
     with bs.watch(case.model, every=1):
-        _loop(case)
+        train_two_steps(case)
     if alone is not None:
         pairs = zip(case.model.parameters(), alone.model.parameters(), strict=True)
         for ours, theirs in pairs:
@@ -121,7 +120,8 @@ def _watch(case: OddModel) -> None:
                 raise Wrong("the watched loop ends with other weights")
 
 
-def _loop(case: OddModel) -> None:
+def train_two_steps(case: OddModel) -> None:
+    """A loop of the user's own."""
     torch.manual_seed(0)
     random.seed(0)
     optimizer = _optimizer(case.model)
@@ -144,7 +144,14 @@ CALLS: dict[str, Callable[[OddModel], None]] = {
     "diagnose full": _full,
     **{
         f"measure.{name}": _measure(name)
-        for name in ("activations", "gradients", "weights", "representations", "deletion", "updates")
+        for name in (
+            "activations",
+            "gradients",
+            "weights",
+            "representations",
+            "deletion",
+            "updates",
+        )
     },
     "hessian product": _product,
     "hessian dense": _dense,
@@ -157,9 +164,11 @@ CALLS: dict[str, Callable[[OddModel], None]] = {
     "gauss_newton": lambda case: _ignore(
         gauss_newton(case.model, case.batch, loss=case.loss).dense()
     ),
-    "certify": lambda case: _ignore(bs.certificates.certify(case.model, case.batch, loss=case.loss)),
+    "certify": lambda case: _ignore(
+        bs.certificates.certify(case.model, case.batch, loss=case.loss)
+    ),
     "watch": _watch,
-}  # fmt: skip
+}
 TRAINS = ("watch",)
 
 

@@ -111,7 +111,10 @@ LAYERS: dict[str, Case] = {
         nn.Sequential(nn.Conv3d(1, 2, 2), nn.BatchNorm3d(2)),
         _x(2, 1, 3, 3, 3),
     ),
-    "SyncBatchNorm": lambda: (nn.Sequential(nn.Conv2d(1, 2, 2), nn.SyncBatchNorm(2)), _x(3, 1, 3, 3)),
+    "SyncBatchNorm": lambda: (
+        nn.Sequential(nn.Conv2d(1, 2, 2), nn.SyncBatchNorm(2)),
+        _x(3, 1, 3, 3),
+    ),
     "InstanceNorm1d": lambda: (
         nn.Sequential(nn.Conv1d(2, 3, 2), nn.InstanceNorm1d(3, affine=True)),
         _x(2, 2, 6),
@@ -188,18 +191,36 @@ LAYERS: dict[str, Case] = {
     "AvgPool2d": lambda: (CrossMapFree(nn.AvgPool2d(2)), _x(2, 2, 3, 3)),
     "LPPool2d": lambda: (CrossMapFree(nn.LPPool2d(2, 2)), _x(2, 2, 3, 3)),
     "PixelShuffle": lambda: (CrossMapFree(nn.PixelShuffle(2)), _x(2, 2, 3, 3)),
-    "Upsample": lambda: (CrossMapFree(nn.Upsample(scale_factor=2, mode="bilinear")), _x(1, 2, 3, 3)),
+    "Upsample": lambda: (
+        CrossMapFree(nn.Upsample(scale_factor=2, mode="bilinear")),
+        _x(1, 2, 3, 3),
+    ),
     **{
         f"Linear with {name}": lambda name=name: (  # type: ignore[misc]
             nn.Sequential(nn.Linear(3, 4), getattr(nn, name)()),
             _x(3, 3),
         )
         for name in (
-            "ELU", "CELU", "SELU", "GELU", "SiLU", "Mish", "Softplus", "Tanh", "Sigmoid",
-            "LogSigmoid", "Softsign", "Tanhshrink", "Hardswish", "GLU", "Softmax", "LogSoftmax", "Softmin",
+            "ELU",
+            "CELU",
+            "SELU",
+            "GELU",
+            "SiLU",
+            "Mish",
+            "Softplus",
+            "Tanh",
+            "Sigmoid",
+            "LogSigmoid",
+            "Softsign",
+            "Tanhshrink",
+            "Hardswish",
+            "GLU",
+            "Softmax",
+            "LogSoftmax",
+            "Softmin",
         )
     },
-}  # fmt: skip
+}
 
 
 class Symmetric(nn.Module):
@@ -255,7 +276,7 @@ PARAMETRIZATIONS: dict[str, Case] = {
     },
     "pruned": lambda: (_pruned(nn.Linear(3, 4)), _x(2, 3)),
     "a parametrization of one's own": lambda: (_registered(nn.Linear(3, 3)), _x(2, 3)),
-}  # fmt: skip
+}
 
 
 # Classes of `torch.nn` that hold no parameters of their own: containers and bases.

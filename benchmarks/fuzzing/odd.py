@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
@@ -411,7 +412,7 @@ def odd_model(number: int) -> OddModel:
         model.train(draw.random() < 0.5)
         name += ", train" if model.training else ", eval"
     if varied and draw.random() < 0.3 and not isinstance(model, torch.jit.ScriptModule):
-        free = [p for p in model.parameters() if p.is_leaf and not p.is_inference()]
+        free = [p for p in model.parameters() if not is_lazy(p) and not p.is_inference()]
         for parameter in draw.sample(free, k=len(free) // 3):
             parameter.requires_grad_(False)
         name += ", a third frozen"

@@ -1,8 +1,10 @@
 """Submodules and names that are imported when they are first used (PEP 562)."""
 
 import importlib
+import random
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -29,9 +31,9 @@ def lazy(
 
     def __getattr__(name: str) -> Any:
         if name in submodules:
-            return importlib.import_module(f"{package}.{name}")
+            return _load(f"{package}.{name}")
         if name in origins:
-            value = getattr(importlib.import_module(f"{package}.{origins[name]}"), name)
+            value = getattr(_load(f"{package}.{origins[name]}"), name)
             setattr(sys.modules[package], name, value)
             return value
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -40,3 +42,12 @@ def lazy(
         return sorted({*public, *vars(sys.modules[package])})
 
     return __getattr__, __dir__, public
+
+
+def _load(name: str) -> ModuleType:
+    """Import a module; what it loads (rich does) may not move the random numbers of the user's run."""
+    state = random.getstate()
+    try:
+        return importlib.import_module(name)
+    finally:
+        random.setstate(state)

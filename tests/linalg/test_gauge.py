@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from bathyscope.linalg.gauge import Gauge, refined
+from bathyscope.linalg.gauge import Gauge, refine
 
 
 def test_a_step_is_shortened_so_that_no_mode_changes_its_sign():
@@ -34,5 +34,5 @@ def test_the_refined_bound_lies_above_the_largest_value(scale):
     x[0] *= 1.1
     excess = x.mT @ x - torch.eye(20)
     spread = 0.5 * (excess.square().sum() / 60).sqrt().item()
-    gauge = refined(Gauge(spread, math.inf), 1.0, x=x, excess=excess)
+    gauge = refine(Gauge(spread, math.inf), 1.0, x=x, excess=excess)
     assert gauge.bound == pytest.approx((1.1 * scale) ** 2, rel=1e-6)

@@ -12,7 +12,7 @@ from bathyscope.linalg.kernel_projection import (
     projected,
 )
 from bathyscope.linalg.kernel_step import gauge_of, newton_schulz_step
-from bathyscope.linalg.taps import compressed, polyphase
+from bathyscope.linalg.taps import compress, polyphase
 
 
 def gaussian(*shape, dtype=torch.float64, seed=0):
@@ -46,7 +46,7 @@ CASES = [
 def test_alternating_reaches_the_spread_it_reports(shape, options):
     conv = convolution_of(gaussian(*shape), **options)
     target = isotropic_target(conv)
-    taps = compressed(polyphase(conv))
+    taps = compress(polyphase(conv))
     once = gauge_of(exact_projection(taps, target), target).spread
     result, gauge = alternating_projection(taps, target, spread=0.01, most=200)
     assert gauge.spread <= 0.01

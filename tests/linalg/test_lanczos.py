@@ -28,7 +28,7 @@ def test_basis_stays_orthonormal_long_after_eigenvalues_converged(dtype):
     values = np.concatenate([[100.0, 50.0, 20.0], np.linspace(-0.1, 0.1, 197)])
     basis = krylov(symmetric(values, dtype=dtype), start(200, dtype=dtype))
     basis.grow(150)
-    q = basis.lifted(0, np.eye(150))
+    q = basis.lift(0, np.eye(150))
     assert (q @ q.T - torch.eye(150, dtype=dtype)).abs().max() < 50 * torch.finfo(dtype).eps
 
 
@@ -57,7 +57,7 @@ def test_residuals_are_those_of_the_ritz_vectors():
     basis = krylov(a, start(80))
     basis.grow(12)
     values, vectors = basis.ritz(0)
-    u = basis.lifted(0, vectors)
+    u = basis.lift(0, vectors)
     true = (u @ a - torch.as_tensor(values)[:, None] * u).norm(dim=1)
     np.testing.assert_allclose(basis.residuals(0, vectors), true.numpy(), atol=1e-10)
 

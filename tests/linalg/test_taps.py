@@ -1,7 +1,7 @@
 import torch
 
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.taps import compressed, frequency_matrices, half_plane, polyphase
+from bathyscope.linalg.taps import compress, frequency_matrices, half_plane, polyphase
 
 
 def test_transform_equals_the_fft():
@@ -38,5 +38,5 @@ def test_with_weight_cuts_what_is_no_tap():
 def test_common_factors_of_dilation_are_taken_out():
     taps = polyphase(convolution_of(torch.randn(4, 2, 3, 3), dilation=(2, 3)))
     assert taps.layout.span == (5, 7)
-    assert compressed(taps).layout.span == (3, 3)
-    assert compressed(taps).layout.alias_free_grid == (5, 5)
+    assert compress(taps).layout.span == (3, 3)
+    assert compress(taps).layout.alias_free_grid == (5, 5)

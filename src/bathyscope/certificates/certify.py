@@ -16,6 +16,7 @@ from bathyscope.certificates.observation import Observation, observe
 from bathyscope.certificates.predictor import penalty
 from bathyscope.certificates.regularity import regularity
 from bathyscope.certificates.saddle import CriticalPoint, critical_point
+from bathyscope.core.arguments import check_flag, check_number
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_random_state
@@ -64,6 +65,9 @@ def certify(
         (True, True, True)
     """
     # long: one step after the other, each used once
+    check_flag("blocks", blocks)
+    check_flag("curvature", curvature)
+    check_number("tolerance", tolerance, low=0.0)
     seen = observe(model, data)
     ell = convex_loss(loss, seen.targets, num_outputs=seen.outputs.shape[1])
     own_risk = _risk(seen, ell)

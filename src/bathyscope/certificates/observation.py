@@ -63,7 +63,7 @@ def observe(model: object, data: object) -> Observation:
     network = _copy_in_float64(unwrap(model))
     for name, parameter in network.named_parameters():
         _check_finite(parameter, f"the parameter {name}", "there is nothing to certify")
-    inputs, targets = _joined(network, data)
+    inputs, targets = _join(network, data)
     _check_finite(targets, "the targets", "clean the data")
     inputs = inputs.double()
     rows = [_row(network, part) for part in inputs.split(_ROWS)]
@@ -150,7 +150,7 @@ def _residual_row(network: ResNEst | AugmentedResNEst, x: Tensor, outputs: Tenso
     )
 
 
-def _joined(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
+def _join(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     """All inputs and all targets, each one tensor on the CPU."""
     if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
         raise UsageError(

@@ -9,6 +9,7 @@ from torch import nn
 from bathyscope.claims.claim import Claim, Law, Measured
 from bathyscope.claims.registry import claim_of
 from bathyscope.claims.relation import Relation
+from bathyscope.core.arguments import check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import ClaimCheck, Verdict
 
@@ -51,6 +52,7 @@ def check(
         'holds'
     """
     entry = claim_of(claim)
+    seed = check_seed(seed)
     if entry.measure is None:
         raise UsageError(f"{entry.name}: {entry.status}. {entry.tested}")
     given = {"model": model, "data": data}

@@ -3,6 +3,7 @@
 import functools
 
 from bathyscope.claims.claim import Claim
+from bathyscope.core.arguments import check_name
 from bathyscope.core.errors import UnknownName
 from bathyscope.core.papers import papers, part
 
@@ -29,7 +30,7 @@ def claim_of(name: str) -> Claim:
         'theorem 1'
     """
     known = all_claims()
-    if name not in known:
+    if check_name("The name of the claim", name) not in known:
         hint = "`bathyscope check list` names them all."
         raise UnknownName("claim", name, [*known, *themes()], hint=hint)
     return known[name]

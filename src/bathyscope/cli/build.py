@@ -66,7 +66,7 @@ def build_case(words: CaseWords, name: str) -> Case:
     Raises:
         UsageError: a name is unknown, a factory fails, or weights do not fit.
     """
-    if Path(name).is_dir():
+    if is_folder(name):
         return _case_of_run(words, Path(name))
     options = read_assignments(words.set_ or [])
     torch.manual_seed(words.seed)
@@ -282,3 +282,11 @@ def _first_batch(factory: Any, *, name: str) -> Any:
     if isinstance(batch, (tuple, list, Mapping)) and not batch:
         raise UsageError(f"The factory {name} gave no batch; what it returns is empty.")
     return tuple(batch) if isinstance(batch, list) else batch
+
+
+def is_folder(name: str) -> bool:
+    """Whether there is a folder of that name; a name that no file can have is none."""
+    try:
+        return Path(name).is_dir()
+    except (OSError, ValueError):
+        return False

@@ -102,7 +102,7 @@ class CaseWords:
         list[str] | None,
         _option(help="Names or globs of the blocks to look at.", show_default=False),
     ] = None
-    seed: Annotated[int, _option(help="Of the weights and of the batch.")] = 0
+    seed: Annotated[int, _option(help="Of the weights and of the batch.", min=0, max=2**63 - 1)] = 0
     set_: Annotated[
         list[str] | None,
         _option("--set", help="An option of the network: KEY=VALUE.", show_default=False),
@@ -164,7 +164,7 @@ def complete_json(words: list[str]) -> list[str]:
         ['nets', '--json', 'nets.json']
     """
     completed = []
-    for word, after in zip(words, [*words[1:], "--"], strict=True):
+    for word, after in zip(words, [*words[1:], "--"][: len(words)], strict=True):
         completed.append(word)
         if word == "--json" and after.startswith("-") and after != "-":
             completed.append("-")

@@ -3,28 +3,54 @@
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from pathlib import Path
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UsageError, shorten
 
 
-def check_count(name: str, value: object, *, least: int = 0) -> int:
-    """A whole number of at least so many.
+def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+    """A whole number of at least so many, and of at most so many.
 
     Raises:
-        UsageError: it is none, or too small.
+        UsageError: it is none, too small, or too large.
 
     Examples:
         >>> check_count("k", 3, least=1)
         3
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise UsageError(f"{name} is a whole number of at least {least}, but {value!r} was given.")
+        raise UsageError(
+            f"{name} is a whole number of at least {least}, but {shorten(value)} was given."
+        )
+    if most is not None and int(value) > most:
+        raise UsageError(f"{name} is at most {most}, but {shorten(value)} was given.")
     return int(value)
 
 
+def check_flag(name: str, value: object) -> bool:
+    """True or False.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):
+        raise UsageError(f"{name} is True or False, but {shorten(value)} was given.")
+    return bool(value)
+
+
+def check_path(name: str, value: object) -> Path:
+    """A path, as text or as a `Path`.
+
+    Raises:
+        UsageError: it is something else, or empty.
+    """
+    if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
+        raise UsageError(f"{name} is a path, but {shorten(value)} was given.")
+    return Path(value)
+
+
 def check_number(
-    name: str, value: Any, *, low: float, high: float = math.inf, open_low: bool = False
+    name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high].
 
@@ -39,11 +65,11 @@ def check_number(
     if not math.isfinite(number) or not low <= number <= high or (open_low and number == low):
         least = f"above {low:g}" if open_low else f"of at least {low:g}"
         most = "" if math.isinf(high) else f" and at most {high:g}"
-        raise UsageError(f"{name} is a number {least}{most}, but {value!r} was given.")
+        raise UsageError(f"{name} is a number {least}{most}, but {shorten(value)} was given.")
     return number
 
 
-def check_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
+def check_names(name: str, value: object, *, least: int = 0) -> tuple[str, ...]:
     """One name or several, as a tuple.
 
     Raises:
@@ -53,15 +79,19 @@ def check_names(name: str, value: Any, *, least: int = 0) -> tuple[str, ...]:
         >>> check_names("silence", "dead-units")
         ('dead-units',)
     """
-    given = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
-    wrong = next((item for item in given if not isinstance(item, str)), None)
-    if wrong is not None:
-        raise UsageError(f"{name} takes names, but a {type(wrong).__name__} was given.")
+    given: list[object]
+    if isinstance(value, str) or not isinstance(value, Iterable) or hasattr(value, "dtype"):
+        given = [value]
+    else:
+        given = list(value)
+    wrong = [type(item).__name__ for item in given if not isinstance(item, str)]
+    if wrong:
+        raise UsageError(f"{name} takes names, but a {wrong[0]} was given.")
     if "" in given:
         raise UsageError(f"{name} holds an empty name; leave it out, or give the name.")
     if len(given) < least:
         raise UsageError(f"{name} is empty; give at least {least} name{'s' * (least > 1)}.")
-    return tuple(given)
+    return tuple(str(item) for item in given)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
@@ -70,5 +100,27 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     Raises:
         UsageError: the choices are named.
     """
-    if value not in choices:
-        raise UsageError(f"{name} is one of {', '.join(choices)}, but {value!r} was given.")
+    if not isinstance(value, str) or value not in choices:
+        raise UsageError(f"{name} is one of {', '.join(choices)}, but {shorten(value)} was given.")
+
+
+def check_name(name: str, value: object) -> str:
+    """One name.
+
+    Raises:
+        UsageError: it is something else, or empty.
+    """
+    if not isinstance(value, str):
+        raise UsageError(f"{name} is a name, but {shorten(value)} was given.")
+    if not value:
+        raise UsageError(f"{name} is empty; give one.")
+    return value
+
+
+def check_seed(value: object) -> int:
+    """A seed: a whole number from 0 to 2⁶³ − 1, which every generator takes.
+
+    Raises:
+        UsageError: it is none, or too large.
+    """
+    return check_count("seed", value, most=2**63 - 1)

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from torch import nn
 
+from bathyscope.core.arguments import check_names
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import Call, calls_of, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
@@ -78,14 +79,13 @@ def blocks_of(
     """
     if isinstance(blocks, Blocks):
         return blocks
-    model = unwrap(model)
     check_parameters(model)
+    model = unwrap(model)
+    names = () if blocks is None else check_names("blocks", blocks, least=1)
     # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer
     calls = [c for c in calls_of(model, example) if _PARAMETRISED not in c.name.split(".")]
     if blocks is not None:
-        return _numbered(
-            _given(calls, [blocks] if isinstance(blocks, str) else list(blocks)), "given"
-        )
+        return _numbered(_given(calls, names), "given")
     if isinstance(model, DeclaresBlocks):
         wanted = set(model.block_names())
         return _numbered([(c, c) for c in calls if c.name in wanted], "declared")
@@ -107,7 +107,7 @@ def blocks_of(
     return _numbered(leaves, "leaves", note)
 
 
-def _given(calls: list[Call], patterns: list[str]) -> list[tuple[Call, Call]]:
+def _given(calls: list[Call], patterns: Sequence[str]) -> list[tuple[Call, Call]]:
     for pattern in patterns:
         if not any(fnmatchcase(c.name, pattern) for c in calls):
             raise UnknownName("module called in the forward pass", pattern, {c.name for c in calls})

@@ -29,7 +29,7 @@ class UnknownName(UsageError):
     """A name that is not among those known; the nearest are suggested, or else some are listed."""
 
     def __init__(self, what: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
-        self.given = given
+        self.given = given = given if isinstance(given, str) else shorten(given)
         names = [name for name in (sorted(known) if isinstance(known, set) else known) if name]
         self.nearest = nearest(given, names)
         if self.nearest and len(names) > _NEAREST:
@@ -37,7 +37,9 @@ class UnknownName(UsageError):
         else:
             more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
             told = f" There are: {', '.join(names[:_LISTED])}{more}." if names else ""
-        super().__init__(f"There is no {what} named {given!r}.{told}{' ' + hint if hint else ''}")
+        super().__init__(
+            f"There is no {what} named {shorten(given)}.{told}{' ' + hint if hint else ''}"
+        )
 
 
 def nearest(given: str, known: Iterable[str], *, most: int = _NEAREST) -> list[str]:
@@ -50,3 +52,22 @@ def nearest(given: str, known: Iterable[str], *, most: int = _NEAREST) -> list[s
     by_lower = {name.lower(): name for name in known}
     matches = get_close_matches(given.lower(), by_lower, n=most, cutoff=0.5)
     return [by_lower[match] for match in matches]
+
+
+def shorten(value: object, *, most: int = 80) -> str:
+    """What was given, as it is shown in a message: on one line, and not too long.
+
+    Examples:
+        >>> shorten("a\\nb"), shorten([1] * 100, most=12)
+        ("'a\\\\nb'", '[1, 1, 1, 1…')
+    """
+    shape = getattr(value, "shape", None)
+    if shape is not None and not isinstance(value, type) and hasattr(value, "dtype"):
+        sizes = tuple(shape)
+        if sizes:
+            return f"a {type(value).__name__} of shape {sizes}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a repr of the user's own may fail
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -52,7 +52,7 @@ class Batches:
         if self._kept is not None:
             yield from ((batch, _size(batch)) for batch in self._kept)
             return
-        with closing(self._streamed()) as batches:
+        with closing(self._stream()) as batches:
             yield from ((batch, _size(batch)) for batch in batches)
 
     @property
@@ -67,7 +67,7 @@ class Batches:
             return next(batches)[0][0]
 
     def _read(self, loader: object) -> None:
-        if not isinstance(loader, Iterable):
+        if not isinstance(loader, Iterable) or isinstance(loader, (Tensor, str, bytes)):
             raise UsageError(
                 f"Data is a batch (inputs, targets) or an iterable of batches, but a "
                 f"{type(loader).__name__} was given."
@@ -78,7 +78,7 @@ class Batches:
         read_once = isinstance(loader, Iterator)
         kept: list[Batch] | None = []
         self.num_batches = taken = 0
-        for batch in self._streamed():
+        for batch in self._stream():
             self.num_batches += 1
             self.num_samples += _size(batch)
             taken += sum(t.nbytes for t in tensors_in(batch))
@@ -90,13 +90,13 @@ class Batches:
             raise UsageError("The loader gave no batch; pass one that is not empty.")
         self._kept = kept
 
-    def _streamed(self) -> Generator[Batch, None, None]:
+    def _stream(self) -> Generator[Batch, None, None]:
         before = _RandomState.of(self._loader)
         self._state.restore()
         device = _device(self.model)
         try:
             for batch in _read_all(self._loader):
-                yield check_batch(self.model, batch if device is None else _moved(batch, device))
+                yield check_batch(self.model, batch if device is None else _move(batch, device))
         finally:
             before.restore()
 
@@ -166,11 +166,11 @@ def _device(model: nn.Module) -> torch.device | None:
     return None if parameter is None else parameter.device
 
 
-def _moved(value: object, device: torch.device) -> object:
+def _move(value: object, device: torch.device) -> object:
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, Mapping):
-        return {key: _moved(item, device) for key, item in value.items()}
+        return {key: _move(item, device) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return tuple(_moved(item, device) for item in value)
+        return tuple(_move(item, device) for item in value)
     return value

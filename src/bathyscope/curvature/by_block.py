@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from bathyscope.core import Block, Blocks, Measurement
+from bathyscope.core.arguments import check_seed
 from bathyscope.core.records import Number
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
@@ -97,7 +98,7 @@ def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
         except Unresolved as refusal:
             return row, str(refusal)
         return row, ""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     ends = extreme_eigenvalues(
         part,
         1,

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope.core import Blocks, Measurement, blocks_of
-from bathyscope.core.arguments import check_count
+from bathyscope.core.arguments import check_count, check_flag, check_seed
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
@@ -19,7 +19,7 @@ from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.objective import BatchNormMode, objective_of
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
-from bathyscope.curvature.progress import counting
+from bathyscope.curvature.progress import count_products
 from bathyscope.curvature.resolved import (
     EXACT_UP_TO,
     ConditionNumber,
@@ -43,12 +43,13 @@ from bathyscope.linalg import (
     spectral_density,
     trace_estimate,
 )
+from bathyscope.linalg.lanczos import MOST_PROBES
 
 T = TypeVar("T")
 
 
 def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(check_count("seed", seed))
+    return torch.Generator().manual_seed(check_seed(seed))
 
 
 def hessian(
@@ -234,6 +235,11 @@ class CurvatureMatrix:
         for again is not made again, so condition number and index share one.
         """
 
+        check_count("probes", probes, least=2, most=MOST_PROBES)
+        check_count("steps", steps, least=1)
+        check_count("outlier_steps", outlier_steps)
+        seed = check_seed(seed)
+
         def made() -> SpectralDensity:
             # a basis takes steps × d numbers for each probe
             one = steps * self.shape[0] * torch.finfo(self.dtype).bits // 8
@@ -261,7 +267,7 @@ class CurvatureMatrix:
             sketch: columns of its sketch.
             seed: of its random vectors.
         """
-        check_count("probes", probes, least=2)
+        check_count("probes", probes, least=2, most=MOST_PROBES)
         check_count("sketch", sketch)
         with self._working("trace"):
             if self._is_exact(exact):
@@ -382,7 +388,7 @@ class CurvatureMatrix:
         self.operator.free()
 
     def _is_exact(self, exact: bool | None) -> bool:
-        return self.shape[0] <= EXACT_UP_TO if exact is None else exact
+        return self.shape[0] <= EXACT_UP_TO if exact is None else check_flag("exact", exact)
 
     def _once(self, question: tuple[object, ...], answer: Callable[[], T]) -> T:
         """Within a session: the answer to a question, made once for model and data as they stand."""
@@ -410,7 +416,7 @@ class CurvatureMatrix:
             if not self.progress:
                 yield
                 return
-            with counting(title) as self.operator.on_product:
+            with count_products(title) as self.operator.on_product:
                 try:
                     yield
                 finally:

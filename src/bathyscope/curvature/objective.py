@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core import preserve_model, unwrap
+from bathyscope.core.arguments import check_choice, check_names
 from bathyscope.core.batch import (
     Batch,
     LossFn,
@@ -143,9 +144,8 @@ def objective_of(
     """
     check_parameters(model)
     model = unwrap(model)
-    if batchnorm not in ("batch", "running"):
-        raise UsageError(f"batchnorm is 'batch' or 'running', but {batchnorm!r} was given.")
-    chosen = _chosen(model, parameters)
+    check_choice("batchnorm", batchnorm, get_args(BatchNormMode))
+    chosen = _choose_parameters(model, parameters)
     objective = Objective(
         model=model,
         loss=loss,
@@ -161,7 +161,7 @@ def objective_of(
     return objective
 
 
-def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
+def _choose_parameters(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Parameter]:
     named = dict(model.named_parameters())
     chosen = named if patterns is None else _matching(named, patterns)
     for name, parameter in chosen.items():
@@ -181,15 +181,8 @@ def _chosen(model: nn.Module, patterns: Iterable[str] | None) -> dict[str, nn.Pa
 def _matching(
     named: Mapping[str, nn.Parameter], patterns: Iterable[str]
 ) -> dict[str, nn.Parameter]:
-    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-    if not wanted:
-        raise UsageError("parameters=[] asks for none; name some, or leave it out for all.")
+    wanted = check_names("parameters", patterns, least=1)
     for pattern in wanted:
-        if not isinstance(pattern, str):
-            raise UsageError(
-                f"parameters takes names or globs as in named_parameters(), such as "
-                f"{next(iter(named))!r}, but a {type(pattern).__name__} was given."
-            )
         if not any(fnmatchcase(name, pattern) for name in named):
             raise UnknownName("parameter", pattern, named)
     return {n: p for n, p in named.items() if any(fnmatchcase(n, w) for w in wanted)}

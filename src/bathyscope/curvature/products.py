@@ -157,7 +157,7 @@ class CurvatureOperator:
         state = fingerprint(self.objective, self.parameters)
         stale = self._plan is None or state != self._state
         # what one process makes anew all do: it takes messages between them
-        if not bool(_reduced(torch.tensor(int(stale), device=self.device))):
+        if not bool(_reduce(torch.tensor(int(stale), device=self.device))):
             return
         self.free()
         self.generation += 1
@@ -175,7 +175,7 @@ class CurvatureOperator:
         assert plan is not None, "there is at least one batch"
         self._plan, self._state = plan, state
         self._terms = terms if plan.kept else None
-        self._total = int(_reduced(torch.tensor(total, device=self.device)))
+        self._total = int(_reduce(torch.tensor(total, device=self.device)))
 
     def _check_parameters(self) -> None:
         present = {id(p) for p in self.objective.model.parameters()}
@@ -206,14 +206,14 @@ class CurvatureOperator:
                 "graph (detach, no_grad, numpy)."
             )
         self._check_symmetry(term, active)
-        return term, self._planned(held_bytes(nodes), size)
+        return term, self._plan_products(held_bytes(nodes), size)
 
     def _check_symmetry(self, term: Term, active: Sequence[Tensor]) -> None:
         """Once for an operator: what makes a second derivative wrong is how the loss is written."""
         if self._symmetric:
             return
         wrong = torch.tensor(int(not is_symmetric(term, active)), device=self.device)
-        if bool(_reduced(wrong)):
+        if bool(_reduce(wrong)):
             raise BathyscopeError(
                 "The second derivative that torch computes here is wrong: vᵀHw and wᵀHv differ. "
                 "Some layer's gradient is none (Embedding with scale_grad_by_freq) or cannot be "
@@ -222,19 +222,21 @@ class CurvatureOperator:
             )
         self._symmetric = True
 
-    def _planned(self, one_graph: int, size: int) -> ProductPlan:
+    def _plan_products(self, one_graph: int, size: int) -> ProductPlan:
         free = available_bytes(self.device)
         allowed = int(_KEPT_SHARE * free) if self.budget is None else self.budget
         whole = one_graph * self.objective.batches.num_samples // max(size, 1)
         # data that are read anew each time may not be frozen in a graph
         kept = whole <= allowed and bool(self.objective.batches.held)
-        together = one_graph <= _TOGETHER_BYTES
+        # torch's kernels for a block of half-precision matrices end the process on some machines
+        wide = all(p.dtype in (torch.float32, torch.float64) for p in self.parameters)
+        together = one_graph <= _TOGETHER_BYTES and wide
         work = max(one_graph, 1)
         # one by one a vector and its product take room, together as much as the graph each
         each = work if together else 2 * self.shape[0] * torch.finfo(self.dtype).bits // 8
         at_once = max(1, min(_MOST_AT_ONCE, (max(free, whole) - whole) // (4 * each)))
         # every process must cut a block of vectors in the same way
-        at_once = int(_reduced(torch.tensor(at_once, device=self.device), least=True))
+        at_once = int(_reduce(torch.tensor(at_once, device=self.device), least=True))
         graph = whole if kept else one_graph
         return ProductPlan(
             kept=kept,
@@ -270,7 +272,7 @@ class CurvatureOperator:
                 rows.add_(torch.cat(flat, dim=1), alpha=size / self._total)
         self.num_products += block.shape[1]
         self.on_product(block.shape[1])
-        result = _reduced(rows).T
+        result = _reduce(rows).T
         if not bool(torch.isfinite(result).all()):
             raise BathyscopeError(
                 "A product with the curvature matrix is not finite though the loss is: some second "
@@ -287,10 +289,10 @@ class CurvatureOperator:
         positions = [self._active.index(i) for i in chosen]
         whole = len(positions) == len(self._active)
         for size, term in self._terms:
-            yield size, term if whole else term.restricted(positions)
+            yield size, term if whole else term.restrict(positions)
 
 
-def _reduced(local: Tensor, *, least: bool = False) -> Tensor:
+def _reduce(local: Tensor, *, least: bool = False) -> Tensor:
     """The sum (or the least) over all processes; the tensor itself where there is only one."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         local = local.contiguous()

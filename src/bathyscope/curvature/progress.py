@@ -9,7 +9,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 @contextmanager
-def counting(title: str) -> Iterator[Callable[[int], None]]:
+def count_products(title: str) -> Iterator[Callable[[int], None]]:
     """Yield a function that is told how many products were made; nothing is shown off a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -35,7 +35,7 @@ class Term(Protocol):
         """The matrix times b vectors, in the same layout: one by one, or several `together`."""
         ...
 
-    def restricted(self, positions: Sequence[int]) -> "Term":
+    def restrict(self, positions: Sequence[int]) -> "Term":
         """The diagonal block of some of the parameters, on the same graph."""
         ...
 
@@ -75,9 +75,9 @@ class HessianTerm:
         if not self.curved:
             return [torch.zeros_like(v) for v in vectors]
         chosen = [vectors[i] for i in self.curved]
-        return _filled(_pull_back(self.roots, self.parameters, chosen, together), vectors)
+        return _fill(_pull_back(self.roots, self.parameters, chosen, together), vectors)
 
-    def restricted(self, positions: Sequence[int]) -> "HessianTerm":
+    def restrict(self, positions: Sequence[int]) -> "HessianTerm":
         """The diagonal block of some parameters."""
         return HessianTerm(
             [self.parameters[i] for i in positions], [self.gradients[i] for i in positions]
@@ -143,11 +143,11 @@ class GaussNewtonTerm:
         like = [_zeros_like(self.leaf, vectors)]
         at = [vectors[i] for i in self.reached]
         pushed = _pull_back(pulled, [self.cotangent], at, together)
-        bent = _pull_back([self.slope], [self.leaf], _filled(pushed, like), together)
-        back = _pull_back([self.output], self.parameters, _filled(bent, like), together)
-        return _filled(back, vectors)
+        bent = _pull_back([self.slope], [self.leaf], _fill(pushed, like), together)
+        back = _pull_back([self.output], self.parameters, _fill(bent, like), together)
+        return _fill(back, vectors)
 
-    def restricted(self, positions: Sequence[int]) -> "GaussNewtonTerm":
+    def restrict(self, positions: Sequence[int]) -> "GaussNewtonTerm":
         """The diagonal block of some parameters."""
         return GaussNewtonTerm(
             [self.parameters[i] for i in positions],
@@ -163,7 +163,7 @@ def _zeros_like(leaf: Tensor, vectors: Vectors) -> Tensor:
     return leaf.new_zeros(1).expand(len(vectors[0]), *leaf.shape)
 
 
-def _filled(found: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
+def _fill(found: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
     return [
         torch.zeros_like(v) if f is None else f.detach() for f, v in zip(found, like, strict=True)
     ]

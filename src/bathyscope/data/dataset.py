@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from bathyscope.core.arguments import check_count, check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.data.channels import normalise
 
@@ -78,7 +79,7 @@ class DataSet:
             >>> len(data.load("digits").subset(100).train_labels)
             100
         """
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(check_seed(seed))
         train = _drawn(len(self.train_labels), num_train, generator=generator, part="training")
         test = _drawn(len(self.test_labels), num_test, generator=generator, part="test")
         return replace(
@@ -95,7 +96,7 @@ def _drawn(
 ) -> Tensor | slice:
     if wanted is None:
         return slice(None)
-    if not 1 <= wanted <= available:
+    if not 1 <= check_count(f"the number of {part} samples", wanted) <= available:
         raise UsageError(
             f"{wanted} {part} samples were asked for; choose between 1 and {available}, "
             f"the number this set has."

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from bathyscope.core.arguments import check_count, check_flag, check_name, check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.data.cache import cache_dir
 from bathyscope.data.catalog import CATALOG, entry
@@ -80,7 +81,11 @@ def load(
         (torch.Size([256, 1, 8, 8]), 10)
     """
     root = Path(data_dir).expanduser() if data_dir is not None else cache_dir()
-    tree = _image_tree(name, root)
+    tree = _image_tree(check_name("The name of the data set", name), root)
+    seed = check_seed(seed)
+    check_flag("normalise", normalise)
+    if size is not None:
+        check_count("size", size, least=1)
     if tree is not None:
         side = size or (entry(name).shape[1] if name in _IMAGE_TREES else _SIDE)
         drawn = folder(tree, size=side, num_train=num_train, num_test=num_test, seed=seed)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import __version__, measure
-from bathyscope.core.arguments import check_count, check_names
+from bathyscope.core.arguments import check_count, check_name, check_names
 from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, own_loss, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
@@ -98,6 +98,8 @@ def diagnose(
         if code not in CODES and code not in CAUSES:
             raise UnknownName("finding or cause to silence", code, [*CODES, *CAUSES])
     steps = check_count("steps", steps, least=1)
+    if title is not None:
+        check_name("title", title)
     budget = None if budget is None else check_count("budget", budget, least=1)
     loss = own_loss if loss is None else loss
     limits = Thresholds.of(thresholds)

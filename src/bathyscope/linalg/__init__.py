@@ -21,7 +21,7 @@ from bathyscope.linalg.random_matrix import (
     fuss_catalan_quantiles,
     lyapunov_exponents,
 )
-from bathyscope.linalg.scaling import rescaled
+from bathyscope.linalg.scaling import rescale
 from bathyscope.linalg.taps import polyphase
 from bathyscope.linalg.trace import TraceEstimate, trace_estimate
 
@@ -57,7 +57,7 @@ __all__ = [
     "newton_schulz_step",
     "polar_factor",
     "polyphase",
-    "rescaled",
+    "rescale",
     "rounding_cutoff",
     "spectral_density",
     "trace_estimate",

@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_count, check_number
+from bathyscope.core.errors import UsageError, shorten
 from bathyscope.linalg.gram import gram_matrix
-from bathyscope.linalg.scaling import rescaled
+from bathyscope.linalg.scaling import rescale
 
 How = Literal["gram", "gram in float64", "svd", "given", "not finite"]
 
@@ -136,8 +137,13 @@ def conditioning_of(
         >>> c.rank, c.condition_number, round(c.effective_condition_number, 12), c.stable_rank
         (2, inf, 2.0, 1.25)
     """
-    if tensor.ndim == 0:
-        raise UsageError("A condition number needs a matrix, but a single number was given.")
+    if not isinstance(tensor, Tensor) or tensor.ndim == 0 or not tensor.is_floating_point():
+        raise UsageError(
+            f"A condition number is of a matrix or tensor of real numbers, but {shorten(tensor)} "
+            "was given."
+        )
+    if check_count("mode", mode) >= tensor.ndim:
+        raise UsageError(f"mode is {mode}, but the tensor has {tensor.ndim} axes, counted from 0.")
     return conditioning_of_modes(tensor, (mode,), cutoff=cutoff, tolerance=tolerance)[0]
 
 
@@ -154,13 +160,13 @@ def conditioning_of_modes(
         >>> [c.rank for c in conditioning_of_modes(torch.ones(2, 3, 4), (0, 2))]
         [1, 1]
     """
-    if cutoff is not None and not 0 <= cutoff < 1:
+    if cutoff is not None and check_number("cutoff", cutoff, low=0.0) >= 1:
         raise UsageError(
             f"The cut-off is {cutoff}, but it must lie in [0, 1): it multiplies σ_max."
         )
     if tolerance is None:
         tolerance = 1e-8 if tensor.dtype == torch.float64 else 1e-2
-    scaled, unit = rescaled(tensor)
+    scaled, unit = rescale(tensor)
     found = []
     for mode in modes:
         rows = tensor.shape[mode]

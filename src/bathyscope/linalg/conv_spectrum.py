@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
+from bathyscope.core.arguments import check_choice, check_count
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg.conditioning import rounding_cutoff
 from bathyscope.linalg.convolution import (
@@ -170,6 +171,8 @@ def conv_singular_values(
         >>> spectrum.largest, spectrum.smallest, round(spectrum.target, 3)
         (1.0, 1.0, 1.414)
     """
+    check_choice("method", method, ("auto", "matrix-free"))
+    check_count("num", num, least=1)
     conv = convolution_of(layer, stride=stride, dilation=dilation, groups=groups, padding=padding)
     if not conv.weight.isfinite().all():
         raise UsageError("The kernel holds NaN or infinite entries; it has no singular values.")

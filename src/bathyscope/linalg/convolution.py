@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast, get_args
+from numbers import Integral
+from typing import Literal, TypeGuard, cast, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_count
+from bathyscope.core.errors import UsageError, shorten
 
 PaddingMode = Literal["circular", "zeros", "reflect", "replicate"]
 Sizes = int | Sequence[int]
@@ -159,7 +161,7 @@ def convolution_of(
     if padding == "zeros":
         return replace(conv, padding_mode="zeros")
     raise UsageError(
-        f"padding={padding!r} does not apply to a layer; give 'circular', 'zeros' or leave it out."
+        f"padding={shorten(padding)} does not apply to a layer; give 'circular', 'zeros' or leave it out."
     )
 
 
@@ -199,8 +201,9 @@ def _of_weight(
     groups: int | None,
     padding: PaddingMode | Sizes | Literal["valid"] | None,
 ) -> Convolution:
-    groups = 1 if groups is None else groups
-    if weight.ndim < 2 or groups < 1 or weight.shape[0] % groups:
+    groups = 1 if groups is None else check_count("groups", groups, least=1)
+    is_kernel = weight.is_floating_point() and weight.ndim >= 2 and weight.numel()
+    if not is_kernel or weight.shape[0] % groups:
         raise UsageError(
             f"A weight of shape {tuple(weight.shape)} is no kernel of {groups} group(s); "
             "give (out channels, in channels / groups, *kernel)."
@@ -215,13 +218,13 @@ def _of_weight(
     )
     if padding is None:
         return conv.same("circular")
-    if padding in get_args(PaddingMode):
+    if isinstance(padding, str) and padding in get_args(PaddingMode):
         return conv.same(cast(PaddingMode, padding))
     if padding == "valid":
         return conv
     if isinstance(padding, str):
         raise UsageError(
-            f"There is no padding {padding!r}; give 'circular', 'zeros', 'reflect', 'replicate', "
+            f"There is no padding {shorten(padding)}; give 'circular', 'zeros', 'reflect', 'replicate', "
             "'valid' or widths."
         )
     return replace(conv, padding=tuple((p, p) for p in per_axis(padding, axes, "padding", 0)))
@@ -234,13 +237,18 @@ def per_axis(given: Sizes | None, axes: int, what: str, least: int = 1) -> tuple
         >>> per_axis(2, 3, "stride")
         (2, 2, 2)
     """
-    sizes = (given,) * axes if isinstance(given, int) else tuple(given or ())
-    if len(sizes) != axes or any(not isinstance(n, int) or n < least for n in sizes):
+    listed = given if isinstance(given, (tuple, list)) else () if given is None else (given,) * axes
+    sizes = tuple(int(n) if _is_whole(n) else -1 for n in listed)
+    if len(sizes) != axes or any(n < least for n in sizes):
         raise UsageError(
-            f"{what}={given!r} does not fit a convolution with {axes} axes; "
+            f"{what}={shorten(given)} does not fit a convolution with {axes} axes; "
             f"give one whole number, at least {least}, for each."
         )
     return sizes
+
+
+def _is_whole(number: object) -> TypeGuard[int]:
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:

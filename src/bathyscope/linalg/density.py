@@ -12,7 +12,13 @@ from torch import Tensor
 
 from bathyscope.core.arguments import check_count
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
+from bathyscope.linalg.lanczos import (
+    MOST_PROBES,
+    KrylovBasis,
+    SymmetricOperator,
+    check_operator,
+    random_starts,
+)
 
 # A Ritz pair with a residual below this share of the norm is split off as an eigenpair: its value is
 # then known to the square of it.
@@ -158,7 +164,10 @@ def spectral_density(
         >>> share.lower <= 0.25 <= share.upper
         True
     """
-    check_count("probes", probes, least=2)
+    check_operator(operator)
+    if at_once is not None:
+        check_count("at_once", at_once, least=1)
+    check_count("probes", probes, least=2, most=MOST_PROBES)
     check_count("steps", steps, least=1)
     check_count("outlier_steps", outlier_steps)
     generator = generator or torch.Generator().manual_seed(0)
@@ -203,7 +212,7 @@ def _outliers(
     kept &= np.abs(values) > 10 * residuals
     if not kept.any():
         return empty, empty, none, basis.size
-    locked = torch.linalg.qr(basis.lifted(0, vectors[:, kept]).T).Q.T
+    locked = torch.linalg.qr(basis.lift(0, vectors[:, kept]).T).Q.T
     return (
         torch.as_tensor(values[kept]),
         torch.as_tensor(residuals[kept]),

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from bathyscope.core.arguments import check_choice, check_count, check_number
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.lanczos import KrylovBasis, SymmetricOperator, random_starts
+from bathyscope.linalg.lanczos import (
+    KrylovBasis,
+    SymmetricOperator,
+    check_operator,
+    random_starts,
+)
 
 Ends = Literal["both", "largest", "smallest"]
 
@@ -113,6 +118,7 @@ def extreme_eigenvalues(
         >>> found.smallest.values.round(decimals=6).tolist()
         [-3.0, 1.0]
     """
+    check_operator(operator)
     d = operator.shape[0]
     check_choice("ends", ends, get_args(Ends))
     check_number("tolerance", tolerance, low=0.0)
@@ -177,9 +183,12 @@ class _Search:
 
     def first_run(self) -> None:
         """Grow one basis until k Ritz values at each wanted end have converged."""
+        # 1. k Ritz values need k vectors; one more gives each of them a residual β_m |s_m|.
         start = random_starts(self.operator, 1, generator=self.generator)
         basis = KrylovBasis(self.operator, start, generator=self.generator)
         self._grow(basis, self.k + 1)
+        # 2. Grow until all wanted ones have converged, the basis is the whole space (room 0, where
+        #    Ritz values are eigenvalues), or the products are used up.
         while True:
             view = _Ritz(basis, self.eps)
             wanted = [i for sign in self.signs for i in view.outermost(sign, self.k)]
@@ -187,12 +196,16 @@ class _Search:
                 break
             if not self._grow(basis, _stride(basis.size)):
                 break
+        # 3. The largest |Ritz value| stands for ‖A‖ from here on: it bounds it from below, and what
+        #    is deflated below no longer shows it.
         self.norm = view.norm
         for sign in self.signs:
             self.found[sign] = self._pairs(basis, view, view.outermost(sign, self.k))
 
     def look_for_copies(self) -> bool:
         """Deflate and start again until nothing outside what was found is left; whether finished."""
+        # Each round works in the orthogonal complement of all vectors found: a further copy of λ has
+        # an eigenvector there, and a random start meets it with probability one.
         while True:
             locked = self._locked()
             if len(locked) >= self.operator.shape[0]:
@@ -217,6 +230,10 @@ class _Search:
             new: dict[int, list[_Pair]] = {sign: [] for sign in self.signs}
             undecided = False
             for sign in self.signs:
+                # outer[0] is the outermost Ritz value of what is left. It is a copy (or was missed)
+                # if it converges beyond the k-th found; the end is settled if it is surely inside.
+                # Others beyond it are taken with it, but never without it: an outermost value that
+                # still moves may overtake them.
                 outer = view.outermost(sign, self.k)
                 beyond = [i for i in outer if self._is_beyond(view, i, sign)]
                 settled = [i for i in beyond if self._is_converged(view, i) or basis.room <= 0]
@@ -230,6 +247,7 @@ class _Search:
                 return None
 
     def _is_beyond(self, view: "_Ritz", i: int, sign: int) -> bool:
+        # both values carry an error, and two copies of one λ differ by rounding: neither may count
         edge = self.found[sign][-1]
         slack = edge.error + view.errors[i] + self.tolerance.of(edge.value, self.norm)
         return bool(sign * (view.values[i] - edge.value) > slack)
@@ -257,7 +275,7 @@ class _Search:
     def _pairs(self, basis: KrylovBasis, view: "_Ritz", indices: list[int]) -> list[_Pair]:
         if not indices:
             return []
-        vectors = basis.lifted(0, view.vectors[:, indices])
+        vectors = basis.lift(0, view.vectors[:, indices])
         return [
             _Pair(
                 float(view.values[i]),
@@ -271,6 +289,9 @@ class _Search:
 
     def _locked(self) -> Tensor:
         """Orthonormal rows spanning every vector found; the two ends may share some."""
+        # The vectors of one end are orthonormal, but with 2k > d the ends overlap, and a vector that
+        # both have found makes two nearly equal rows: of these one singular value is √2, the other
+        # 0. What is new to the span has 1, so ½ parts the two.
         rows = torch.stack([p.vector for sign in self.signs for p in self.found[sign]])
         _, s, vh = torch.linalg.svd(rows, full_matrices=False)
         result: Tensor = vh[s > 0.5]
@@ -298,6 +319,7 @@ class _Ritz:
     """The Ritz values of one basis with residuals and bounds on their errors."""
 
     def __init__(self, basis: KrylovBasis, eps: float) -> None:
+        # ‖A x − θ x‖ = β_m |last entry of s| for the Ritz vector x = Q s: no product is needed
         self.values, self.vectors = basis.ritz(0)
         self.residuals = basis.residuals(0, self.vectors)
         self.norm = float(np.abs(self.values).max())
@@ -311,6 +333,9 @@ class _Ritz:
 
     def _errors(self) -> NDArray[np.float64]:
         """min(r, r²/gap), the gap to a neighbour being what the neighbour's own error leaves of it."""
+        # Weyl: some eigenvalue lies within r of θ. Kato and Temple: within r²/gap, where the gap is
+        # to the *eigenvalues* beside it, of which only Ritz values are known. So each neighbour is
+        # let drift towards θ by its own error first; where nothing is left of the gap, r stands.
         gaps = np.full(len(self.values), np.inf)
         apart = np.diff(self.values)
         gaps[1:] = apart - _drift(self.residuals[:-1], apart)

@@ -65,7 +65,7 @@ class Gauge:
         return self.spread > _FAR
 
 
-def refined(
+def refine(
     gauge: Gauge,
     target: float,
     *,

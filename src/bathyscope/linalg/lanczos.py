@@ -15,6 +15,10 @@ from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from bathyscope.core.errors import UsageError, shorten
+
+# Random vectors that an estimate may ask for: the error falls with their root, memory does not.
+MOST_PROBES = 10_000
 # Up to this size numpy's dense solver is quicker than what scipy does around its tridiagonal one.
 _SMALL = 32
 
@@ -41,6 +45,21 @@ class SymmetricOperator(Protocol):
     def __matmul__(self, other: Tensor, /) -> Tensor:
         """The operator applied to the columns of a (d, b) tensor."""
         ...
+
+
+def check_operator(operator: SymmetricOperator) -> None:
+    """Raise where something is no operator at all; that it is symmetric is taken on trust.
+
+    Raises:
+        UsageError: it has no shape (d, d) with d above 0, or multiplies no floating-point vectors.
+    """
+    shape, dtype = getattr(operator, "shape", None), getattr(operator, "dtype", None)
+    square = isinstance(shape, (tuple, list)) and len(shape) == 2 and shape[0] == shape[1] > 0
+    if not square or not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise UsageError(
+            f"The operator is a square matrix, or anything with `shape`, `dtype`, `device` and `@`, "
+            f"but {shorten(operator)} was given."
+        )
 
 
 class KrylovBasis:
@@ -82,7 +101,7 @@ class KrylovBasis:
         self.beta: list[NDArray[np.float64]] = []
         self._scale = np.zeros(b)  # largest |T| entry so far: rounding is relative to it
         self._vectors = starts.new_zeros(b, 16, starts.shape[1])
-        self._next = self._unlocked(starts)
+        self._next = self._unlock(starts)
         self._next = self._next / vector_norm(self._next, dim=1, keepdim=True)
 
     @property
@@ -111,7 +130,7 @@ class KrylovBasis:
         result: NDArray[np.float64] = np.abs(beta * vectors[-1])
         return result
 
-    def lifted(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
+    def lift(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
         """Eigenvectors of T_m carried to the whole space, one a row."""
         q = self._vectors[index, : self.size]
         return torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
@@ -129,7 +148,7 @@ class KrylovBasis:
         # what is left after the projections is rounding once it falls below eps times the operator
         broken = beta <= 8 * torch.finfo(w.dtype).eps * self._scale
         if self.room > 0 and broken.any():
-            w = self._restarted(w, torch.as_tensor(broken))
+            w = self._restart(w, torch.as_tensor(broken))
             beta = np.where(broken, 0.0, beta)
             norms = vector_norm(w, dim=1)
         self.alpha.append(alpha.cpu().numpy())
@@ -149,17 +168,17 @@ class KrylovBasis:
         """Two passes of Gram-Schmidt: "twice is enough" to be orthogonal to rounding."""
         q = self._vectors[:, : self.size]
         for _ in range(2):
-            w = self._unlocked(w)
+            w = self._unlock(w)
             along = torch.bmm(q, w[:, :, None])
             w = torch.baddbmm(w[:, :, None], q.transpose(1, 2), along, alpha=-1)[:, :, 0]
         return w
 
-    def _unlocked(self, w: Float[Tensor, " b d"]) -> Float[Tensor, " b d"]:
+    def _unlock(self, w: Float[Tensor, " b d"]) -> Float[Tensor, " b d"]:
         if not len(self.locked):
             return w
         return w - (w @ self.locked.T) @ self.locked
 
-    def _restarted(self, w: Float[Tensor, " b d"], broken: Tensor) -> Float[Tensor, " b d"]:
+    def _restart(self, w: Float[Tensor, " b d"], broken: Tensor) -> Float[Tensor, " b d"]:
         fresh = random_starts(self.operator, len(w), generator=self.generator)
         return torch.where(broken.to(w.device)[:, None], self._orthogonal(fresh), w)
 

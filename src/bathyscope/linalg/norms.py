@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.linalg.scaling import rescaled
+from bathyscope.linalg.scaling import rescale
 
 # Longer runs of float32 squares lose digits: one run of 2²⁴ is wrong by 6e-4, runs of 2¹² by 1e-7.
 _RUN = 2**12
@@ -32,7 +32,7 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
     limits = torch.finfo(flat.dtype)
     if math.sqrt(limits.tiny) / limits.eps < norm < math.sqrt(limits.max) or flat.numel() == 0:
         return norm
-    flat, unit = rescaled(flat)
+    flat, unit = rescale(flat)
     return unit * _in_runs(flat) if 0 < unit < math.inf else unit
 
 

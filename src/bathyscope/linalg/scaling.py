@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def rescaled(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], float]:
+def rescale(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], float]:
     """The tensor in float32 at least, divided by a power of two where its squares leave the range.
 
     Gradients of 1e-25 and activations of 1e25 are what a deep network in trouble has, and in
@@ -18,7 +18,7 @@ def rescaled(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], floa
         two, 0 where all is zero, and nan or inf where an entry is.
 
     Examples:
-        >>> tensor, unit = rescaled(torch.tensor([1e-30, 2e-30]))
+        >>> tensor, unit = rescale(torch.tensor([1e-30, 2e-30]))
         >>> tensor.max() * unit == 2e-30, 1 <= tensor.max() < 2
         (tensor(True), tensor(True))
     """

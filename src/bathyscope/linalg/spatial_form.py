@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bathyscope.linalg.gauge import Gauge, refined
+from bathyscope.linalg.gauge import Gauge, refine
 from bathyscope.linalg.taps import Offsets
 
 _LARGEST = 96  # taps times channels; beyond it the Gram matrix of all taps costs more than it saves
@@ -50,7 +50,7 @@ class SpatialForm(NamedTuple):
         if not finely and gauge.is_far:
             return gauge
         if self.fold is None:
-            return refined(gauge, self.target, x=self.flat.detach(), excess=self.excess.detach())
+            return refine(gauge, self.target, x=self.flat.detach(), excess=self.excess.detach())
         return None
 
     def step(self, length: float) -> Float[Tensor, " g d c t"]:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.linalg.gauge import Gauge, refined
+from bathyscope.linalg.gauge import Gauge, refine
 from bathyscope.linalg.polar import inverse_root
 from bathyscope.linalg.taps import Offsets, half_plane
 
@@ -54,7 +54,7 @@ class SpectralForm(NamedTuple):
         gauge = Gauge(math.sqrt(square / (groups * c)) / 2, 1 + max(sizes))
         if gauge.is_near:
             return gauge
-        return refined(gauge, self.target, x=self.x.detach(), excess=excess, imaginary=imaginary)
+        return refine(gauge, self.target, x=self.x.detach(), excess=excess, imaginary=imaginary)
 
     def step(self, length: float) -> Float[Tensor, " g d c t"]:
         """K − length·[P(PᴴP/target² − I)], the bracket taken back to the kernel's taps."""

@@ -136,7 +136,7 @@ def _gather(weight: Float[Tensor, " g d rc t"], layout: Layout) -> Float[Tensor,
     return result
 
 
-def compressed(taps: Taps) -> Taps:
+def compress(taps: Taps) -> Taps:
     """The taps with common factors of their offsets taken out, as after dilation.
 
     On an endless lattice this only relabels frequencies: the set of singular values is the same.

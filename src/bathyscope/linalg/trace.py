@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.arguments import check_count
-from bathyscope.linalg.lanczos import SymmetricOperator, random_starts
+from bathyscope.linalg.lanczos import MOST_PROBES, SymmetricOperator, check_operator, random_starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,10 @@ def trace_estimate(
         >>> trace_estimate(torch.diag(torch.tensor([9.0, 3.0, 1.0]))).value
         13.0
     """
-    check_count("probes", probes, least=2)
+    check_operator(operator)
+    if at_once is not None:
+        check_count("at_once", at_once, least=1)
+    check_count("probes", probes, least=2, most=MOST_PROBES)
     check_count("sketch", sketch)
     d = operator.shape[0]
     if d <= probes + 2 * min(sketch, d):

@@ -11,7 +11,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import frobenius_norm, rescaled
+from bathyscope.linalg import frobenius_norm, rescale
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.mode import ModeTap, modal_functions
@@ -132,10 +132,10 @@ def moments_of(x: Tensor) -> Moments:
         (-2.0, 2.0, 0.33333333333333337)
     """
     lost = 0.0
-    tensor, unit = rescaled(x)
+    tensor, unit = rescale(x)
     if not math.isfinite(unit):
         lost = share_not_finite(x)
-        tensor, unit = rescaled(x[torch.isfinite(x)])
+        tensor, unit = rescale(x[torch.isfinite(x)])
     if tensor.numel() == 0:
         return Moments(math.nan, math.nan, math.nan, math.nan, lost)
     unit = unit or 1.0  # all zeros

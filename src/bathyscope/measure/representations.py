@@ -11,7 +11,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import Conditioning, hosvd_of, rescaled
+from bathyscope.linalg import Conditioning, hosvd_of, rescale
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
@@ -193,7 +193,7 @@ def mean_cosine(rows: Float[Tensor, " samples features"]) -> float:
         >>> mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])) == 1 / 3
         True
     """
-    rows, unit = rescaled(rows)
+    rows, unit = rescale(rows)
     if not 0 < unit < math.inf:
         return math.nan
     norms = torch.linalg.vector_norm(rows, dim=1)

@@ -24,7 +24,12 @@ from bathyscope.measure.parameter_gradients import parameter_gradient_measuremen
 from bathyscope.measure.parameters import parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
 from bathyscope.measure.trial_step import step_measurement
-from bathyscope.measure.updates import needs_closure, next_steps, update_measurement
+from bathyscope.measure.updates import (
+    check_optimizer,
+    needs_closure,
+    next_steps,
+    update_measurement,
+)
 from bathyscope.measure.weights import weight_measurement
 
 
@@ -69,6 +74,8 @@ def standard(
         ['inputs', 'labels', 'output', 'parameters', 'mode']
     """
     # long: one step after the other, each used once
+    if optimizer is not None:
+        check_optimizer(optimizer)
     found = find_blocks(model, batch, blocks)
     mode = ModeTap()
     end = OutputAndLoss(loss, batch[1])

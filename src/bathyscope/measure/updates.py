@@ -181,6 +181,20 @@ def _put_ranks(rows: Rows, block: Block, steps: list[Step], *, largest_side: int
         rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
 
 
+def check_optimizer(optimizer: object) -> None:
+    """Raise where something is no optimizer.
+
+    Raises:
+        UsageError: a class of optimizers, or something else.
+    """
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
+        given = "class" if isinstance(optimizer, type) else type(optimizer).__name__
+        raise UsageError(
+            f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
+            "build it from model.parameters()."
+        )
+
+
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the optimizer's step asks for a function that computes the loss (as LBFGS does)."""
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -200,12 +214,7 @@ def next_steps(
     Raises:
         UsageError: it is no optimizer, holds none of the model's parameters, or cannot step alone.
     """
-    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
-        given = "class" if isinstance(optimizer, type) else type(optimizer).__name__
-        raise UsageError(
-            f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
-            "build it from model.parameters()."
-        )
+    check_optimizer(optimizer)
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
     with preserve_model(model, copy_parameters=False):
         try:

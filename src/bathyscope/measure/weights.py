@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch
+from bathyscope.core.arguments import check_count, check_number
+from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import calls_of, unwrap
 from bathyscope.core.errors import UsageError
@@ -78,6 +79,10 @@ def weights(
         >>> found["spectral_norm"], found["condition_outputs"], found["worst_layer"]
         ((6.0,), (2.0,), ('0',))
     """
+    check_parameters(model)
+    if cutoff is not None:
+        check_number("cutoff", cutoff, low=0.0, high=1.0)
+    check_count("largest_side", largest_side, least=1)
     with input_sizes(model) as sizes:
         found = find_blocks(model, batch, blocks)
         if found is blocks:  # nothing had to be found, so no pass has been seen

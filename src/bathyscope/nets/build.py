@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from bathyscope import inits
+from bathyscope.core.arguments import check_name, check_seed
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
@@ -52,8 +53,10 @@ def build(
     if seed is not None:
         if generator is not None:
             raise UsageError("Both a seed and a generator were given; give one of them.")
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(check_seed(seed))
     family = family_of(name)
+    if init is not None:
+        check_name("init", init)
     # The layers' own start is overwritten at once, so it must not advance the caller's generator.
     with torch.random.fork_rng(devices=[]):
         network = _make_network(name, options)
@@ -188,7 +191,7 @@ def _make_network(name: str, options: dict[str, Any]) -> AnyNetwork:
 
 
 def _parse(name: str) -> _Parsed:
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(check_name("The name of the network", name))
     family = CATALOG.get(match["family"]) if match else None
     if match is None or family is None:
         raise _unknown(name)

@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from bathyscope.core.arguments import check_count, check_names
+from bathyscope.core.arguments import check_count, check_flag, check_names, check_path
 from bathyscope.core.batch import check_parameters, main_tensor, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
@@ -376,9 +376,9 @@ def watch(
     return Watch(
         model,
         every=check_count("every", every, least=1),
-        log=None if log is None else Path(log),
+        log=None if log is None else check_path("log", log),
         tracker=tracker,
-        conditioning=conditioning,
+        conditioning=check_flag("conditioning", conditioning),
         blocks=blocks,
         on_event=on_event,
     )

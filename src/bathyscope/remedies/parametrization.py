@@ -13,7 +13,7 @@ from bathyscope.linalg.conv_spectrum import isotropic_target
 from bathyscope.linalg.convolution import convolution_of, working_dtype
 from bathyscope.linalg.kernel_projection import alternating_projection
 from bathyscope.linalg.kernel_step import newton_schulz_step
-from bathyscope.linalg.taps import compressed, polyphase
+from bathyscope.linalg.taps import compress, polyphase
 
 
 class NormPreserving(nn.Module):
@@ -21,7 +21,7 @@ class NormPreserving(nn.Module):
 
     def __init__(self, layer: nn.Module, *, target: float, steps: int) -> None:
         super().__init__()
-        self.taps = compressed(polyphase(convolution_of(layer)))
+        self.taps = compress(polyphase(convolution_of(layer)))
         self.target = target
         self.steps = steps
 

@@ -19,7 +19,7 @@ from bathyscope.linalg.gauge import Gauge
 from bathyscope.linalg.kernel_projection import exact_projection, projected
 from bathyscope.linalg.kernel_step import gauge_of
 from bathyscope.linalg.reference_projection import reference_projection
-from bathyscope.linalg.taps import Taps, compressed, polyphase
+from bathyscope.linalg.taps import Taps, compress, polyphase
 from bathyscope.remedies.gradient_energy import GradientEnergy
 
 Gain = Literal["isotropic", "relu", "measured"]
@@ -51,7 +51,7 @@ class LayerProjection:
         conv = convolution_of(layer)
         self.name = name
         self.layer = layer
-        self.taps = compressed(polyphase(conv))
+        self.taps = compress(polyphase(conv))
         self.energy: GradientEnergy | None = None
         self.fixed = isotropic_target(conv)
         self.left_alone: str | None = None

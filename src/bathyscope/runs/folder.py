@@ -29,7 +29,10 @@ Standing = Literal["absent", "interrupted", "running", "finished", "diverged", "
 
 def is_run(folder: Path) -> bool:
     """Whether the folder holds a run."""
-    return (folder / CONFIGURATION).is_file()
+    try:
+        return (folder / CONFIGURATION).is_file()
+    except OSError:  # a name that is too long, a loop of links
+        return False
 
 
 def checked_run(folder: Path) -> Path:

@@ -1,0 +1,309 @@
+"""Command lines with odd words, and files that are damaged, each rebuilt from its number."""
+
+import contextlib
+import io
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.fuzzing.judge import Outcome
+
+MODELS = """
+import torch, sys
+from torch import nn
+def plain(): return nn.Sequential(nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))
+def flat(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10))
+def lazy(): return nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+def meta(): return flat().to("meta")
+def fails(): raise ValueError("a model of the user's")
+def leaves(): sys.exit(0)
+def nothing(): return None
+def needs(argument): return flat()
+number = 3
+def batch(): return torch.randn(6, 1, 8, 8), torch.arange(6)
+def short(): return [(torch.randn(6, 1, 8, 8), torch.arange(6))]
+def broken():
+    yield torch.randn(6, 1, 8, 8), torch.arange(6)
+    raise OSError("the disk is gone")
+"""
+_MODEL = (
+    "odd:flat",
+    "odd:plain",
+    "odd:lazy",
+    "odd:meta",
+    "odd:fails",
+    "odd:leaves",
+    "odd:nothing",
+    "odd:needs",
+    "odd:number",
+    "odd:",
+    ":f",
+    ".odd:flat",
+    "odd.py:flat",
+    "nothere:f",
+    "broken_module:f",
+    "plain-8",
+    "plain-9999999",
+    "plain--3",
+    "resnet-x",
+    "",
+    " ",
+    "odd:flat:flat",
+    "../odd:flat",
+    "x" * 500,
+    "\u202e",
+)
+_DATA = (
+    "digits",
+    "odd:batch",
+    "odd:short",
+    "odd:broken",
+    "odd:fails",
+    "mnist9",
+    "",
+    "loop",
+    ":x",
+    "odd.py:batch",
+)
+_NUMBERS = ("1", "0", "-1", "1e9", "nan", "inf", "x", "", "0.1", "99999999999999999999")
+_WORDS = (
+    "",
+    "x",
+    "-",
+    "--",
+    "loop/a",
+    "/nowhere/x.json",
+    "a.json",
+    "out.html",
+    "cross_entropy",
+    "mse",
+    "*",
+    "0",
+    "--help",
+)
+_CASE = {
+    "--data": _DATA,
+    "--loss": ("cross_entropy", "cross-entropy", "mse", "odd:fails", "x", ""),
+    "--optimizer": ("sgd", "adam", "x", ""),
+    "--lr": _NUMBERS,
+    "--batch-size": ("8", *_NUMBERS),
+    "--seed": _NUMBERS,
+    "--weights": ("weights.safetensors", "damaged", "loop/a", ".", ""),
+    "--blocks": ("1", "*", "", "zz"),
+    "--json": ("-", "a.json", "loop/a", "/nowhere/a", ""),
+    "--momentum": _NUMBERS,
+    "--set": ("x=1", "x", "=", ""),
+}
+_OWN: dict[str, dict[str, tuple[str, ...]]] = {
+    "diagnose": {
+        "--probes": ("standard", "x", ""),
+        "--out": ("r.html", "r.json", "r.xyz", "loop/a", "."),
+        "--fail-on": ("severe", "x", ""),
+        "--steps": _NUMBERS,
+        "--thresholds": ("damaged", "loop/a", "x"),
+    },
+    "hessian": {"--extremes": ("1", "0", "-1", "x")},
+    "certify": {"--out": ("c.json", "loop/a")},
+    "nets": {},
+}
+_ALONE: tuple[tuple[str, ...], ...] = (
+    ("explain", "dead-units"),
+    ("explain", "x"),
+    ("explain",),
+    ("nets",),
+    ("nets", "--json"),
+    ("nets", "plain-8"),
+    ("check", "list"),
+    ("check", "x"),
+    ("check", "nests.theorem_99"),
+    ("reproduce", "list"),
+    ("reproduce", "x"),
+    ("show", "."),
+    ("show", "runs"),
+    ("show", "damaged"),
+    ("show", "loop/a"),
+    ("show", "nowhere"),
+    ("data", "list"),
+    ("data", "path", "digits"),
+    ("data", "path", "x"),
+    ("data", "fetch", "x"),
+    ("data", "x"),
+    ("sweep", "damaged"),
+    ("sweep", "grid.toml", "--dry-run"),
+    ("sweep", "nowhere.toml"),
+    ("sweep", "."),
+    ("sweep", "loop/a"),
+    ("x",),
+    (),
+    ("--version",),
+    ("-h",),
+    ("compare",),
+    ("compare", "odd:flat"),
+    ("train",),
+    ("forecast", "x"),
+    ("treat",),
+    ("diagnose",),
+    ("diagnose", "--help"),
+    ("train", "odd:flat", "--out", "loop/a"),
+)
+
+
+def command(number: int) -> tuple[str, ...]:
+    """The command line of a number."""
+    draw = random.Random(number)
+    if number < len(_ALONE):
+        return _ALONE[number]
+    if draw.random() < 0.15:
+        line = list(draw.choice(_ALONE))
+        line.insert(draw.randint(0, len(line)), draw.choice(_WORDS))
+        return tuple(line)
+    verb = draw.choice(("diagnose", "diagnose", "hessian", "certify"))
+    words: list[str] = [verb, draw.choice(_MODEL) if draw.random() < 0.5 else "odd:flat"]
+    options = {**_CASE, **_OWN[verb]}
+    for option in draw.sample(list(options), k=draw.randint(0, 3)):
+        words += [option, draw.choice(options[option])]
+    return tuple(words)
+
+
+def run_command(words: tuple[str, ...]) -> Outcome:
+    """Run it in this process: its exit code must be one that is promised, and no traceback shown."""
+    from bathyscope.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv[:], sys.path[:]
+    sys.argv = ["bathyscope", *words]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+                code: object = 0
+            except SystemExit as error:
+                code = 0 if error.code is None else error.code
+            except BaseException as error:  # nothing may pass main
+                return Outcome("defect", f"{type(error).__name__} passed main: {str(error)[:150]}")
+    finally:
+        sys.argv, sys.path[:] = before
+    said = err.getvalue().strip()
+    if "Traceback" in said or "--debug shows where" in said:
+        return Outcome("defect", f"raw: {said.splitlines()[-1][:250]}")
+    if code not in (0, 1, 2, 3):
+        return Outcome("defect", f"exit code {code!r}")
+    if code and not said and not out.getvalue().strip():
+        return Outcome("defect", f"exit code {code} and not a word")
+    return Outcome("answered" if code in (0, 3) else "refused", said)
+
+
+@contextlib.contextmanager
+def odd_place(folder: Path) -> Iterator[None]:
+    """A folder with models, weights, damaged files and a loop of links, as the working folder."""
+    (folder / "odd.py").write_text(MODELS)
+    (folder / "broken_module.py").write_text("import nothing_of_that_name\n")
+    (folder / "damaged").write_bytes(b"\x80\x04{[\xff")
+    (folder / "grid.toml").write_text('[grid]\n"lr" = [0.1, 0.2]\n')
+    (folder / "loop").symlink_to("loop")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        import safetensors.torch
+        import torch
+        from torch import nn
+
+        safetensors.torch.save_file(
+            nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 10)).state_dict(),
+            "weights.safetensors",
+        )
+        torch.manual_seed(0)
+        yield
+    finally:
+        os.chdir(before)
+        sys.modules.pop("odd", None)
+
+
+def make_run(folder: Path) -> None:
+    """A short training in a run folder, and a report."""
+    run_command(
+        (
+            "train",
+            "odd:flat",
+            "--data",
+            "digits",
+            "--out",
+            str(folder / "run"),
+            "--epochs",
+            "1",
+            "--set",
+            "max_steps=3",
+        )
+    )
+    run_command(("diagnose", "odd:flat", "--json", str(folder / "report.json")))
+
+
+DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "emptied": lambda data, draw: b"",
+    "cut": lambda data, draw: data[: len(data) // 2],
+    "flipped": lambda data, draw: _flipped(data, draw),
+    "a list": lambda data, draw: b"[1, 2]",
+    "a number": lambda data, draw: b"3",
+    "a string": lambda data, draw: b'"x"',
+    "null": lambda data, draw: b"null",
+    "an empty mapping": lambda data, draw: b"{}",
+    "nested deeply": lambda data, draw: b"[" * 100_000,
+    "not text": lambda data, draw: bytes(range(256)),
+    "strange numbers": lambda data, draw: json.dumps({"num_samples": 1e400, "step": "x"}).encode(),
+}
+
+
+def _flipped(data: bytes, draw: random.Random) -> bytes:
+    changed = bytearray(data or b"x")
+    for _ in range(5):
+        changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+    return bytes(changed)
+
+
+def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
+    """Damage one file of a run or a report, read it by every verb that would, and mend it again."""
+    draw = random.Random(number)
+    files = sorted(
+        p
+        for p in folder.rglob("*")
+        if p.is_file()
+        and "__pycache__" not in p.parts
+        and p.suffix in (".json", ".jsonl", ".pt", ".safetensors", ".toml")
+        and not p.is_symlink()
+    )
+    path = files[number % len(files)]
+    damage = draw.choice(list(DAMAGES))
+    data = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](data, draw))
+    name = f"{path.relative_to(folder)} {damage}"
+    words = draw.choice(
+        (
+            ("show", "run"),
+            ("show", "."),
+            ("diagnose", "run"),
+            ("certify", "run"),
+            ("diagnose", "odd:flat", "--weights", "weights.safetensors"),
+            ("sweep", "grid.toml", "--dry-run"),
+            (
+                "train",
+                "odd:flat",
+                "--data",
+                "digits",
+                "--out",
+                "run",
+                "--epochs",
+                "1",
+                "--set",
+                "max_steps=3",
+                "--resume",
+            ),
+        )
+    )
+    try:
+        return f"{name}: {' '.join(words)}", run_command(words)
+    finally:
+        if path.parent.exists():
+            path.write_bytes(data)

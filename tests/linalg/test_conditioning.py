@@ -141,7 +141,7 @@ def test_zero_and_empty_matrices():
 
 
 def test_bad_input_is_told_in_one_sentence():
-    with pytest.raises(UsageError, match="single number"):
+    with pytest.raises(UsageError, match="matrix or tensor of real numbers"):
         conditioning_of(torch.tensor(1.0))
     with pytest.raises(UsageError, match=r"cut-off is 1\.5"):
         conditioning_of(torch.ones(2, 2), cutoff=1.5)

@@ -216,7 +216,8 @@ def with_case(
     own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
     names = [one.name for one in shared]
 
-    def called(*, context: typer.Context, **values: Any) -> None:
+    # `Any`: what typer hands over is the context of its parser, of which `typer.Context` is a subclass
+    def called(*, context: Any, **values: Any) -> None:
         said = {name: values.pop(name) for name in names}
         given = frozenset(n for n in names if _is_given(context, n))
         verb(CaseWords(**{"model": ""} | said, given=given), **values)  # type: ignore[call-arg]
@@ -230,6 +231,6 @@ def with_case(
     return called
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
+def _is_given(context: Any, name: str) -> bool:
     source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    return source is not None and bool(source.name == "COMMANDLINE")

@@ -166,7 +166,7 @@ def test_a_value_at_the_cutoff_counts_as_zero():
 def test_cutoffs_lie_from_zero_to_below_one():
     assert conditioning_of(torch.eye(2), cutoff=0.0).rank == 2
     for cutoff in (1.0, -1e-9, 2.0):
-        with pytest.raises(UsageError, match="must lie in|at least 0"):
+        with pytest.raises(UsageError, match=r"must lie in|at least 0"):
             conditioning_of(torch.eye(2), cutoff=cutoff)
 
 

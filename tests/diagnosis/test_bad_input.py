@@ -137,7 +137,7 @@ EXPECTED = {
     "list of thresholds": "mapping or a TOML file, but a list",
     "threshold nan": "'dead_share' is a number above 0, but nan",
     "threshold below zero": "'dead_share' is a number above 0, but -5",
-    "unknown finding": r"named 'zz'\. There are: not-finite, .* and \d+ more\.",
+    "unknown finding": r"named 'zz'\. There are: blank-input, .* and \d+ more\.",
     "treat without diagnosis": "what `diagnose` returned, but a NoneType",
     "treat without model": "torch.nn.Module, but a NoneType",
     "treat without steps": "spend is a whole number of at least 300, but 0",

@@ -90,7 +90,7 @@ def test_a_narrow_resnest_is_told_its_numbers_and_the_advice_holds():
     assert found.evidence["width_wanted"] == WANTED
     assert found.severity.value == "warning"
     assert found.evidence["share_of_risk_lost"] > 0.01
-    assert "nets.augmented" in found.remedy
+    assert "nets.residual_to_augmented" in found.remedy
     assert "narrow-residual-space" not in codes(residual_to_augmented(model))
 
 

@@ -14,8 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from gzip import GzipFile
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
@@ -34,7 +33,10 @@ _DAMAGE = (
 MOST_BYTES = 2 << 30
 """What an archive may unpack to, where the size of its files is not known: 2 GiB."""
 
-Member = tuple[str, bool, Callable[[], IO[bytes]]]
+Stream = IO[bytes] | BufferedIOBase
+"""What archives are read from and written to: type stubs say the first, objects are the second."""
+
+Member = tuple[str, bool, Callable[[], Stream]]
 """A member's name, whether it is a regular file or folder, and how to open it."""
 
 
@@ -87,9 +89,7 @@ def read_members(archive: Path, wanted: Collection[str]) -> dict[str, bytes]:
     return contents
 
 
-def copy_limited(
-    source: IO[bytes] | GzipFile, sink: IO[bytes], most_bytes: int, archive: Path
-) -> int:
+def copy_limited(source: Stream, sink: Stream, most_bytes: int, archive: Path) -> int:
     """Copy and return the number of bytes, which may be far more than an archive says.
 
     Raises:
@@ -136,7 +136,7 @@ def _sized_members(archive: Path) -> Iterator[tuple[int, Member]]:
                 yield entry.size, (entry.name, entry.isreg(), partial(_open, tar, entry))
 
 
-def _open(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+def _open(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> Stream:
     source = tar.extractfile(entry)
     assert source is not None, "only regular files are opened"
     return source

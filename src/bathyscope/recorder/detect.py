@@ -276,7 +276,7 @@ def _event(
     *,
     block: str | None = None,
     at: int | None = None,
-    **numbers: float,
+    **numbers: float | int,
 ) -> Event:
     at = len(history.steps) - 1 if at is None else at
     return Event(

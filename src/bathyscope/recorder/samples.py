@@ -134,7 +134,7 @@ class TakenSamples:
                 numbers[f"{name}_before"] = float(usual[first, column])
                 yield self._event(kind, found, **numbers)
 
-    def _event(self, kind: EventKind, found: Flags, **numbers: float) -> Event:
+    def _event(self, kind: EventKind, found: Flags, **numbers: float | int) -> Event:
         label = self.blocks[int(np.argmax(found))].label
         return Event(
             kind=kind,

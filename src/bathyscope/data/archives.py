@@ -12,11 +12,11 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from io import BufferedIOBase, BytesIO
+from io import BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import Protocol, runtime_checkable
 
 from bathyscope.core.errors import UsageError
 
@@ -33,10 +33,24 @@ _DAMAGE = (
 MOST_BYTES = 2 << 30
 """What an archive may unpack to, where the size of its files is not known: 2 GiB."""
 
-Stream = IO[bytes] | BufferedIOBase
-"""What archives are read from and written to: type stubs say the first, objects are the second."""
 
-Member = tuple[str, bool, Callable[[], Stream]]
+@runtime_checkable
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many."""
+
+
+@runtime_checkable
+class Writable(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> int:
+        """All of them."""
+
+
+Member = tuple[str, bool, Callable[[], AbstractContextManager[Readable]]]
 """A member's name, whether it is a regular file or folder, and how to open it."""
 
 
@@ -89,7 +103,7 @@ def read_members(archive: Path, wanted: Collection[str]) -> dict[str, bytes]:
     return contents
 
 
-def copy_limited(source: Stream, sink: Stream, most_bytes: int, archive: Path) -> int:
+def copy_limited(source: Readable, sink: Writable, most_bytes: int, archive: Path) -> int:
     """Copy and return the number of bytes, which may be far more than an archive says.
 
     Raises:
@@ -136,7 +150,7 @@ def _sized_members(archive: Path) -> Iterator[tuple[int, Member]]:
                 yield entry.size, (entry.name, entry.isreg(), partial(_open, tar, entry))
 
 
-def _open(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> Stream:
+def _open(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> AbstractContextManager[Readable]:
     source = tar.extractfile(entry)
     assert source is not None, "only regular files are opened"
     return source

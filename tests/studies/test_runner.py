@@ -78,9 +78,10 @@ import torch
 torch.set_num_threads(1)
 from tests.papers.tiny import PRESETS
 from bathyscope import studies
+from bathyscope.studies import all_studies
 from dataclasses import replace
 name = {name!r}
-studies.STUDIES[name] = replace(studies.STUDIES[name], presets={{"quick": PRESETS[name]}})
+all_studies()[name] = replace(all_studies()[name], presets={{"quick": PRESETS[name]}})
 studies.run(name, out={out!r})
 """
 

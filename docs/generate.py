@@ -96,12 +96,14 @@ STUDY_PAGE = """# Studies
 
 Every figure and table of the papers that an experiment stands behind, as something you can run:
 
+<!-- not run: all of them take the better part of an hour -->
 ```
 bathyscope reproduce list
 bathyscope reproduce shortcut_length.figure_4
 bathyscope reproduce all --preset quick --out studies
 ```
 
+<!-- slow -->
 ```python
 import bathyscope as bs
 

@@ -55,7 +55,7 @@ def test_a_deep_network_keeps_angles_and_gradients():
     torch.manual_seed(0)
     model, x = chain(100, width=256), torch.randn(2, 256)
     plain = nn.functional.cosine_similarity(*model(x), dim=0)
-    change = tailor_(model)
+    tailor_(model)
     a, b = (v / v.norm() for v in x)
     start = torch.stack([a, (b - (a @ b) * a)])
     out = model(start / start.norm(dim=1, keepdim=True) * 16)

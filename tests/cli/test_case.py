@@ -78,7 +78,7 @@ def run(*words):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_one_case_can_be_pasted_from_verb_to_verb(here, verb):
-    own = {"treat": ["--spend", 60], "compare": ["--steps", 2, "--out", "side"]}.get(verb, [])
+    own = {"treat": ["--spend", 300], "compare": ["--steps", 2, "--out", "side"]}.get(verb, [])
     result = run(verb, "mine:model", *own, *CASE)
     assert (result.exit_code, str(result.exception)) == (0, "None"), result.output
     assert json.loads(result.stdout), "JSON and nothing else"

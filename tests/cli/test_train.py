@@ -74,7 +74,8 @@ def test_a_begun_run_wants_resume(bathyscope, tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_ctrl_c_is_exit_code_130_and_the_run_goes_on(bathyscope, tmp_path, number, code):
-    (tmp_path / "stopped.py").write_text(
+    name = f"stopped_by_{number.name.lower()}"  # a module is imported once in a process
+    (tmp_path / f"{name}.py").write_text(
         "import signal\nfrom torch import nn\nasked = []\n"
         "class Net(nn.Linear):\n"
         "    def forward(self, x):\n"
@@ -84,8 +85,7 @@ def test_ctrl_c_is_exit_code_130_and_the_run_goes_on(bathyscope, tmp_path, numbe
         "def make():\n"
         "    return Net(64, 10)\n"
     )
-    sys.modules.pop("stopped", None)
-    words = ("train", "stopped:make", "--out", tmp_path / "runs", *QUICK)
+    words = ("train", f"{name}:make", "--out", tmp_path / "runs", *QUICK)
     found, out, _ = bathyscope(*words)
     assert (found, f"stopped at step 1 by {number.name}" in out) == (code, True)
     assert bathyscope(*words, "--resume")[0] == 0

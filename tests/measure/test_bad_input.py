@@ -93,7 +93,7 @@ def test_a_batch_of_one_with_batch_norm(name):
 
 
 def test_a_batch_of_one_without_batch_norm_is_measured():
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
     found = standard(model, (torch.randn(1, 4), torch.tensor([0])), loss=F.cross_entropy)
     assert found["representations"]["rank_samples"] == (1, 1)
     assert found["representations"]["mean_cosine"] == (None, None)

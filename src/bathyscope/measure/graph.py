@@ -144,14 +144,36 @@ def is_linear(output: Tensor) -> bool:
     return maps >= 2
 
 
-def adjacent_maps(output: Tensor) -> int:
-    """How many pairs of linear maps follow one another with nothing but reshapes between them.
+@dataclass(frozen=True, slots=True)
+class AdjacentMaps:
+    """Linear maps in a row within a network.
+
+    Attributes:
+        pairs: how many follow one another with nothing but reshapes between them.
+        share: of all maps but the first; a stem or a head without an activation of its own is one
+            pair, which costs a deep network nothing.
+    """
+
+    pairs: int
+    share: float
+
+
+def adjacent_maps(output: Tensor) -> AdjacentMaps:
+    """The pairs of linear maps that follow one another with nothing but reshapes between them.
 
     A pair with a bottleneck between them is left out: it lowers the rank, which a single map of
     that shape could not.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> one, two, three = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)
+        >>> adjacent_maps(three(two(one(torch.randn(4, 3))).relu()))
+        AdjacentMaps(pairs=1, share=0.5)
     """
     pairs = 0
     nodes = list(_nodes(output.grad_fn))
+    maps = sum(operation(node) in _MAPS for node in nodes)
     readers = Counter(following for node in nodes for following, _ in node.next_functions)
     for node in nodes:
         if operation(node) != "Addmm":
@@ -163,7 +185,7 @@ def adjacent_maps(output: Tensor) -> int:
         if operation(before) == "Addmm" and width is not None:
             outer = [side for side in (_width_in(before), _width_out(node)) if side is not None]
             pairs += width >= min(outer, default=0)
-    return pairs
+    return AdjacentMaps(pairs, pairs / max(1, maps - 1))
 
 
 def _width_in(node: Node) -> int | None:

@@ -16,9 +16,10 @@ def inputs_measurement(inputs: Any) -> Measurement:
 
     largest: the greatest absolute value; deviation: of all values; column_range: the greatest
     deviation of a column (of a table) or channel over the smallest that is not zero; wide_column and
-    narrow_column: which; constant_columns and repeated_columns: how many; repeated_samples: share of
-    samples that occurred before; zero: whether all values are. Of the first floating tensor; without
-    one (tokens) there is nothing.
+    narrow_column: which; constant_columns: how many; repeated_columns: how many, of those that vary,
+    equal one before them in every sample of a table; repeated_samples: share of samples that occurred
+    before; zero: whether all values are. Of the first floating tensor; without one (tokens) there is
+    nothing.
 
     Examples:
         >>> found = inputs_measurement(torch.tensor([[1.0, 500.0], [2.0, 0.0]]))
@@ -55,6 +56,9 @@ def _numbers(x: Tensor) -> dict[str, object]:
     }
     if rows.numel() <= 2**20:
         found["repeated_samples"] = 1 - len(torch.unique(rows, dim=0)) / len(rows)
+        if table:
+            varying = rows[:, deviations > 0]
+            found["repeated_columns"] = varying.shape[1] - torch.unique(varying, dim=1).shape[1]
     return found
 
 

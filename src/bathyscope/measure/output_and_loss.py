@@ -42,13 +42,15 @@ class OutputAndLoss:
             return
         activation = output_activation(tensor)
         operations = operations_between(value, tensor)
+        in_a_row = adjacent_maps(tensor)
         self.numbers |= {
             "activation": activation.name,
             "num_outputs": tensor.shape[1] if tensor.ndim > 1 else 1,
             "activation_in_loss": _squashing(operations),
             "constant_slope": bool({"Abs", "L1Loss"} & operations),
             "linear": is_linear(tensor),
-            "adjacent_maps": adjacent_maps(tensor),
+            "adjacent_maps": in_a_row.pairs,
+            "adjacent_share": in_a_row.share,
             **_spread(tensor),
         }
         if activation.node is not None:

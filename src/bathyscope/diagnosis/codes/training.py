@@ -65,6 +65,14 @@ TRAINING: dict[str, Code] = {
         "the deviation of a constant is zero",
         "Leave the columns out, or look at how they are made.",
     ),
+    "repeated-columns": Code(
+        "input",
+        "Columns that say the same",
+        "A column that equals another in every sample adds no information: its weight counts twice, and "
+        "no training tells which of the two matters.",
+        "the covariance of equal columns is singular",
+        "Leave the copies out, or look at how the columns are made.",
+    ),
     "repeated-samples": Code(
         "input",
         "Samples that occur more than once",
@@ -145,6 +153,7 @@ TRAINING: dict[str, Code] = {
         "What tells the classes apart has to pass through fewer numbers than it takes to name them.",
         "log₂ of the number of classes",
         "Widen the layer.",
+        effects=("singular-representation", "collapsed-representation", "loss-does-not-fall"),
     ),
     "one-unit-softmax": Code(
         "output",

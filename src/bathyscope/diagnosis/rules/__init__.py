@@ -24,6 +24,7 @@ from bathyscope.diagnosis.rules.gradients import (
 from bathyscope.diagnosis.rules.inputs import (
     blank_input,
     constant_columns,
+    repeated_columns,
     repeated_samples,
     unscaled_input,
 )
@@ -59,6 +60,7 @@ from bathyscope.diagnosis.rules.outputs import (
 )
 from bathyscope.diagnosis.rules.representations import (
     collapsed_representation,
+    narrow_width,
     precision_loss,
     singular_representation,
 )
@@ -99,6 +101,7 @@ RULES: tuple[Rule, ...] = (
     blank_input,
     unscaled_input,
     constant_columns,
+    repeated_columns,
     repeated_samples,
     ignored_labels,
     constant_labels,
@@ -108,6 +111,7 @@ RULES: tuple[Rule, ...] = (
     unscaled_targets,
     unrelated_labels,
     linear_network,
+    narrow_width,
     one_unit_softmax,
     output_misfit,
     sigmoid_for_one_class,

@@ -45,7 +45,7 @@ def unstable_rate(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     order = sorted(known, key=lambda i: -(largest[i] or 0.0))
     told = finding(
         "unstable-rate",
-        Severity.WARNING,
+        Severity.PROBLEM if times > thresholds["unstable_rate_grave"] else Severity.WARNING,
         evidence.labels(order[:1]),
         score=decades(times),
         learning_rate=rate,

@@ -6,6 +6,9 @@ from bathyscope.core.records import Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
 
+# Samples from which on their likeness says something; columns up to which a table is no picture.
+_FEWEST, _MOST_COLUMNS = 8, 32
+
 
 def blank_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A batch of zeros."""
@@ -42,21 +45,42 @@ def constant_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     """Columns of a table with one value for the whole batch."""
     told = evidence.about("inputs")
     number, columns = told.number("constant_columns"), told.number("columns")
-    enough = (told.number("samples") or 0) >= 8 and not evidence.samples_equal
-    if number and columns and enough and told.holds("table") and columns <= 32:
+    if number and columns and _is_telling_table(evidence):
         yield finding(
             "constant-columns", Severity.NOTE, (), score=number / columns,
             constant_columns=number, columns=columns,
         )  # fmt: skip
 
 
+def repeated_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Columns of a table that equal another one in every sample; many such are worth a look."""
+    told = evidence.about("inputs")
+    number, columns = told.number("repeated_columns"), told.number("columns")
+    if number and columns and _is_telling_table(evidence):
+        many = number / columns > thresholds["repeated_columns"]
+        yield finding(
+            "repeated-columns", Severity.WARNING if many else Severity.NOTE, (),
+            score=number / columns, repeated_columns=number, columns=columns,
+        )  # fmt: skip
+
+
 def repeated_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A batch most of which is copies."""
     told = evidence.about("inputs")
-    share = told.number("repeated_samples")
-    small = (told.number("samples") or 0) < 8
-    if share and share > 0.5 and not evidence.samples_equal and not small:
+    share = told.number("repeated_samples") or 0.0
+    small = (told.number("samples") or 0) < _FEWEST
+    if share > thresholds["repeated_samples"] and not evidence.samples_equal and not small:
         yield finding("repeated-samples", Severity.NOTE, (), score=share, repeated_share=share)
+
+
+def _is_telling_table(evidence: Evidence) -> bool:
+    """Whether the inputs are a table of few columns and enough samples that differ.
+
+    Wider ones are mostly flattened pictures, whose edges never change and are alike.
+    """
+    told = evidence.about("inputs")
+    enough = (told.number("samples") or 0) >= _FEWEST and not evidence.samples_equal
+    return enough and told.holds("table") and (told.number("columns") or 0) <= _MOST_COLUMNS
 
 
 def _normalises_first(evidence: Evidence) -> bool:

@@ -98,6 +98,44 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
             )
 
 
+def narrow_width(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks whose output, all of what the next one gets, is fewer numbers than it takes to name a class."""
+    classes = _num_classes(evidence)
+    if classes < 3:
+        return
+    bits = math.log2(classes)
+    needed, grave = (bits * thresholds[name] for name in ("narrow_width", "narrow_width_grave"))
+    widths = [math.prod(block.out_shape[1:]) for block in evidence.blocks]
+    handed_on = [
+        math.prod(after.in_shape[1:]) == width
+        for width, after in zip(widths, evidence.blocks[1:], strict=False)
+    ]
+    out = [i for i, whole in enumerate(handed_on) if whole and 0 < widths[i] < needed]
+    if out:
+        out.sort(key=lambda i: widths[i])
+        yield finding(
+            "narrow-width",
+            Severity.PROBLEM if widths[out[0]] < grave else Severity.WARNING,
+            evidence.labels(out),
+            score=decades(needed / widths[out[0]]),
+            width=widths[out[0]],
+            classes=classes,
+            bits_of_a_class=bits,
+            num_blocks=len(out),
+        )
+
+
+def _num_classes(evidence: Evidence) -> int:
+    """How many classes one label a sample tells apart; 0 where labels are none."""
+    output, labels = evidence.about("output"), evidence.about("labels")
+    if not output.holds("index_targets") or output.word("loss_asks") != "one class":
+        return 0
+    shape = evidence.blocks[0].in_shape if evidence.blocks else ()
+    if labels.number("number") != (shape[0] if shape else None):
+        return int(labels.number("different") or 0)  # labels of tokens or pixels
+    return int(output.number("num_outputs") or 0)
+
+
 def _has_room(evidence: Evidence, index: int) -> bool:
     """Whether four or more numbers reached the block: of fewer, samples lie near one line anyway."""
     shapes = [block.in_shape for block in evidence.blocks[: index + 1]]

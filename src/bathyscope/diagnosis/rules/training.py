@@ -118,9 +118,12 @@ def norm_of_one_value(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
 
 
 def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """No activation anywhere; or linear maps in a row within a network that has some."""
+    """No activation anywhere; or linear maps in a row within a network that has some.
+
+    A pair or two of many, such as a stem and the first block, is worth no more than a note.
+    """
     told = evidence.about("output")
-    pairs = told.number("adjacent_maps") or 0
+    pairs, share = told.number("adjacent_maps") or 0, told.number("adjacent_share") or 0.0
     if told.holds("linear"):
         yield finding(
             "linear-network",
@@ -131,5 +134,11 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
         )
     elif pairs:
         yield finding(
-            "linear-network", Severity.WARNING, (), score=0.5, everywhere=False, pairs=pairs
+            "linear-network",
+            Severity.WARNING if share > thresholds["linear_share"] else Severity.NOTE,
+            (),
+            score=share,
+            everywhere=False,
+            pairs=pairs,
+            share_of_maps=share,
         )

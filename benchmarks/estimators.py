@@ -2,7 +2,7 @@
 
 All models stand behind the same StandardScaler and keep their default settings. Scores are R² and
 accuracy on a held-out third; ranks are of the scores on each data set, 1 the best. The defaults were
-chosen on the sets of this file; those of `benchmarks.held_out_sets` judge them.
+chosen on the sets of this file; those of the study `nests.held_out` judge them.
 """
 
 import warnings
@@ -28,7 +28,7 @@ from bathyscope.estimators import (
     ResNEstClassifier,
     ResNEstRegressor,
 )
-from benchmarks import held_out_sets
+from bathyscope.papers.nests.studies import held_out_sets
 from benchmarks.interleaved import interleaved
 
 REGRESSORS: dict[str, Any] = {

@@ -48,3 +48,16 @@ def test_spirals_and_gratings_can_be_learned_from_their_neighbours():
     means = torch.stack([spectrum[0][gratings.train_labels == c].mean(0) for c in range(10)])
     nearest = torch.cdist(spectrum[1], means).argmin(1)
     assert (nearest == gratings.test_labels).float().mean() > 0.9
+
+
+def test_a_hundred_classes_of_angles_and_hues_show_in_the_spectrum_of_each_channel():
+    """Nearest class mean of the channels' amplitude spectra, which do not know the phase."""
+    hues = load("synthetic:hues")
+    assert hues.num_classes == 100
+    assert hues.train_labels.unique().numel() == 100
+    train, test = (
+        torch.fft.fft2(x).abs().flatten(1) for x in (hues.train_inputs, hues.test_inputs)
+    )
+    means = torch.stack([train[hues.train_labels == c].mean(0) for c in range(100)])
+    nearest = torch.cdist(test, means).argmin(1)
+    assert (nearest == hues.test_labels).float().mean() > 0.8

@@ -9,8 +9,14 @@ import pytest
 from bathyscope.papers.beyond.studies import common_cause, depth
 from bathyscope.papers.norm_preservation.studies import figure_2, table_1, table_2, table_3
 from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
-from bathyscope.papers.shortcut_length.studies import figure_9
-from bathyscope.papers.singularity.studies import accuracy, conditions, curves, layer_deletion
+from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
+from bathyscope.papers.singularity.studies import (
+    accuracy,
+    conditions,
+    curves,
+    layer_deletion,
+    similar_networks,
+)
 from bathyscope.studies import all_studies
 
 
@@ -243,3 +249,87 @@ def test_a_quantity_that_does_not_tell_networks_apart_does_not_explain_them():
     found = common_cause.checks(mixed, preset)
     assert met(found) == [False]
     assert found[0].text == "4 of 10"
+
+
+def rivals(**accuracy):
+    values = dict.fromkeys(similar_networks.RIVALS, 0.2) | {"resnet": 1.0} | accuracy
+    return pd.DataFrame(
+        [
+            {"rival": name, "seed": 0, "epoch": 0, "train_accuracy": v, "test_accuracy": v}
+            for name, v in values.items()
+        ]
+    )
+
+
+def test_weights_that_are_kept_have_to_close_half_of_the_gap():
+    preset = quick("singularity.similar_networks")
+    last = met(similar_networks.checks(rivals(), preset))[-3:]
+    assert last == [False, False, False]
+    kept = rivals(delta_held=0.7, bare_held=0.5, dirac_held=0.9, dirac_start=0.9)
+    assert met(similar_networks.checks(kept, preset))[-3:] == [True, False, False]
+    gone = rivals()
+    gone = gone[gone["rival"] != "bare_held"]  # it diverged, and has no epoch
+    assert met(similar_networks.checks(gone, preset))[-3:] == [False, False, False]
+
+
+def path(apart=0.5, from_label=0.0, movers=1):
+    return pd.DataFrame(
+        [
+            {
+                "unit": unit,
+                "sample": sample,
+                "seed": 0,
+                "moved": 0.1 if unit and sample < movers else 0.0,
+                "apart": apart,
+                "from_label": from_label,
+                "rho": 0.8,
+                "weight_norm": 1.0,
+            }
+            for unit in (0, 1)
+            for sample in (0, 1, 2)
+        ]
+    )
+
+
+def test_a_path_has_to_arrive_keep_its_distance_and_move_one_sample():
+    preset = quick("shortcut_length.figure_10")
+    assert met(figure_10.checks(path(), preset)) == [True, True, True]
+    assert met(figure_10.checks(path(from_label=0.1), preset)) == [False, True, True]
+    assert met(figure_10.checks(path(apart=0.3), preset)) == [True, False, True]
+    assert met(figure_10.checks(path(movers=2), preset)) == [True, True, False]
+
+
+def pattern(elsewhere=0.0, three=0.0, differs=0.0):
+    rows = []
+    for length, size in ((1, lambda *_: 1.0), (3, lambda *_: three)):
+        rows += [
+            {"length": length, "unit": r, "other_unit": s, "layer": 0, "other_layer": 0}
+            | {"largest": size(r, s), "from_first": 0.0, "from_transpose": 0.0}
+            for r, s in itertools.product(range(2), repeat=2)
+        ]
+    for r, k, s, m in itertools.product(range(2), repeat=4):
+        inside = r == s and k != m
+        rows.append(
+            {"length": 2, "unit": r, "other_unit": s, "layer": k, "other_layer": m}
+            | {
+                "largest": 1.0 if inside else elsewhere,
+                "from_first": differs,
+                "from_transpose": 0.0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def test_a_block_outside_the_pattern_is_seen():
+    preset = quick("shortcut_length.figure_11")
+    assert met(figure_11.checks(pattern(), preset)) == [True] * 5
+    assert met(figure_11.checks(pattern(elsewhere=0.1), preset))[0] is False
+    assert met(figure_11.checks(pattern(differs=0.1), preset))[1] is False
+    assert met(figure_11.checks(pattern(three=0.1), preset))[-1] is False
+
+
+def test_an_untrained_network_of_a_hundred_classes_stays_near_one_percent():
+    preset = all_studies()["singularity.table_3"].presets["full"]
+    table = accuracies(0.05, 0.99, 0.99)
+    assert met(accuracy.checks(table, preset)) == [False, True, True]
+    assert met(accuracy.checks(accuracies(0.012, 0.99, 0.99), preset)) == [True, True, True]

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from bathyscope.papers.nests.studies import convolutional, vectors
 from bathyscope.papers.norm_preservation.studies import architectures
-from bathyscope.papers.shortcut_length.studies import dynamics, figure_3, figure_4, learning_rates
+from bathyscope.papers.shortcut_length.studies import (
+    dynamics,
+    figure_3,
+    figure_4,
+    figure_10,
+    figure_11,
+    learning_rates,
+)
 from bathyscope.papers.singularity.studies import (
     imagenet_form,
     similar_networks,
@@ -40,6 +47,8 @@ PRESETS = {
     "shortcut_length.figure_6": dynamics.DynamicsPreset(
         depth=4, epochs=40, lr=0.2, points=8, seeds=2
     ),
+    "shortcut_length.figure_10": figure_10.PathPreset(num_units=60),
+    "shortcut_length.figure_11": figure_11.PatternPreset(num_units=2),
     "shortcut_length.figure_7": _RATES,
     "shortcut_length.figure_8": _RATES,
     "norm_preservation.figure_3": _ARCHITECTURES,

@@ -273,5 +273,6 @@ CATALOG: dict[str, Entry] = {
         _synthetic("spirals", (2, 1, 1), 3),
         _synthetic("teacher", (1, 8, 8), 10),
         _synthetic("gratings", (3, 32, 32), 10),
+        _synthetic("hues", (3, 32, 32), 100),
     )
 }

@@ -26,6 +26,7 @@ _READERS: dict[str, Callable[[Path, int], DataSet]] = {
     "synthetic:spirals": lambda root, seed: synthetic("spirals", seed=seed),
     "synthetic:teacher": lambda root, seed: synthetic("teacher", seed=seed),
     "synthetic:gratings": lambda root, seed: synthetic("gratings", seed=seed),
+    "synthetic:hues": lambda root, seed: synthetic("hues", seed=seed),
 }
 # These are read file by file, so only the images that are kept are read.
 _IMAGE_TREES = {

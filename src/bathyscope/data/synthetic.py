@@ -12,7 +12,7 @@ from bathyscope.data.dataset import DataSet
 
 Sample = tuple[Float[Tensor, " n c h w"], Int64[Tensor, " n"]]
 NUM_TRAIN, NUM_TEST = 2000, 500
-NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}
+NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10, "hues": 100}
 
 
 def gaussian(n: int, *, generator: Generator) -> Sample:
@@ -55,11 +55,37 @@ def gratings(n: int, *, generator: Generator) -> Sample:
     labels = torch.randint(classes, (n,), generator=generator)
     phase = 2 * pi * torch.rand(n, 1, 1, generator=generator)
     colour = torch.rand(n, 3, 1, 1, generator=generator)
-    angle = (pi * labels / classes)[:, None, None]
+    return _stripes(pi * labels / classes, phase, colour, generator=generator), labels
+
+
+def hues(n: int, *, generator: Generator) -> Sample:
+    """Coloured stripes of 3×32×32 pixels under noise, of ten angles and ten hues: a hundred classes.
+
+    The phase is random and so is the strength of the colour: a set in the shape of CIFAR-100.
+    """
+    steps = 10
+    labels = torch.randint(NUM_CLASSES["hues"], (n,), generator=generator)
+    phase = 2 * pi * torch.rand(n, 1, 1, generator=generator)
+    strength = 0.5 + 0.5 * torch.rand(n, 1, generator=generator)
+    turn = 2 * pi * ((labels % steps)[:, None] / steps + torch.arange(3) / 3)
+    colour = strength * (0.5 + 0.5 * turn.cos())  # the three channels a third of a turn apart
+    angle = pi * (labels // steps) / steps
+    return _stripes(angle, phase, colour[:, :, None, None], generator=generator), labels
+
+
+def _stripes(
+    angle: Float[Tensor, " n"],
+    phase: Float[Tensor, " n 1 1"],
+    colour: Float[Tensor, " n 3 1 1"],
+    *,
+    generator: Generator,
+) -> Float[Tensor, " n 3 32 32"]:
+    """Waves six pixels long across an angle, with noise of deviation 0.1."""
+    across = angle[:, None, None]
     row, column = torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
-    wave = torch.sin(2 * pi / 6 * (row * angle.sin() + column * angle.cos()) + phase)
-    noise = 0.1 * torch.randn(n, 3, 32, 32, generator=generator)
-    return (0.5 + 0.5 * colour * wave[:, None] + noise).clamp(0, 1), labels
+    wave = torch.sin(2 * pi / 6 * (row * across.sin() + column * across.cos()) + phase)
+    noise = 0.1 * torch.randn(len(angle), 3, 32, 32, generator=generator)
+    return (0.5 + 0.5 * colour * wave[:, None] + noise).clamp(0, 1)
 
 
 _LAWS: dict[str, Callable[..., Sample]] = {
@@ -67,6 +93,7 @@ _LAWS: dict[str, Callable[..., Sample]] = {
     "spirals": spirals,
     "teacher": teacher,
     "gratings": gratings,
+    "hues": hues,
 }
 
 
@@ -74,7 +101,7 @@ def synthetic(law: str, *, seed: int = 0) -> DataSet:
     """2000 training and 500 test samples of a law, one draw for both.
 
     Args:
-        law: one of `gaussian`, `spirals`, `teacher`, `gratings`.
+        law: one of `gaussian`, `spirals`, `teacher`, `gratings`, `hues`.
         seed: of the law's own parameters and of the samples.
 
     Examples:

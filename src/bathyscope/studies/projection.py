@@ -1,8 +1,9 @@
 """The Procrustes remedy as part of a training run, exact to resume."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from torch import optim
+from torch import nn, optim
 
 from bathyscope.remedies import procrustes_, transition_layers
 from bathyscope.training import Callback, LoopView
@@ -11,22 +12,30 @@ _KEY = "procrustes"  # under which the remedy keeps its state in the optimizer's
 
 
 class Projection(Callback):
-    """Keeps the transition layers norm-preserving while a run trains.
+    """Keeps some layers norm-preserving while a run trains.
 
     Args:
         gain: as in `remedies.procrustes_`.
         every: steps between projections; the paper takes 2.
+        layers: of a network, which are kept; the transition layers unless given.
     """
 
-    def __init__(self, gain: Literal["isotropic", "relu", "measured"], *, every: int = 2) -> None:
+    def __init__(
+        self,
+        gain: Literal["isotropic", "relu", "measured"],
+        *,
+        every: int = 2,
+        layers: Callable[[nn.Module], Mapping[str, nn.Module]] = transition_layers,
+    ) -> None:
         self.gain = gain
         self.every = every
+        self.layers = layers
         self._optimizer: optim.Optimizer | None = None
         self._saved: dict[str, object] | None = None
 
     def on_start(self, loop: LoopView) -> None:
         """Attach the remedy; project at once where the run is new, else take up its state."""
-        layers = transition_layers(loop.model)
+        layers = self.layers(loop.model)
         handle = procrustes_(loop.optimizer, layers, every=self.every, gain=self.gain)
         self._optimizer = loop.optimizer
         if self._saved is None:

@@ -5,6 +5,7 @@ from bathyscope.papers.nests.studies import (
     bottleneck,
     convolutional,
     estimators,
+    held_out,
     predictability,
 )
 
@@ -14,4 +15,5 @@ STUDIES = (
     predictability.STUDY,
     convolutional.STUDY,
     estimators.STUDY,
+    held_out.STUDY,
 )

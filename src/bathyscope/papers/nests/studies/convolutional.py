@@ -160,7 +160,7 @@ STUDY = Study(
     ),
     presets={
         "quick": ImagePreset(
-            width=2, epochs=12, lr=0.05, batch_size=64, num_train=768, augmented=False
+            width=2, epochs=6, lr=0.05, batch_size=64, num_train=512, augmented=False
         ),
         "full": ImagePreset(
             data="cifar-10", width=4, epochs=5, num_train=5000, num_test=2000, augmented=False

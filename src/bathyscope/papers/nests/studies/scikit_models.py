@@ -10,6 +10,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifierCV, RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from bathyscope import estimators
@@ -42,10 +43,18 @@ _MODELS: dict[Task, dict[str, Any]] = {
 NAMES = tuple(_MODELS["regression"])
 
 
-def models(task: Task, *, seed: int) -> dict[str, Any]:
-    """Unfitted models by name, seeded where they draw at random."""
+def models(task: Task, *, seed: int, several: bool = False) -> dict[str, Any]:
+    """Unfitted models by name, seeded where they draw at random.
+
+    Args:
+        task: what is predicted.
+        seed: of those that draw.
+        several: whether a sample has several numbers to predict; boosting then fits each by itself.
+    """
     found = {name: clone(model) for name, model in _MODELS[task].items()}
     for model in found.values():
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
+    if several:
+        found["gradient boosting"] = MultiOutputRegressor(found["gradient boosting"])
     return found

@@ -50,8 +50,8 @@ class ArchitecturePreset(Preset):
 
 PRESETS = {
     "quick": ArchitecturePreset(
-        depths=(20, 47, 83),
-        epochs=5,
+        depths=(11, 29, 47),
+        epochs=4,
         lr=0.02,
         batch_size=64,
         num_train=512,
@@ -64,9 +64,10 @@ PRESETS = {
         epochs=4,
         lr=0.05,
         batch_size=32,
-        num_train=640,
-        num_test=256,
-        watch_every=10,
+        num_train=1280,
+        num_test=1000,
+        watch_every=20,
+        seeds=3,
     ),
     "paper": ArchitecturePreset(
         data="cifar-10",

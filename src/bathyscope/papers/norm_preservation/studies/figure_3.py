@@ -167,7 +167,7 @@ STUDY = Study(
     draw=draw,
     notes=(
         "Whole blocks are drawn. Ratios are cut at 0.05 and 20 in the figure, not in the table.",
-        "Measured with the preset full (Fashion-MNIST, one seed, 15 CPU minutes), medians over the "
+        "Measured with 640 images of Fashion-MNIST, one seed, at depths 20, 47 and 83: medians over the "
         "second half of training, least to greatest: treated bare convolutions of all transitions "
         "but the stem 0.94 to 0.98, without the remedy 0.61 to 0.67; the stem 0.75 to 0.89, "
         "without it 0.59 to 0.69; whole BN-ReLU-convolutions on the skips of ResNet 0.34 to 2.75 "

@@ -60,7 +60,7 @@ STUDY = Study(
             depths=(11, 20, 38), epochs=6, lr=0.05, batch_size=64, augmented=False, num_train=800
         ),
         "full": AccuracyPreset(
-            data="cifar-10", depths=(11, 20, 38), epochs=5, num_train=5000, num_test=2000, seeds=2
+            data="cifar-10", depths=(11, 20, 38), epochs=5, num_train=5000, num_test=2000, seeds=3
         ),
         "paper": AccuracyPreset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=200),
     },

@@ -9,6 +9,8 @@ from bathyscope.papers.shortcut_length.studies import (
     figure_7,
     figure_8,
     figure_9,
+    figure_10,
+    figure_11,
 )
 
 STUDIES = (
@@ -20,4 +22,6 @@ STUDIES = (
     figure_7.STUDY,
     figure_8.STUDY,
     figure_9.STUDY,
+    figure_10.STUDY,
+    figure_11.STUDY,
 )

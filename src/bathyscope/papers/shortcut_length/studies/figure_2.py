@@ -69,6 +69,7 @@ STUDY = Study(
             milestones=(4, 5),
             num_train=3000,
             num_test=500,
+            seeds=3,
         ),
         "paper": ConvolutionPreset(
             data="cifar-10", depths=(20, 56, 110, 218), epochs=200, augmented=True

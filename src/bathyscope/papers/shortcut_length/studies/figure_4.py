@@ -157,7 +157,7 @@ STUDY = Study(
         "shortcuts, and with shortcuts of length 1, it grows."
     ),
     presets={
-        "quick": StartPreset(depths=(2, 4, 8, 16, 32), seeds=3),
+        "quick": StartPreset(depths=(2, 4, 8, 16, 24), seeds=2),
         "full": StartPreset(data="mnist", depths=(2, 4, 8, 16, 32), seeds=10),
         "paper": StartPreset(data="mnist", depths=(2, 4, 8, 16, 32, 64, 96), seeds=10),
     },

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from bathyscope.papers.singularity.studies import imagenet_form
 from bathyscope.papers.singularity.studies.trained import (
     CIFAR_PRESETS,
+    HUNDRED_PRESETS,
     NETWORKS,
     PAPER,
     PRESETS,
@@ -183,7 +184,7 @@ STUDIES = (
         "weights",
         "Condition numbers of the weights (CIFAR-100)",
         _WEIGHTS,
-        CIFAR_PRESETS | {"paper": on(PAPER, "cifar-100")},
+        HUNDRED_PRESETS,
     ),
     _study(
         "12_imagenet",

@@ -161,7 +161,9 @@ STUDY = Study(
         "the skip, batch normalisation, or the start."
     ),
     presets={
-        "quick": EventPreset(normalisations=(True,), starts=("he",), rates=(0.1,), seeds=3),
+        "quick": EventPreset(
+            depth=110, batch_size=32, normalisations=(True,), starts=("he",), rates=(0.1,), seeds=2
+        ),
         # less deep, where the order of events is the same: 320 runs in about 20 minutes
         "full": EventPreset(depth=110, batch_size=32, seeds=10),
         "paper": EventPreset(data="cifar-10", seeds=10, batch_size=128),

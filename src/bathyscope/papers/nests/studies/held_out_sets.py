@@ -1,15 +1,18 @@
 """Data sets on which no default of the estimators was chosen.
 
-The defaults were chosen while looking at the sets of `benchmarks.estimators`. These differ in
-generator, target or size, and in seed; none needs a download. A default that is changed after
-looking at the scores here needs a new collection, not a new score.
+The defaults were chosen while looking at the sets of `scikit_sets` and of `benchmarks.estimators`.
+These differ in generator, target or size, and in seed; none needs a download. A default that is
+changed after looking at the scores here needs a new collection, not a new score.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn import datasets
+
+from bathyscope.papers.nests.studies.scikit_sets import Task
 
 Named = tuple[str, Any, Any]
 Pair = tuple[Any, Any]
@@ -142,7 +145,8 @@ def _parts_of_measured_sets() -> Iterator[Named]:
     X, y = datasets.load_wine(return_X_y=True)
     yield "wine_few", X[::2], y[::2]
     yield "wine_two", *_chosen(X, y, y < 2)
-    yield "iris_two", *_chosen(*datasets.load_iris(return_X_y=True), slice(50, None))
+    X, y = datasets.load_iris(return_X_y=True)
+    yield "iris_two", *_chosen(X, y, slice(50, None))
     X, y = datasets.load_breast_cancer(return_X_y=True)
     yield "cancer_means", X[:, :10], y
     yield "cancer_few", X[:150], y[:150]
@@ -159,3 +163,12 @@ def _waveforms(rng: np.random.Generator, n: int) -> Pair:
     y = rng.integers(0, 3, n)
     u = rng.uniform(size=(n, 1))
     return u * peaks[y] + (1 - u) * peaks[(y + 1) % 3] + rng.normal(size=(n, 21)), y
+
+
+@functools.lru_cache(maxsize=1)
+def collection() -> dict[str, tuple[Task, Any, Any]]:
+    """All of them by name, in the one draw that is scored: task, inputs, targets."""
+    found: dict[str, tuple[Task, Any, Any]] = {}
+    found |= {name: ("regression", X, y) for name, X, y in regression_sets()}
+    found |= {name: ("classification", X, y) for name, X, y in classification_sets()}
+    return found | {name: ("classification", X, y) for name, X, y in few_and_separable_sets()}

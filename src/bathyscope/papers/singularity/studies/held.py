@@ -1,0 +1,51 @@
+"""Weights that are kept where they began: near the Dirac kernel, or orthogonal."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bathyscope.training import Callback, LoopView, Record
+
+
+def trunk_convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
+    """The convolutions of a network's blocks by their names, the stem left out."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Conv2d) and name.startswith("blocks")
+    }
+
+
+def near_dirac(weight: Float[Tensor, " d c k k"], *, share: float) -> Float[Tensor, " d c k k"]:
+    """The nearest kernel whose distance from the Dirac kernel is at most a share of that one's norm.
+
+    Examples:
+        >>> kernel = nn.init.dirac_(torch.empty(2, 2, 3, 3))
+        >>> torch.equal(near_dirac(kernel, share=0.5), kernel)
+        True
+        >>> far = near_dirac(kernel + 1, share=0.5)
+        >>> round(float((far - kernel).norm() / kernel.norm()), 4)
+        0.5
+    """
+    dirac = nn.init.dirac_(torch.empty_like(weight))
+    change = weight - dirac
+    room = share * dirac.norm() / change.norm().clamp_min(torch.finfo(weight.dtype).tiny)
+    held: Tensor = dirac + change * room.clamp(max=1.0)
+    return held
+
+
+class HeldNearDirac(Callback):
+    """Puts every convolution of the trunk back near the Dirac kernel after each step.
+
+    Args:
+        share: as in `near_dirac`.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def on_step(self, loop: LoopView, record: Record) -> None:
+        """After the optimizer has moved the weights."""
+        with torch.no_grad():
+            for layer in trunk_convolutions(loop.model).values():
+                layer.weight.copy_(near_dirac(layer.weight, share=self.share))

@@ -11,7 +11,7 @@ ZOO_ALONE := torchvision timm
 ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml
 ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers tests/recorder/test_third_party.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
-TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 
 .PHONY: demo test test-all test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help

@@ -1,7 +1,6 @@
 """Shapes in signatures are checked under test only: jaxtyping's import hook with beartype."""
 
 import os
-from pathlib import Path
 
 # Some virtual machines announce AMX and stop at its first instruction (bfloat16 matrix products).
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -17,10 +16,4 @@ if os.environ.get("BATHYSCOPE_TYPECHECK"):
     checks = ModuleType("typechecks_under_test")
     checks.check = beartype(conf=BeartypeConf(is_pep484_tower=True))
     sys.modules[checks.__name__] = checks
-    # all packages but foresight, whose table has shapes that are sums of others
-    folder = Path(__file__).parent / "src" / "bathyscope"
-    packages = [p.parent.name for p in folder.glob("*/__init__.py")]
-    install_import_hook(
-        [f"bathyscope.{name}" for name in packages if name != "foresight"],
-        f"{checks.__name__}.check",
-    )
+    install_import_hook("bathyscope", f"{checks.__name__}.check")

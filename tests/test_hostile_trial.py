@@ -17,6 +17,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.curvature import hessian
 from bathyscope.measure import weights
 from benchmarks.fuzzing.calls import first_difference, state_of
+from tests.unchecked import unchecked
 
 
 class Words(nn.Module):
@@ -198,6 +199,7 @@ def test_point_9_a_loader_that_fails_midway():
 
 
 @pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
+@unchecked()
 def test_point_9_numbers_of_numpy_are_numbers(seed):
     H = hessian(mlp(), VECTORS)
     assert H.trace(exact=False, seed=seed).value == H.trace(exact=False, seed=3).value
@@ -234,6 +236,7 @@ def test_point_4_lazy_and_meta_models_are_watched():
 
 
 @pytest.mark.parametrize("optimizer", [[1], "sgd", torch.optim.SGD])
+@unchecked()
 def test_point_9_what_is_no_optimizer_is_said(optimizer):
     with pytest.raises(UsageError, match=r"torch\.optim\.Optimizer"):
         bs.diagnose(mlp(), VECTORS, optimizer=optimizer)

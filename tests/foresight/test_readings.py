@@ -10,6 +10,7 @@ from bathyscope.core import UsageError
 from bathyscope.foresight import features
 from bathyscope.foresight.goal import goal_of
 from tests.core.test_preserve import assert_same, state_of
+from tests.unchecked import unchecked
 
 
 def network():
@@ -159,6 +160,7 @@ def test_the_goal_of_numbers_and_of_something_else():
     ("given", "said"),
     [([], "No batch was given"), (3, "a list or a loader"), ([torch.zeros(2, 6)], "is a pair")],
 )
+@unchecked()
 def test_batches_that_cannot_be_used(given, said):
     with pytest.raises(UsageError, match=said):
         features(network(), given)

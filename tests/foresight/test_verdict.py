@@ -8,6 +8,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core import UsageError
 from tests.core.test_preserve import assert_same, state_of
+from tests.unchecked import unchecked
 
 
 def batches(count=32, *, size=32):
@@ -109,6 +110,7 @@ def test_a_model_that_cannot_be_copied():
         ({"spend": 0}, "spend is a whole number of at least 1"),
     ],
 )
+@unchecked()
 def test_arguments_of_another_kind(arguments, said):
     with pytest.raises(UsageError, match=said):
         bs.forecast(mlp(), batches(), **arguments)

@@ -11,6 +11,7 @@ from bathyscope import remedies
 from bathyscope.core import UsageError
 from bathyscope.remedies import Recipe
 from tests.core.test_preserve import assert_same, state_of
+from tests.unchecked import unchecked
 
 
 class Mixed(nn.Module):
@@ -179,6 +180,7 @@ def test_what_a_step_says_of_a_network_that_it_does_not_fit(step, message):
         ("[" * 100_000, "no JSON"),
     ],
 )
+@unchecked()
 def test_what_is_no_recipe_is_refused_in_a_sentence(text, message, tmp_path):
     path = tmp_path / "recipe.json"
     path.write_text(text)

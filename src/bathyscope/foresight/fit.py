@@ -98,7 +98,7 @@ def logistic_weights(
     """
     sign = 2 * trains - 1
 
-    def objective(theta: Float[ndarray, " d+1"]) -> tuple[float, Float[ndarray, " d+1"]]:
+    def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
         weights, bias = theta[:-1], theta[-1]
         margin = sign * (values @ weights + bias)
         value = np.logaddexp(0, -margin).sum() + penalty / 2 * weights @ weights

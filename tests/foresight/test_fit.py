@@ -8,7 +8,14 @@ from bathyscope.core import UsageError
 from bathyscope.foresight.fit import LATER, START, data_hash, fit, logistic_weights
 from bathyscope.foresight.model import read_model
 from bathyscope.foresight.readings import STAGES
-from bathyscope.foresight.score import auroc, calibration_gap, score, simple_answers
+from bathyscope.foresight.score import (
+    auroc,
+    calibration_gap,
+    held_out_score,
+    late_events,
+    score,
+    simple_answers,
+)
 
 
 def rows(count=120, *, seed=0):
@@ -106,6 +113,28 @@ def test_a_network_whose_loss_was_not_finite_counts_as_a_failure():
     table[5]["scores"] = [[0.0] * 3] * 2
     seen = score(table, "family")
     assert 5 not in seen["wrong networks"]
+
+
+def test_what_is_kept_to_the_end_is_scored_by_a_model_of_the_rest():
+    table = rows(240)
+    seen = held_out_score(table[:200], table[200:])
+    assert seen["networks"] == 40
+    assert seen["auroc"][32] > 0.97
+    turned = [
+        row | {"scores": [[1.0 - s for s in seed] for seed in row["scores"]]} for row in table
+    ]
+    assert held_out_score(table[:200], turned[200:])["auroc"][32] < 0.03
+
+
+def test_trainings_that_lose_what_they_had_learnt_are_counted():
+    table = rows(16)
+    for row in table:
+        row["scores"] = [[0.9, 0.9, 0.9], [0.1, 0.1, 0.1]]
+    table[3]["scores"] = [[0.9, 0.3, 0.2], [0.1, 0.9, None]]
+    seen = late_events(table)
+    assert seen["passed at step 100, not at the end"].startswith("1 of 16")
+    assert seen["passed at step 300, not at the end"].startswith("1 of 16")
+    assert seen["the same from step 300, trained to the end"].startswith("0 of 2 ")
 
 
 def test_a_second_training_is_a_ceiling_of_one_where_seeds_agree():

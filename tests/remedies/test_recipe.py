@@ -62,6 +62,9 @@ REMEDIES = {
     "add-norms": remedies.AddNorms(layers=("one.0", "attention", "lstm", "head")),
     "standardise-inputs": remedies.StandardiseInputs(shift=(0.2,), scale=(3.0,)),
     "drop-activation": remedies.DropActivation(layer="softmax"),
+    "replace-activation": remedies.ReplaceActivation(layer="softmax", kind="sigmoid"),
+    "add-activations": remedies.AddActivations(layers=("stem", "head")),
+    "scale-outputs": remedies.ScaleOutputs(shift=(0.5, -1.0, 0.0), scale=(2.0, 1.0, 3.0)),
 }
 
 

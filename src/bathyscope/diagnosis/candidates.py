@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from bathyscope.certificates import best_prediction_weights
-from bathyscope.core.batch import Batch, LossFn, tensors_in
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
+from bathyscope.diagnosis.end_answers import end_answers
 from bathyscope.diagnosis.transformer_answers import transformer_answers
 from bathyscope.remedies import (
     AddNorms,
@@ -19,7 +20,6 @@ from bathyscope.remedies import (
     ClipGradient,
     DecayWeights,
     DrawWeights,
-    DropActivation,
     ProjectTransitions,
     Recipe,
     ReplaceOptimizer,
@@ -27,7 +27,6 @@ from bathyscope.remedies import (
     ScaleRate,
     ScaleWeights,
     SetWeights,
-    StandardiseInputs,
     StartRecurrence,
     TailorActivations,
     WarmUp,
@@ -214,7 +213,7 @@ def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
     around = [AddShortcuts(spans=places.spans, scale=scale)] if places.spans else []
     norms = [AddNorms(layers=places.norms)] if places.norms else []
     drawn = DrawWeights(gain=places.gain)
-    meets = (*_output(patient), *_input(patient))
+    meets = end_answers(patient.model, patient.batch, patient.findings)
     recurrent = any(isinstance(m, nn.RNNBase) for m in patient.model.modules())
     cell = [StartRecurrence()] * recurrent
     clip = [ClipGradient(norm=1.0)] * recurrent
@@ -231,33 +230,3 @@ def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
     yield tuple(norms)
     yield (*around, *norms, drawn, ReplaceOptimizer(kind="adam", lr=1e-3), ClipGradient(norm=1.0))
     yield (*around, *norms, drawn, ReplaceOptimizer(kind="sgd", lr=0.03))
-
-
-def _output(patient: Patient) -> list[AnyRemedy]:
-    """The softmax at the end dropped, where the loss takes a softmax of its own."""
-    own = getattr(patient.loss, "__name__", type(patient.loss).__name__).lower().replace("_", "")
-    last = [(name, m) for name, m in patient.model.named_modules() if not list(m.children())]
-    if not last or "crossentropy" not in own or "binary" in own:
-        return []
-    name, module = last[-1]
-    squashing = (nn.Softmax, nn.Sigmoid, nn.ReLU, nn.Softmax2d)
-    return [DropActivation(layer=name)] if name and isinstance(module, squashing) else []
-
-
-def _input(patient: Patient) -> list[AnyRemedy]:
-    """Inputs standardised, where they are far from it: one number a column, or one for an image."""
-    x = next(tensors_in(patient.batch[0]), None)
-    if x is None or not x.is_floating_point() or x.ndim < 2:
-        return []
-    values = x.detach().double()
-    by_column = values.flatten(2).transpose(1, 2).reshape(-1, x.shape[1]) if x.ndim > 2 else values
-    deviation, mean = by_column.std(0), by_column.mean(0)
-    varies = deviation > 1e-8 * deviation.max()
-    if not bool(varies.any()):
-        return []
-    large = float(values.abs().max()) > 30
-    uneven = x.ndim == 2 and float(deviation[varies].max() / deviation[varies].min()) > 100
-    if not large and not uneven:
-        return []
-    scale = torch.where(varies, deviation, torch.ones_like(deviation))
-    return [StandardiseInputs(shift=tuple(mean.tolist()), scale=tuple(scale.tolist()))]

@@ -68,19 +68,33 @@ def fit(
 @app.command()
 def score(
     parts: Annotated[Path, typer.Option(help="Folder of the table's parts.")] = PARTS,
-    budget: Annotated[int, typer.Option(help="100, 300 or 1000 steps.")] = 300,
+    held_out: Annotated[
+        bool, typer.Option(help="Also the family and the data kept to the end: once, at the end.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="A JSON file for the scores.")] = None,
 ) -> None:
     """Score the forecast on families, tasks and optimizers left out of the fit, beside simple answers."""
     import json
 
+    from bathyscope.core.files import write_atomic
+    from bathyscope.foresight.score import held_out_score, late_events, simple_answers
     from bathyscope.foresight.score import score as scored
-    from bathyscope.foresight.score import simple_answers
-    from bathyscope.foresight.table.observation import fitting_rows
+    from bathyscope.foresight.table.labels import BUDGETS
+    from bathyscope.foresight.table.observation import fitting_rows, held_out_rows
 
     rows = fitting_rows(parts)
-    for key in ("family", "task", "optimizer"):
-        typer.echo(json.dumps(scored(rows, key, budget=budget), ensure_ascii=False))
-    typer.echo(json.dumps(simple_answers(rows, budget=budget), ensure_ascii=False))
+    found: dict[str, object] = {
+        "left out": [scored(rows, key) for key in ("family", "task", "optimizer")],
+        "by budget": [scored(rows, "family", budget=budget) for budget in BUDGETS],
+        "simple answers": simple_answers(rows),
+        "late events": late_events(rows),
+    }
+    if held_out:
+        found["held out"] = held_out_score(rows, held_out_rows(parts))
+    text = json.dumps(found, ensure_ascii=False, indent=1)
+    typer.echo(text)
+    if out is not None:
+        write_atomic(out, (text + "\n").encode())
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from bathyscope.core.forecast import ForecastVerdict
 from bathyscope.foresight.fit import Row, fit, names_of
 from bathyscope.foresight.model import Model
 from bathyscope.foresight.readings import STAGES
-from bathyscope.foresight.table.labels import outcome
+from bathyscope.foresight.table.labels import AUDITED, TRAINED, outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,21 @@ def calibration_gap(probabilities: Sequence[float], trains: Sequence[bool]) -> f
 
 
 def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> dict[str, Any]:
-    """AUROC by stage, decided and wrong, calibration and cost, the networks of a `key` left out."""
-    found = guesses(rows, key, budget=budget)
+    """How models do that were fitted without the networks of the same `key`."""
+    return {"left out": key} | tally(guesses(rows, key, budget=budget), budget=budget)
+
+
+def held_out_score(
+    fitted_on: Sequence[Row], held_out: Sequence[Row], *, budget: int = 300
+) -> dict[str, Any]:
+    """How the model of all other rows does on the rows that were kept for the last score."""
+    model = fit(fitted_on)
+    found = [guess(model, row, budget=budget) for row in held_out]
+    return {"left out": "kept to the end"} | tally(found, budget=budget)
+
+
+def tally(found: Sequence[Guess], *, budget: int) -> dict[str, Any]:
+    """AUROC by stage, decided and wrong, calibration and cost of some guesses."""
     clear = [g for g in found if outcome(g.row, budget) != "between"]
     trains = [outcome(g.row, budget) == "trains" for g in clear]
     decided = [g for g in clear if g.verdict != "undecided"]
@@ -129,7 +142,6 @@ def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> dict[str, Any]
     last = [g.probabilities[STAGES[-1]] for g in clear]
     sure = [g for g in found if g.verdict != "undecided" and g.spent <= 8]
     return {
-        "left out": key,
         "budget": budget,
         "networks": len(found),
         "train": sum(trains),
@@ -145,6 +157,30 @@ def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> dict[str, Any]
         "calibration": round(calibration_gap(last, trains), 3),
         "mean steps": round(sum(g.spent for g in found) / len(found), 1),
         "sure within 8 steps": str(Count(len(sure), len(found))),
+    }
+
+
+def late_events(rows: Sequence[Row]) -> dict[str, str]:
+    """What no forecast of the first steps can see: trainings that had learnt and lost it again.
+
+    Counted over every training of the table (two a network), and again over those that were trained to
+    the last step whatever they did.
+    """
+
+    def fell_back(some: Sequence[Row], place: int) -> str:
+        had = [
+            seed[-1]
+            for row in some
+            for seed in row["scores"]
+            if seed[place] is not None and seed[place] >= TRAINED
+        ]
+        return str(Count(sum(end is None or end < TRAINED for end in had), len(had)))
+
+    in_full = [row for row in rows if row["number"] % AUDITED == 0]
+    return {
+        "passed at step 100, not at the end": fell_back(rows, 0),
+        "passed at step 300, not at the end": fell_back(rows, 1),
+        "the same from step 300, trained to the end": fell_back(in_full, 1),
     }
 
 

@@ -8,7 +8,13 @@ from bathyscope.remedies.attention import (
     ScaleBranches,
 )
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.interface import DropActivation, StandardiseInputs
+from bathyscope.remedies.interface import (
+    AddActivations,
+    DropActivation,
+    ReplaceActivation,
+    ScaleOutputs,
+    StandardiseInputs,
+)
 from bathyscope.remedies.normalise import AddNorms, normalise_
 from bathyscope.remedies.parametrization import norm_preserving
 from bathyscope.remedies.procrustes import ProcrustesHandle, ProcrustesReport, procrustes_
@@ -29,6 +35,7 @@ from bathyscope.remedies.transitions import transition_layers
 
 __all__ = [
     "RUNGS",
+    "AddActivations",
     "AddNorms",
     "AddShortcuts",
     "Change",
@@ -44,9 +51,11 @@ __all__ = [
     "ProjectTransitions",
     "Recipe",
     "Remedy",
+    "ReplaceActivation",
     "ReplaceOptimizer",
     "Rung",
     "ScaleBranches",
+    "ScaleOutputs",
     "ScaleRate",
     "ScaleWeights",
     "SetWeights",

@@ -1,14 +1,17 @@
-"""Remedies where the network meets data and loss: inputs standardised, an activation too many dropped."""
+"""Remedies where the network meets data and loss: what it reads, and what it answers with."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, submodule
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
 
 _STANDARDISE = '''\
 def standardise_inputs(model, shift, scale):
@@ -67,6 +70,62 @@ class _Standardise:
         return ((x - shift) / scale, *args[1:])
 
 
+_SCALE_OUTPUTS = '''\
+def scale_outputs(model, shift, scale):
+    """Let the network answer in units of the targets' spread, from their mean on."""
+
+    def stretch(module, args, output):
+        by_column = [torch.tensor(v).to(output) for v in (shift, scale)]
+        return output * by_column[1] + by_column[0]
+
+    model.register_forward_hook(stretch)
+'''
+
+
+class ScaleOutputs(Remedy):
+    """output · scale + shift of what the network answers, one number for each column or one for all."""
+
+    name: Literal["scale-outputs"] = "scale-outputs"
+    shift: Annotated[tuple[float, ...], Field(min_length=1)]
+    scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+    helpers: ClassVar = (_SCALE_OUTPUTS,)
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        if len(self.scale) > 1:
+            return f"outputs in units of the targets, {len(self.scale)} columns"
+        return f"outputs in units of the targets: {self.scale[0]:.3g} y + {self.shift[0]:.3g}"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Hook the model."""
+        if len(self.shift) != len(self.scale):
+            raise UsageError(
+                f"Outputs are scaled by as many shifts as scales, but {len(self.shift)} and "
+                f"{len(self.scale)} were given."
+            )
+        hook = model.register_forward_hook(_Stretch(self.shift, self.scale))
+        return Change(self.words).undone_by(hook.remove)
+
+    def code(self) -> str:
+        """A call of the helper."""
+        return f"scale_outputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
+
+
+class _Stretch:
+    def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
+        self.values = torch.tensor([shift, scale])
+
+    def __call__(self, module: nn.Module, args: object, output: object) -> Tensor | None:
+        if not isinstance(output, Tensor):
+            return None
+        shift, scale = self.values.to(output)
+        stretched: Tensor = output * scale + shift
+        return stretched
+
+
 class DropActivation(Remedy):
     """One activation taken out, such as a softmax before a loss that takes the softmax itself."""
 
@@ -93,3 +152,75 @@ class DropActivation(Remedy):
     def code(self) -> str:
         """One line."""
         return f'model.set_submodule("{self.layer}", nn.Identity())\n'
+
+
+class ReplaceActivation(Remedy):
+    """The activation at the end replaced by the one that the loss wants."""
+
+    name: Literal["replace-activation"] = "replace-activation"
+    layer: str
+    kind: Literal["sigmoid", "softmax"]
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"activation {self.layer} replaced by a {self.kind}"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Put the other one in its place."""
+        if not self.layer or next(submodule(model, self.layer).parameters(), None) is not None:
+            raise UsageError(
+                f"{self.layer!r} is no activation that could be replaced: it has parameters."
+            )
+        change = Change(self.words, (self.layer,))
+        change.replace_module_(model, self.layer, _ENDS[self.kind]())
+        return change
+
+    def code(self) -> str:
+        """One line."""
+        end = {"sigmoid": "nn.Sigmoid()", "softmax": "nn.Softmax(dim=-1)"}[self.kind]
+        return f'model.set_submodule("{self.layer}", {end})\n'
+
+
+_ENDS: dict[str, Callable[[], nn.Module]] = {
+    "sigmoid": nn.Sigmoid,
+    "softmax": partial(nn.Softmax, dim=-1),
+}
+
+
+def rectify_(model: nn.Module, layers: list[str]) -> list[RemovableHandle]:
+    """Put a ReLU behind each of these layers."""
+    return [
+        model.get_submodule(name).register_forward_hook(lambda module, args, out: torch.relu(out))
+        for name in layers
+    ]
+
+
+class AddActivations(Remedy):
+    """A ReLU behind each of some layers: linear maps with nothing between them are one linear map."""
+
+    name: Literal["add-activations"] = "add-activations"
+    layers: Annotated[tuple[str, ...], Field(min_length=1)]
+    rung: ClassVar[Rung] = "structure"
+    in_weights: ClassVar[bool] = False
+    helpers: ClassVar = (rectify_,)
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"a ReLU behind {len(self.layers)} layer{'s' * (len(self.layers) != 1)}"
+
+    def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
+        """Hook the layers."""
+        for name in self.layers:
+            submodule(model, name)
+        change = Change(self.words, self.layers)
+        for handle in rectify_(model, list(self.layers)):
+            change.undone_by(handle.remove)
+        return change
+
+    def code(self) -> str:
+        """A call of the helper."""
+        return f"rectify_(model, {python_list(self.layers)})\n"

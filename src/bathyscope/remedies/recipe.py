@@ -22,7 +22,13 @@ from bathyscope.remedies.attention import (
     ScaleBranches,
 )
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.interface import DropActivation, StandardiseInputs
+from bathyscope.remedies.interface import (
+    AddActivations,
+    DropActivation,
+    ReplaceActivation,
+    ScaleOutputs,
+    StandardiseInputs,
+)
 from bathyscope.remedies.normalise import AddNorms
 from bathyscope.remedies.remedy import RUNGS, Rung
 from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
@@ -55,7 +61,10 @@ AnyRemedy = Annotated[
     | NormFirst
     | ScaleBranches
     | PenaliseLogZ
-    | DropActivation,
+    | DropActivation
+    | ReplaceActivation
+    | AddActivations
+    | ScaleOutputs,
     Field(discriminator="name"),
 ]
 

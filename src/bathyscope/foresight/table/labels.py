@@ -22,7 +22,7 @@ _WINDOW = 10
 TRAINED, FAILED = 0.8, 0.5
 """A training trains where its score reaches the first in both seeds, fails below the second in both."""
 
-_AUDITED = 8
+AUDITED = 8
 """Every eighth network is trained to the end, so that what the early end misses can be counted."""
 
 
@@ -79,7 +79,7 @@ def course(drawn: Draw, *, seed: int) -> TrainingCourse:
     """Train a draw from one of its starts until its end is decided."""
     data, model = task(drawn.task), network(drawn, seed=seed)
     optimizer = optimizer_of(drawn, model)
-    in_full = drawn.number % _AUDITED == 0
+    in_full = drawn.number % AUDITED == 0
     losses, scores = list[float](), list[float]()
     kept: dict[int, tuple[float, float]] = {}
     best, why = 0.0, ""

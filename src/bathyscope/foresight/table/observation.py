@@ -72,3 +72,8 @@ def joined(parts: Path) -> list[Row]:
 def fitting_rows(parts: Path) -> list[Row]:
     """The joined rows without those that are kept for the last score."""
     return [row for row in joined(parts) if not draw(row["number"]).held_out]
+
+
+def held_out_rows(parts: Path) -> list[Row]:
+    """The joined rows that are kept for the last score, and for nothing before it."""
+    return [row for row in joined(parts) if draw(row["number"]).held_out]

@@ -10,7 +10,7 @@ from typing import Any
 
 def lazy(
     package: str, *, modules: Iterable[str] = (), names: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package.
 
     Args:

@@ -205,7 +205,7 @@ _PLAIN = (
 )
 
 
-def _fields(record: Any) -> Mapping[str, Any]:
+def _fields(record: Any) -> Mapping[str, object]:
     return {name: _finite(getattr(record, name)) for name in record.__dataclass_fields__}
 
 

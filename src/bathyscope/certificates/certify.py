@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import nn
@@ -28,7 +27,7 @@ _SOLVED = 1e-9  # share of the constant predictor's risk up to which a gap count
 @preserve_random_state()  # a loader that shuffles draws from them
 def certify(
     model: nn.Module,
-    data: Any,
+    data: object,
     *,
     loss: str | LossFn | None = None,
     blocks: bool = True,

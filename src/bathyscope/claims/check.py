@@ -1,7 +1,6 @@
 """Testing a claim: measure, see which assumptions hold, and judge by its law."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -19,8 +18,8 @@ def check(
     *,
     seed: int = 0,
     model: nn.Module | None = None,
-    data: Any = None,
-    settings: Mapping[str, Any] | None = None,
+    data: object = None,
+    settings: Mapping[str, object] | None = None,
     law: Law | None = None,
 ) -> ClaimCheck:
     """Test one claim of the papers and return the verdict with its numbers.

@@ -18,7 +18,7 @@ class Measured:
 
     numbers: Numbers
     assumptions: tuple[Assumption, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

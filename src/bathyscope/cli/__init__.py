@@ -73,7 +73,7 @@ def _add(name: str, verb: Callable[..., None]) -> None:
     """Register a verb; `sys.exit` in a user's own code is an error of that code, not an end."""
 
     @functools.wraps(verb)
-    def guarded(*args: Any, **kwargs: Any) -> None:
+    def guarded(*args: object, **kwargs: Any) -> None:
         try:
             verb(*args, **kwargs)
         except SystemExit as error:

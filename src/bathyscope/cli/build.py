@@ -186,7 +186,7 @@ def read_weights(path: Path) -> tuple[Any, str | None]:
     return state, recipe
 
 
-def _read_file(path: Path) -> tuple[Any, str | None]:
+def _read_file(path: Path) -> tuple[object, str | None]:
     from safetensors import safe_open
     from safetensors.torch import load_file
 
@@ -206,7 +206,7 @@ def _read_file(path: Path) -> tuple[Any, str | None]:
         ) from error
 
 
-def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
+def batch_of(data: str, size: int, seed: int) -> tuple[object, tuple[int, ...], int]:
     """A batch, the shape of one input and the number of classes (10 where it is not known)."""
     if is_factory(data):
         batch = _first_batch(factory_of(data), name=data)
@@ -268,7 +268,7 @@ def is_factory(data: str) -> bool:
     return ":" in data and not data.startswith(("folder:", "npz:", "synthetic:"))
 
 
-def _make_batches(factory: Any, *, name: str) -> Any:
+def _make_batches(factory: object, *, name: str) -> Any:
     """What a factory of batches gives: a batch or a loader."""
     with call_user_code(f"The factory {name} failed"):
         return factory() if callable(factory) else factory

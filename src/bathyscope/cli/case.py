@@ -64,7 +64,7 @@ JsonFile = Annotated[
 ]
 
 
-def _option(*names: str, help: str, **limits: Any) -> Any:
+def _option(*names: str, help: str, **limits: Any) -> object:
     return typer.Option(*names, help=help, rich_help_panel=_PANEL, **limits)
 
 
@@ -217,7 +217,7 @@ def with_case(
     names = [one.name for one in shared]
 
     # `Any`: what typer hands over is the context of its parser, of which `typer.Context` is a subclass
-    def called(*, context: Any, **values: Any) -> None:
+    def called(*, context: object, **values: Any) -> None:
         said = {name: values.pop(name) for name in names}
         given = frozenset(n for n in names if _is_given(context, n))
         verb(CaseWords(**{"model": ""} | said, given=given), **values)  # type: ignore[call-arg]

@@ -95,7 +95,7 @@ def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> di
     from bathyscope.cli.build import batch_of
 
     torch.manual_seed(words.seed)
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if model is not None:
         case = words.case(model)
         found["model"], batch = case.model, case.batch
@@ -166,7 +166,7 @@ def _record(record: ClaimCheck | None) -> dict[str, Any]:
     }
 
 
-def _print_list(rows: list[dict[str, Any]]) -> None:
+def _print_list(rows: list[dict[str, object]]) -> None:
     for row in rows:
         mark = "" if row["status"] == "coded" else f"  [{row['status']}]"
         typer.echo(f"{row['claim']}{mark}\n    {row['statement']}")
@@ -208,7 +208,7 @@ _GROUPS = {
 }
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)):
@@ -218,7 +218,7 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _print_summary(rows: list[dict[str, Any]]) -> None:
+def _print_summary(rows: list[dict[str, object]]) -> None:
     for row in rows:
         if row["verdict"] is None:
             typer.echo(f"{row['claim']}: {row['status']}")

@@ -66,7 +66,7 @@ def _procrustes_of(model: Any) -> Any:
     return lambda twin, optimizer: procrustes_(optimizer, twin.transition_layers())
 
 
-def _summary(course: Any) -> dict[str, Any]:
+def _summary(course: Any) -> dict[str, object]:
     return {
         "model": course.start.title,
         "at the start": [f.code for f in course.start.findings],

@@ -100,7 +100,7 @@ def _answers(
     }
 
 
-def _side(pairs: "Eigenpairs") -> list[dict[str, Any]]:
+def _side(pairs: "Eigenpairs") -> list[dict[str, object]]:
     columns = (pairs.values.tolist(), pairs.errors.tolist(), pairs.residuals.tolist())
     return [
         {"value": v, "error": e, "residual": r, "converged": c}
@@ -108,7 +108,7 @@ def _side(pairs: "Eigenpairs") -> list[dict[str, Any]]:
     ]
 
 
-def _or_refused(ask: Callable[[], Any]) -> dict[str, Any]:
+def _or_refused(ask: Callable[[], Any]) -> dict[str, object]:
     """The record as a dict, or the reason for which it was refused with the bounds known."""
     from dataclasses import asdict
 

@@ -29,7 +29,7 @@ class NamedRun(TrainingConfig):
     """
 
     model: str
-    model_options: dict[str, Any] = Field(default_factory=dict)
+    model_options: dict[str, object] = Field(default_factory=dict)
     data: str = "digits"
     num_train: int | None = Field(default=None, ge=1)
     num_test: int | None = Field(default=None, ge=1)
@@ -38,7 +38,7 @@ class NamedRun(TrainingConfig):
 
     @field_validator("loss", mode="before")
     @classmethod
-    def _spell_loss(cls, value: Any) -> Any:
+    def _spell_loss(cls, value: object) -> object:
         return value.replace("-", "_") if isinstance(value, str) else value
 
     def prefix(self) -> str:

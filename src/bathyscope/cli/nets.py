@@ -36,7 +36,7 @@ def nets(
     answer(as_json, summary, lambda: _print_summary(summary))
 
 
-def _families() -> list[dict[str, Any]]:
+def _families() -> list[dict[str, object]]:
     from bathyscope import nets as catalog
     from bathyscope.core.members import num_parameters
 
@@ -58,7 +58,9 @@ def _families() -> list[dict[str, Any]]:
     return rows
 
 
-def _summary(name: str, *, size: int | None, channels: int, classes: int | None) -> dict[str, Any]:
+def _summary(
+    name: str, *, size: int | None, channels: int, classes: int | None
+) -> dict[str, object]:
     import torch
 
     from bathyscope import nets as catalog
@@ -94,7 +96,7 @@ def _summary(name: str, *, size: int | None, channels: int, classes: int | None)
     }
 
 
-def _block_rows(blocks: "Blocks") -> list[dict[str, Any]]:
+def _block_rows(blocks: "Blocks") -> list[dict[str, object]]:
     return [
         {
             "name": block.name,

@@ -87,7 +87,7 @@ def factory_of(name: str) -> Any:
     if here not in sys.path:
         sys.path.append(here)
     with call_user_code(f"{name}: the module {module_name} cannot be imported"):
-        found: Any = importlib.import_module(module_name)
+        found: object = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{name}: the module {module_name} has no {attribute!r}.")
@@ -105,7 +105,7 @@ def read_assignments(words: list[str]) -> dict[str, object]:
         >>> read_assignments(["lr=0.1", "schedule=step", "milestones=[0.5]"])
         {'lr': 0.1, 'schedule': 'step', 'milestones': [0.5]}
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:

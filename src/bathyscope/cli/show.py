@@ -3,7 +3,7 @@
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -94,7 +94,7 @@ def _print(frame: "pd.DataFrame") -> None:
     Console().print(shown)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, float):
         return "" if value != value else f"{value:.4g}"
     return "" if value is None else str(value)

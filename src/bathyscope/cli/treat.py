@@ -141,7 +141,7 @@ def _training_batches(case: "Case", words: CaseWords) -> Iterable[Any]:
     return _drawn_batches(words)
 
 
-def _drawn_batches(words: CaseWords) -> Iterator[Any]:
+def _drawn_batches(words: CaseWords) -> Iterator[object]:
     import torch
 
     from bathyscope import data as sets

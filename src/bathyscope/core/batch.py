@@ -21,7 +21,7 @@ LossFn = Callable[[Any, Any], Tensor]
 """A scalar from the model's output and the targets."""
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: object) -> Iterator[Tensor]:
     """Every tensor in nested tuples, lists, mappings and dataclass-like outputs, in order."""
     if isinstance(value, Tensor):
         yield value
@@ -36,7 +36,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(getattr(value, name))
 
 
-def main_tensor(value: Any) -> Tensor | None:
+def main_tensor(value: object) -> Tensor | None:
     """The tensor a block passes on: the first floating one in its output or input.
 
     Examples:
@@ -68,7 +68,7 @@ def replace_main_tensor(value: Any, tensor: Tensor) -> Any:
     return replace(value, **{name: replace_main_tensor(getattr(value, name), tensor)})
 
 
-def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: object, change: Callable[[Tensor], Tensor]) -> object:
     """The same nested inputs with every tensor changed."""
     if isinstance(value, Tensor):
         return change(value)
@@ -79,12 +79,12 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
-def copy_tensors(value: Any) -> Any:
+def copy_tensors(value: object) -> Any:
     """The same nested inputs with every tensor cloned: a model may overwrite its input in place."""
     return map_tensors(value, torch.clone)
 
 
-def first_samples(value: Any, count: int) -> Any:
+def first_samples(value: object, count: int) -> Any:
     """The first samples of every tensor with as many entries as the first tensor has.
 
     Examples:
@@ -96,7 +96,7 @@ def first_samples(value: Any, count: int) -> Any:
     return map_tensors(value, lambda t: t[:count] if t.ndim and len(t) == samples else t)
 
 
-def forward(model: nn.Module, inputs: Any) -> Any:
+def forward(model: nn.Module, inputs: object) -> object:
     """Call the model: a tuple is positional arguments, a mapping is keyword arguments."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
@@ -167,7 +167,9 @@ def check_batches(model: nn.Module, batches: Any, *, most: int | None = None) ->
     return found
 
 
-def loss_value(loss: LossFn, output: Any, targets: Any, *, differentiable: bool = True) -> Tensor:
+def loss_value(
+    loss: LossFn, output: object, targets: object, *, differentiable: bool = True
+) -> Tensor:
     """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
 
     Raises:
@@ -201,7 +203,7 @@ def loss_value(loss: LossFn, output: Any, targets: Any, *, differentiable: bool 
     return value.reshape(())
 
 
-def run_forward(model: nn.Module, inputs: Any) -> Any:
+def run_forward(model: nn.Module, inputs: object) -> Any:
     """The model's output, or one sentence on why the model cannot take this batch."""
     try:
         with _run_as_written():
@@ -218,14 +220,14 @@ def run_forward(model: nn.Module, inputs: Any) -> Any:
         ) from error
 
 
-def _run_as_written() -> AbstractContextManager[Any]:
+def _run_as_written() -> AbstractContextManager[object]:
     """Within, compiled parts of a model run as they were written: tracing would swallow our hooks.
 
     Where the compiler has not been loaded nothing is compiled, and loading it takes seconds.
     """
     if "torch._dynamo" not in sys.modules:
         return nullcontext()
-    result: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    result: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
     return result
 
 
@@ -264,7 +266,7 @@ def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
             )
 
 
-def own_loss(output: Any, targets: Any) -> Tensor:
+def own_loss(output: object, targets: object) -> Tensor:
     """The loss that a model's output carries, as `.loss` or under that key.
 
     Raises:
@@ -279,7 +281,7 @@ def own_loss(output: Any, targets: Any) -> Tensor:
     return found
 
 
-def _own_loss_in(output: Any) -> Any:
+def _own_loss_in(output: object) -> object:
     return output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
 
 
@@ -297,7 +299,7 @@ def _takes_indices(loss: LossFn) -> bool:
     return known and inner.__name__ in _INDEX_LOSSES and "ignore_index" not in options
 
 
-def _check_labels(output: Any, targets: Any) -> None:
+def _check_labels(output: object, targets: object) -> None:
     """Class labels outside the output's classes crash deep inside a kernel: say it here."""
     if (
         isinstance(output, Tensor)
@@ -317,7 +319,7 @@ def _check_labels(output: Any, targets: Any) -> None:
             )
 
 
-def _shape_of(value: Any) -> str:
+def _shape_of(value: object) -> str:
     if isinstance(value, Tensor):
         return f"of shape {tuple(value.shape)} ({value.dtype})"
     shapes = [str(tuple(t.shape)) for t in tensors_in(value)]

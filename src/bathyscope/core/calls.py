@@ -73,7 +73,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         calls.append(call)
         open_calls.append(call)
 
-    def ended(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def ended(module: nn.Module, args: object, kwargs: Any, output: object) -> None:
         call = open_calls.pop()
         assert call.module is module, "calls nest"
         tensor = main_tensor(output)
@@ -99,7 +99,7 @@ def _check_takes_hooks(module: nn.Module, name: str) -> None:
         )
 
 
-def _shape_passed_on(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...] | None:
+def _shape_passed_on(args: tuple[object, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...] | None:
     """The shape of the one floating tensor that goes in first; None for a list of them or none."""
     first = args[0] if args else next(iter(kwargs.values()), None)
     if isinstance(first, Tensor) and first.is_floating_point():

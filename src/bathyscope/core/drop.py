@@ -50,7 +50,7 @@ def _pass_input_on(model: nn.Module, block: Block) -> Iterator[None]:
             inputs.append(main_tensor(args) if args else main_tensor(kwargs))
         seen["in"] += 1
 
-    def replace(module: nn.Module, args: Any, output: Any) -> Any:
+    def replace(module: nn.Module, args: object, output: Any) -> Any:
         mine = seen["out"] == block.call
         seen["out"] += 1
         if not mine or not inputs:

@@ -38,7 +38,7 @@ def encode_json(value: object) -> object:
     return encode_json(str(value))
 
 
-def decode_json(value: Any) -> Any:
+def decode_json(value: object) -> Any:
     """What `encode_json` was given, sequences as tuples.
 
     Examples:

@@ -61,7 +61,7 @@ def probe(
     loss: LossFn,
     blocks: Blocks,
     taps: tuple[Tap, ...] = (),
-    at_end: Callable[[Any, Tensor], None] | None = None,
+    at_end: Callable[[object, Tensor], None] | None = None,
 ) -> Probe:
     """Run the model forward and back once, in the mode it stands in, and leave it as it was.
 
@@ -148,7 +148,7 @@ class Ears:
         """Listen to a module's input for the blocks it starts, to its output for those it ends."""
         calls = {"in": 0, "out": 0}
 
-        def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+        def before(module: nn.Module, args: object, kwargs: Any) -> None:
             if self.in_training and is_measuring():
                 return
             block = starting.get(calls["in"]) if self.forward else None
@@ -157,7 +157,7 @@ class Ears:
                 x = main_tensor(args) if args else main_tensor(kwargs)
                 self._hand_out(block, x, "on_input", "on_input_gradient")
 
-        def after(module: nn.Module, args: Any, output: Any) -> None:
+        def after(module: nn.Module, args: object, output: object) -> None:
             if self.in_training and is_measuring():
                 return
             block = ending.get(calls["out"]) if self.forward else None
@@ -204,7 +204,7 @@ def aside() -> Iterator[None]:
         yield
 
 
-def make_differentiable(inputs: Any) -> tuple[Any, list[Tensor]]:
+def make_differentiable(inputs: object) -> tuple[object, list[Tensor]]:
     """The inputs with every floating tensor made to require a gradient, and those leaves.
 
     A clone of the leaf is passed on: the model may overwrite its input in place, which torch

@@ -31,7 +31,7 @@ def part(theme: str, module: Literal["claims", "studies"]) -> tuple[Any, ...]:
     package = papers()[theme]
     if importlib.util.find_spec(f"{package}.{module}") is None:
         return ()
-    result: tuple[Any, ...] = getattr(
+    result: tuple[object, ...] = getattr(
         importlib.import_module(f"{package}.{module}"), module.upper()
     )
     return result

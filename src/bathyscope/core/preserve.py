@@ -142,7 +142,7 @@ class _ModuleState:
     buffers: dict[str, Tensor | None]
     buffer_values: dict[str, Tensor]
     attributes: dict[str, Tensor]
-    hooks: dict[str, Any]
+    hooks: dict[str, object]
 
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
@@ -222,7 +222,7 @@ def _write_back(tensor: Tensor, values: Tensor) -> None:
         tensor.copy_(values)
 
 
-def _copy_of(table: Any) -> Any:
+def _copy_of(table: Any) -> object:
     return dict(table) if isinstance(table, dict) else table
 
 

@@ -145,7 +145,7 @@ class ClaimCheck:
     extra_assumption: str | None = None
     corrected: str | None = None
     vacuous: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 BlockSource = Literal["declared", "given", "trunk", "leaves"]

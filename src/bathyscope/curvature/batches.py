@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +127,7 @@ class _RandomState:
     own: Sequence[tuple[torch.Generator, Tensor]]
 
     @classmethod
-    def of(cls, loader: Any) -> "_RandomState":
+    def of(cls, loader: object) -> "_RandomState":
         owners = (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
         found = {getattr(owner, "generator", None) for owner in owners}
         own = [(g, g.get_state()) for g in found if isinstance(g, torch.Generator)]

@@ -76,7 +76,7 @@ class _NormaliseBackward(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, g: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor, eps: float
-    ) -> Any:
+    ) -> object:
         into, by_weight, by_bias = torch.ops.aten.native_batch_norm_backward(
             g, x, weight, None, None, mean, scale, True, eps, [True, True, True]
         )

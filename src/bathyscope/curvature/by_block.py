@@ -1,7 +1,6 @@
 """Curvature block by block: the diagonal block of the matrix that belongs to each block of a network."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import nn
@@ -37,7 +36,7 @@ def curvature_by_block(
     operator: CurvatureOperator,
     blocks: Blocks,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> Measurement:
     """λmax, λmin, trace, condition number and index of every block's diagonal block.

@@ -54,7 +54,7 @@ def _generator(seed: int) -> torch.Generator:
 
 def hessian(
     model: nn.Module,
-    data: Any,
+    data: object,
     *,
     loss: LossFn = F.cross_entropy,
     batchnorm: BatchNormMode = "batch",
@@ -98,7 +98,7 @@ def hessian(
 
 def gauss_newton(
     model: nn.Module,
-    data: Any,
+    data: object,
     *,
     loss: LossFn = F.cross_entropy,
     batchnorm: BatchNormMode = "batch",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 def graph_nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
     """Every node of the autograd graph behind some tensors, once."""
-    seen: set[Any] = set()
+    seen: set[object] = set()
     waiting = [t.grad_fn for t in roots if t.grad_fn is not None]
     while waiting:
         node = waiting.pop()

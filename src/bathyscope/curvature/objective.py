@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +103,7 @@ class Objective:
                     copy = copies.setdefault(id(buffer), buffer.detach().clone())
                     module._buffers[name] = copy
 
-    def output(self, batch: Batch) -> Any:
+    def output(self, batch: Batch) -> object:
         """The model's output on a batch, with its graph."""
         return run_forward(self.model, copy_tensors(batch[0]))
 
@@ -130,7 +130,7 @@ class Objective:
 
 def objective_of(
     model: nn.Module,
-    data: Any,
+    data: object,
     *,
     loss: LossFn,
     batchnorm: BatchNormMode,

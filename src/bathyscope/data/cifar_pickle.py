@@ -16,7 +16,7 @@ from bathyscope.data.cifar_binary import NUM_PIXELS
 
 # NumPy's own helper, wherever this version of NumPy keeps it.
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
-_ALLOWED: dict[tuple[str, str], Any] = {
+_ALLOWED: dict[tuple[str, str], object] = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
     ("numpy", "ndarray"): np.ndarray,
@@ -29,7 +29,7 @@ class _ForbiddenName(Exception):
 
 
 class _ArraysOnly(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         try:
             return _ALLOWED[module, name]
         except KeyError:

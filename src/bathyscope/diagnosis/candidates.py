@@ -154,7 +154,7 @@ def _solved(patient: Patient) -> SetWeights | None:
         values = best_prediction_weights(patient.model, patient.batch, loss=patient.loss)
     except UsageError:  # outside the family, or nothing to solve for
         return None
-    nested = {name: value.tolist() for name, value in values.items()}
+    nested: dict[str, object] = {name: value.tolist() for name, value in values.items()}
     return SetWeights(values=nested, purpose="prediction weights solved for")
 
 

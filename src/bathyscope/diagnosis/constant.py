@@ -1,14 +1,12 @@
 """How low the loss gets without looking at the inputs: the measure of whether a network has learnt."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn, main_tensor
 
 
-def best_constant_loss(output: Any, targets: Any, loss: LossFn) -> float | None:
+def best_constant_loss(output: object, targets: object, loss: LossFn) -> float | None:
     """The loss of the best output that is the same for every sample; None where it cannot be found.
 
     A constant is fitted by L-BFGS, from zero, whatever the loss.

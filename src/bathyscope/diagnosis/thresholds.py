@@ -218,7 +218,7 @@ class Thresholds:
         """
         if source is None:
             return cls({})
-        values: Mapping[str, Any] = source if isinstance(source, Mapping) else _table(source)
+        values: Mapping[str, object] = source if isinstance(source, Mapping) else _table(source)
         for name in values:
             if name not in THRESHOLDS:
                 raise UnknownName("threshold", str(name), THRESHOLDS)

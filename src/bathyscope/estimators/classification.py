@@ -98,7 +98,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
 
     def _encode(
         self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], FitTask]:
+    ) -> tuple[npt.NDArray[object], FitTask]:
         check_classification_targets(y)
         multilabel = type_of_target(y) == "multilabel-indicator"
         if not multilabel:

@@ -38,7 +38,7 @@ class _Regression(RegressorMixin, NonlinearEstimator):
 
     def _encode(
         self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], FitTask]:
+    ) -> tuple[npt.NDArray[object], FitTask]:
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         Y = y.astype(np.float64).reshape(len(y), -1)

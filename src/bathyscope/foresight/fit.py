@@ -170,7 +170,7 @@ def _fit_stage(rows: Sequence[Row], step: int) -> StageModel:
     return StageModel(terms, tuple(bias), _SURE[step], 1 - _SURE[step])
 
 
-def _about(rows: Sequence[Row]) -> dict[str, Any]:
+def _about(rows: Sequence[Row]) -> dict[str, object]:
     """What the model was fitted on."""
 
     def used(key: str) -> list[str]:

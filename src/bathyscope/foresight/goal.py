@@ -33,7 +33,7 @@ class Goal:
     constant_loss: float
     chance: float
 
-    def score(self, output: Any, targets: Any) -> float | None:
+    def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
         found = main_tensor(output)
         if found is None or self.kind == "other":

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -141,7 +140,7 @@ def readings(
 
 
 def _step_features(
-    weights: Sequence[Tensor], old: Sequence[Tensor], layers: Sequence[float], output: Any
+    weights: Sequence[Tensor], old: Sequence[Tensor], layers: Sequence[float], output: object
 ) -> dict[str, float]:
     """Of one step: its gradients, its updates, and the output before it."""
     updates = [

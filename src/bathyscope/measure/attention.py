@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -261,17 +260,17 @@ class AttentionTap(Silent):
     def _listen(self, stack: ExitStack, name: str, module: nn.Module) -> None:
         before: list[int] = []
 
-        def began(module: nn.Module, args: Any) -> None:
+        def began(module: nn.Module, args: object) -> None:
             before.append(self.num_calls)
 
-        def ended(module: nn.Module, args: Any, output: Any) -> None:
+        def ended(module: nn.Module, args: object, output: object) -> None:
             if before and before.pop() == self.num_calls:
                 self.hidden[name or "the model"] = type(module).__name__
 
         stack.callback(module.register_forward_pre_hook(began).remove)
         stack.callback(module.register_forward_hook(ended).remove)
 
-    def _on_model_output(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _on_model_output(self, module: nn.Module, args: object, output: object) -> None:
         logits = logits_in(output)
         if logits is not None and logits.is_floating_point() and logits.shape[-1] > 1:
             self.logits = logit_scale(logits)

@@ -72,7 +72,7 @@ class AttentionCalls(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
@@ -91,7 +91,7 @@ class AttentionCalls(TorchFunctionMode):
 
     def _follow(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         output: Tensor,

@@ -65,7 +65,7 @@ class ResidualSums(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,

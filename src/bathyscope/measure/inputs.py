@@ -1,7 +1,6 @@
 """The scale and variety of what goes into a network, as a whole and by column or channel."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,7 +10,7 @@ from bathyscope.core.batch import tensors_in
 from bathyscope.core.records import Measurement
 
 
-def inputs_measurement(inputs: Any) -> Measurement:
+def inputs_measurement(inputs: object) -> Measurement:
     """The measurement `inputs`: one set of numbers for the batch, in `settings`.
 
     largest: the greatest absolute value; deviation: of all values; column_range: the greatest

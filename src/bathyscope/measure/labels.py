@@ -1,7 +1,6 @@
 """The targets of a batch: how many differ, how many are ignored, whether the inputs tell of them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ IGNORED = -100
 """torch's default `ignore_index`."""
 
 
-def labels_measurement(inputs: Any, targets: Any) -> Measurement:
+def labels_measurement(inputs: object, targets: object) -> Measurement:
     """The measurement `labels`, in `settings`.
 
     number: of target values; ignored: share of class indices that are −100; different: how many

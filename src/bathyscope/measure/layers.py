@@ -84,7 +84,7 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
     handles = []
 
     def written(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
+        def hook(module: nn.Module, args: object, kwargs: Any) -> None:
             x = main_tensor(args) if args else main_tensor(kwargs)
             if x is not None:
                 sizes[name] = tuple(x.shape[2:])

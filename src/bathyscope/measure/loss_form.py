@@ -64,7 +64,9 @@ class LossTrial:
         return self.has_indices or bool(((self.targets == 0) | (self.targets == 1)).all())
 
 
-def trial_of(loss: Callable[[Any, Any], Tensor], output: Tensor, targets: Any) -> LossTrial | None:
+def trial_of(
+    loss: Callable[[Any, Any], Tensor], output: Tensor, targets: object
+) -> LossTrial | None:
     """A loss and targets to try outputs on, of at most 256 samples; None where there is no tensor."""
     if not isinstance(targets, Tensor) or not targets.numel() or output.ndim == 0:
         return None

@@ -15,7 +15,7 @@ _MODAL = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 @functools.cache
-def modal_functions() -> frozenset[Callable[..., Any]]:
+def modal_functions() -> frozenset[Callable[..., object]]:
     """The functions whose calls say something of the mode: dropouts and norms over one sample."""
     return frozenset(
         {
@@ -32,7 +32,7 @@ class ModeTap:
         self.dropped = 0.0
         self.lone_norms = 0
 
-    def called(self, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
+    def called(self, function: Callable[..., object], args: Any, kwargs: Mapping[str, Any]) -> None:
         """Take the probability of a dropout that is on, the size of the groups of a norm."""
         x = args[0] if args else kwargs.get("input")
         if not isinstance(x, Tensor) or x.ndim < 2:

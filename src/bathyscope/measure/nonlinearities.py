@@ -28,7 +28,7 @@ _NAMES = (
 
 
 @functools.cache
-def activation_functions() -> frozenset[Callable[..., Any]]:
+def activation_functions() -> frozenset[Callable[..., object]]:
     """Every form in which torch offers an activation function: `F.relu`, `torch.relu`, `x.relu_`."""
     homes = (torch, F, Tensor, torch._C._nn)
     return frozenset(
@@ -52,8 +52,8 @@ class Nonlinearities(TorchFunctionMode):
         self,
         told: Callable[[str, Tensor], None],
         *,
-        also: frozenset[Callable[..., Any]] = frozenset(),
-        called: Callable[[Callable[..., Any], Any, dict[str, Any]], None] | None = None,
+        also: frozenset[Callable[..., object]] = frozenset(),
+        called: Callable[[Callable[..., object], object, dict[str, object]], None] | None = None,
     ) -> None:
         super().__init__()
         self.told = told
@@ -62,11 +62,11 @@ class Nonlinearities(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         """Call the function, with the mode off inside it, and tell of what it gave."""
         output = func(*args, **(kwargs or {}))
         if func in activation_functions() and isinstance(output, Tensor):

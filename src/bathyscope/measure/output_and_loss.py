@@ -29,12 +29,12 @@ from bathyscope.measure.loss_form import (
 class OutputAndLoss:
     """Reads the end of a pass: called with the output and the loss while their graph is there."""
 
-    def __init__(self, loss: LossFn, targets: Any) -> None:
+    def __init__(self, loss: LossFn, targets: object) -> None:
         self.loss = loss
         self.targets = targets
         self.numbers: dict[str, Number] = {}
 
-    def __call__(self, output: Any, value: Tensor) -> None:
+    def __call__(self, output: object, value: Tensor) -> None:
         """Take the numbers; the gradient at the last pre-activation follows in the backward pass."""
         self.numbers["loss"] = float(value.detach())
         tensor = output_tensor(output, value)
@@ -72,7 +72,7 @@ class OutputAndLoss:
         return Measurement(name="output", blocks=(), columns={}, settings=dict(self.numbers))
 
 
-def output_tensor(output: Any, loss: Tensor) -> Tensor | None:
+def output_tensor(output: object, loss: Tensor) -> Tensor | None:
     """The tensor that the loss is made from: the first floating one that is no single number."""
     return next(
         (

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ _SAMPLES = 2
 _OF_POSITIONS = re.compile(r"pos(?!t)|wpe")
 
 
-def position_effect(model: nn.Module, inputs: Any) -> float | None:
+def position_effect(model: nn.Module, inputs: object) -> float | None:
     """Relative change of the output when the tokens before the last one change places.
 
     Tokens are whole numbers (samples, tokens); of images the patches change places, where the model
@@ -84,7 +83,7 @@ def head_of(model: nn.Module, num_classes: int) -> str | None:
     return fits[-1] if fits else None
 
 
-def _permuted(model: nn.Module, inputs: Any) -> Any:
+def _permuted(model: nn.Module, inputs: object) -> object:
     if isinstance(inputs, Mapping):
         tokens, mask = inputs.get("input_ids"), inputs.get("attention_mask")
         masked = isinstance(mask, Tensor) and not bool((mask == 1).all())

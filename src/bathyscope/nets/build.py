@@ -25,7 +25,7 @@ def build(
     init: str | None = None,
     seed: int | None = None,
     generator: torch.Generator | None = None,
-    **options: Any,
+    **options: object,
 ) -> AnyNetwork:
     """Build the network of that name, with its weights drawn.
 
@@ -67,7 +67,7 @@ def build(
     return network
 
 
-def skeleton(name: str, **options: Any) -> AnyNetwork:
+def skeleton(name: str, **options: object) -> AnyNetwork:
     """The network of that name without weights, on the `meta` device: to count and to look at.
 
     Args:
@@ -183,7 +183,7 @@ class _Parsed:
     erased: bool
 
 
-def _make_network(name: str, options: dict[str, Any]) -> AnyNetwork:
+def _make_network(name: str, options: dict[str, object]) -> AnyNetwork:
     """The network with whatever weights its layers are made with."""
     parsed = _parse(name)
     parsed.family.check(name, options)

@@ -15,7 +15,7 @@ from bathyscope.core.records import Block
 
 
 def find_blocks(
-    model: nn.Module, args: Any, kwargs: Any, *, wanted: tuple[str, ...] | Blocks | None
+    model: nn.Module, args: object, kwargs: Any, *, wanted: tuple[str, ...] | Blocks | None
 ) -> Blocks:
     """The blocks, found on two samples: a pass over the whole batch would cost what a step costs."""
     inputs = kwargs if kwargs and not args else args

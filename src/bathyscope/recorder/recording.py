@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -36,7 +35,7 @@ class OpenStep:
 
     passes: int = 0
     passes_before_update: int = 0
-    inputs: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    inputs: tuple[tuple[object, ...], dict[str, object]] = ((), {})
     input_scale: float = math.nan
     heard: Tensor | None = None
     losses: list[float] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveFloat
@@ -62,7 +62,7 @@ class _Standardise:
     def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
         self.values = torch.tensor([shift, scale])
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def __call__(self, module: nn.Module, args: tuple[object, ...]) -> tuple[object, ...] | None:
         if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
             return None
         x = args[0]

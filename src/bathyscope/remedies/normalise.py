@@ -130,12 +130,12 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def _normalise_inputs(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     names = ("query", "key", "value") if isinstance(module, nn.MultiheadAttention) else ("input",)
     whole = isinstance(module, nn.modules.conv._ConvNd)
 
-    def normal(value: Any) -> Any:
+    def normal(value: object) -> object:
         if not isinstance(value, Tensor):
             return value  # a packed sequence has no axis to normalise over
         return F.layer_norm(value, value.shape[1:] if whole else value.shape[-1:])

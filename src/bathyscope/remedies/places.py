@@ -44,7 +44,7 @@ class Places:
     gain: float
 
 
-def places_of(model: nn.Module, inputs: Any, blocks: Blocks) -> Places:
+def places_of(model: nn.Module, inputs: object, blocks: Blocks) -> Places:
     """The places of a network for shortcuts, norms and a start that fits; it is left as it was."""
     calls = calls_of(model, inputs)
     readers = [c for c in calls if isinstance(c.module, READERS)]
@@ -83,16 +83,16 @@ def _follows_a_norm(call: Call) -> bool:
     return call.follows is not None and is_norm(call.follows.module)
 
 
-def _residual_blocks(model: nn.Module, inputs: Any, blocks: Blocks) -> list[Block]:
+def _residual_blocks(model: nn.Module, inputs: object, blocks: Blocks) -> list[Block]:
     """The blocks that pass their input on when all of their parameters are zero."""
     modules = {
         b.name: model.get_submodule(b.name) for b in blocks if b.name == b.end and not b.call
     }
     modules = {n: m for n, m in modules.items() if next(m.children(), None) is not None}
-    read: dict[str, tuple[Any, Any]] = {}
+    read: dict[str, tuple[object, object]] = {}
 
     def keep(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
+        def hook(module: nn.Module, args: object, kwargs: Any) -> None:
             read.setdefault(name, copy.deepcopy((args, kwargs)))
 
         return hook
@@ -147,7 +147,7 @@ def last_layers(model: nn.Module, blocks: Iterable[Block]) -> tuple[str, ...]:
 
 
 def unit_variance_factors(
-    model: nn.Module, inputs: Any, blocks: Iterable[Block]
+    model: nn.Module, inputs: object, blocks: Iterable[Block]
 ) -> dict[str, float]:
     """The factor for every layer of the blocks with which it gives out unit variance on a batch.
 
@@ -167,7 +167,7 @@ def unit_variance_factors(
     names = {id(module): name for name, module in reversed(layers.items())}
     factors: dict[str, float] = {}
 
-    def rescale(module: nn.Module, args: Any, output: Any) -> Any:
+    def rescale(module: nn.Module, args: object, output: object) -> object:
         if not isinstance(output, Tensor):
             return None
         name = names[id(module)]

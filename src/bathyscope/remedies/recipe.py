@@ -214,7 +214,7 @@ class Recipe(BaseModel):
 
 def apply_(
     model: nn.Module,
-    recipe: Recipe | str | Path | Mapping[str, Any],
+    recipe: Recipe | str | Path | Mapping[str, object],
     *,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> torch.optim.Optimizer:

@@ -1,7 +1,7 @@
 """Remedies of the second rung that keep the weights' directions, or set them to solved values."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt, field_validator
@@ -58,13 +58,13 @@ class SetWeights(Remedy):
     """Some parameters set to given values, such as prediction weights that were solved for."""
 
     name: Literal["set-weights"] = "set-weights"
-    values: dict[str, Any]
+    values: dict[str, object]
     purpose: str = "weights set"
     rung: ClassVar[Rung] = "weights"
 
     @field_validator("values")
     @classmethod
-    def _holds_finite_numbers(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _holds_finite_numbers(cls, values: dict[str, object]) -> dict[str, object]:
         for name, nested in values.items():
             try:
                 tensor = torch.tensor(nested, dtype=torch.float64)

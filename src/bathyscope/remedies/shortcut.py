@@ -158,7 +158,7 @@ class _Carried:
     def __init__(self) -> None:
         self.stack: list[Tensor] = []
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Carried":
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Carried":
         memo[id(self)] = copy = _Carried()
         return copy
 
@@ -167,7 +167,7 @@ class _Take:
     def __init__(self, carried: _Carried) -> None:
         self.carried = carried
 
-    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def __call__(self, module: nn.Module, args: object, kwargs: Any) -> None:
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
             self.carried.stack.append(x.clone())  # the block may overwrite its input in place
@@ -178,7 +178,7 @@ class _Add:
         self.carried = carried
         self.scale = scale
 
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
+    def __call__(self, module: nn.Module, args: object, output: object) -> object:
         if not self.carried.stack:
             return None
         x = self.carried.stack.pop()

@@ -10,7 +10,6 @@ import hashlib
 from base64 import b64encode
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -82,7 +81,7 @@ def notebook_html(report: Report) -> str:
     )
 
 
-def render(template: str, *, title: str, **values: Any) -> str:
+def render(template: str, *, title: str, **values: object) -> str:
     """A whole document of a template, with style and scripts inside.
 
     Args:

@@ -32,12 +32,12 @@ def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> PlotPlace | Non
     return PlotPlace(name, _HEAD + _PANEL * len(panels), figure(panels, x_title=x_title))
 
 
-def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, Any]:
+def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, object]:
     """Plotly's `data` and `layout`."""
-    data: list[Mapping[str, Any]] = []
-    shapes: list[Mapping[str, Any]] = []
+    data: list[Mapping[str, object]] = []
+    shapes: list[Mapping[str, object]] = []
     notes: list[Mapping[str, Any]] = []
-    layout: dict[str, Any] = {}
+    layout: dict[str, object] = {}
     seen: set[str] = set()
     gap = 0.32 / len(panels)
     for at, panel in enumerate(panels):

@@ -114,13 +114,13 @@ class SavedReport(SavedState):
     form: Literal["bathyscope.report/1"] = Field(alias="schema")
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """The JSON Schema (draft 2020-12) that every written report satisfies."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": draft, "$id": SCHEMA} | SavedReport.model_json_schema()
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: Report) -> dict[str, object]:
     """The report as plain dicts, lists, strings and finite numbers.
 
     Sequences inside `Measurement.settings` come back as tuples, and objects that JSON has no form
@@ -165,7 +165,7 @@ def from_json(written: object) -> Report:
     )
 
 
-def _state(report: Report) -> dict[str, Any]:
+def _state(report: Report) -> dict[str, object]:
     return {
         "title": report.title,
         "verdict": asdict(report.verdict),
@@ -187,7 +187,7 @@ def _record(record: Block | Finding | Forecast) -> dict[str, Any]:
     return {one.name: _field(getattr(record, one.name)) for one in fields(record)}
 
 
-def _field(value: Any) -> Any:
+def _field(value: object) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
@@ -195,7 +195,7 @@ def _field(value: Any) -> Any:
     return encode_json(value)
 
 
-def _measurement(measurement: Measurement, blocks: tuple[Block, ...]) -> dict[str, Any]:
+def _measurement(measurement: Measurement, blocks: tuple[Block, ...]) -> dict[str, object]:
     same = measurement.blocks == blocks  # nearly always; repeating them would triple the file
     return {
         "name": measurement.name,

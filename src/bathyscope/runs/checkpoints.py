@@ -48,7 +48,7 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    run_folder: Path, step: int, *, weights: Mapping[str, Tensor], state: Mapping[str, Any]
+    run_folder: Path, step: int, *, weights: Mapping[str, Tensor], state: Mapping[str, object]
 ) -> Path:
     """Save the weights and the rest of the state under a step's number; keep the two newest.
 
@@ -132,7 +132,7 @@ def _newest_first(run_folder: Path) -> list[Path]:
     return sorted((f for f in found if re.fullmatch(r"step-\d{9,18}", f.name)), reverse=True)
 
 
-def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
     # A clone each: safetensors refuses tensors that share memory, as tied weights do.
     separate = {k: v.detach().cpu().clone().contiguous() for k, v in weights.items()}
     buffer = io.BytesIO()
@@ -145,7 +145,7 @@ def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any]
     write_durably(folder / _INDEX, json.dumps(index, indent=1).encode())
 
 
-def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[str, object]]:
     try:
         index = read_json(folder / _INDEX, what="index of a checkpoint")
         contents = {name: (folder / name).read_bytes() for name in (WEIGHTS, _STATE)}

@@ -32,7 +32,9 @@ class Configuration(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     @classmethod
-    def parse(cls: type[C], values: Mapping[str, Any], *, source: str = "The configuration") -> C:
+    def parse(
+        cls: type[C], values: Mapping[str, object], *, source: str = "The configuration"
+    ) -> C:
         """The configuration with these values.
 
         Raises:
@@ -47,7 +49,7 @@ class Configuration(BaseModel):
         """The readable part of the run folder's name."""
         return type(self).__name__
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> dict[str, object]:
         """Every key with its value, defaults included, as JSON can hold it."""
         return self.model_dump(mode="json")
 
@@ -62,7 +64,7 @@ class Configuration(BaseModel):
         return f"{readable}-{self.digest()}"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, object]:
     """The contents of a TOML file.
 
     Raises:

@@ -96,7 +96,7 @@ class Run:
             self.manifest.notes.append(text)
 
     def end(
-        self, status: Status, ending: str = "", *, result: Mapping[str, Any] | None = None
+        self, status: Status, ending: str = "", *, result: Mapping[str, object] | None = None
     ) -> None:
         """Record how it ended: metrics first, then the manifest, which makes it final."""
         self.metrics.flush(sync=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import BaseModel, Field, ValidationError
@@ -48,7 +48,7 @@ class Manifest(BaseModel):
 
     status: Status = "running"
     ending: str = "running"
-    result: dict[str, Any] = Field(default_factory=dict)
+    result: dict[str, object] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=list)
     started: str = ""
@@ -58,7 +58,7 @@ class Manifest(BaseModel):
     starts: int = 0
     versions: dict[str, str] = Field(default_factory=dict)
     commit: str = ""
-    hardware: dict[str, Any] = Field(default_factory=dict)
+    hardware: dict[str, object] = Field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write it atomically."""
@@ -108,8 +108,8 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _hardware() -> dict[str, Any]:
-    hardware: dict[str, Any] = {
+def _hardware() -> dict[str, object]:
+    hardware: dict[str, object] = {
         "host": socket.gethostname(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),

@@ -3,7 +3,6 @@
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -83,16 +82,17 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 def _row(folder: Path) -> dict[str, object]:
     configuration, manifest, _ = read_run(folder)
-    row: dict[str, Any] = {"run": folder.name} | _flat(configuration)
+    row: dict[str, object] = {"run": folder.name} | _flat(configuration)
     row |= {"status": standing(folder), "ending": manifest.ending, "seconds": manifest.seconds}
     for name, value in manifest.result.items():
-        not_finite = value in ("nan", "inf", "-inf")
-        row[f"{name}_result" if name in row else name] = float(value) if not_finite else value
+        if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+            value = float(value)
+        row[f"{name}_result" if name in row else name] = value
     return row
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{key}.")

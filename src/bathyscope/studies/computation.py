@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from bathyscope.runs import Configuration, open_run
 
@@ -13,7 +12,7 @@ ROW = "row"
 class Computation(Configuration):
     """Something that follows from its configuration alone. Override `rows` and `data_sets`."""
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """The rows of the result, in order."""
         raise NotImplementedError
 

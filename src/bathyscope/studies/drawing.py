@@ -109,7 +109,7 @@ def mean_lines(
     by: str,
     order: Sequence[Hashable] | None = None,
     labels: dict[Any, str] | None = None,
-    colours: Sequence[Any] | None = None,
+    colours: Sequence[object] | None = None,
     marker: str | None = "o",
 ) -> None:
     """One line a group: the mean over seeds, with a band of one standard deviation.

@@ -32,7 +32,7 @@ class SavedCheck(BaseModel):
 class SavedProvenance(BaseModel):
     """Where a saved result comes from, as far as the page tells it."""
 
-    settings: dict[str, Any]
+    settings: dict[str, object]
     seeds: list[int]
     num_runs: int
     seconds: float = Field(allow_inf_nan=False)

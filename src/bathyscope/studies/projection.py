@@ -1,7 +1,7 @@
 """The Procrustes remedy as part of a training run, exact to resume."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn, optim
 
@@ -48,6 +48,6 @@ class Projection(Callback):
         """The remedy's own part of the optimizer's state."""
         return {} if self._optimizer is None else self._optimizer.state_dict()[_KEY]
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Keep it until the run starts again."""
         self._saved = state

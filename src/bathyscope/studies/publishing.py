@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bathyscope.core.files import write_atomic
 from bathyscope.core.records import ClaimCheck
@@ -31,9 +30,9 @@ def publish(result: StudyResult, folder: Path) -> Path:
     return path
 
 
-def published(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def published(folder: Path) -> dict[str, dict[str, dict[str, object]]]:
     """What was published in a folder, by study and preset."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, dict[str, object]]] = {}
     for path in sorted(folder.glob("*.*.*.json")):
         result = json.loads(path.read_bytes())
         found.setdefault(result["study"], {})[result["preset"]] = result
@@ -68,13 +67,13 @@ def publish_claims(checks: Iterable[ClaimCheck], folder: Path, *, commit: str) -
     return path
 
 
-def published_claims(folder: Path) -> dict[str, dict[str, Any]]:
+def published_claims(folder: Path) -> dict[str, dict[str, object]]:
     """The published verdicts by claim; none where there is no such file."""
     path = folder / CLAIMS_FILE
     return json.loads(path.read_bytes()) if path.is_file() else {}
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     """Floats to four digits, those that are not finite as text, as JSON can hold them."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if abs(value) < float("inf") else str(value)

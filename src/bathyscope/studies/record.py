@@ -73,12 +73,12 @@ class Provenance:
         commits: of the working trees.
     """
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     seeds: tuple[int, ...]
     num_runs: int
     seconds: float
     versions: Mapping[str, str]
-    hardware: tuple[Mapping[str, Any], ...]
+    hardware: tuple[Mapping[str, object], ...]
     commits: tuple[str, ...]
 
 
@@ -119,7 +119,7 @@ class StudyResult:
         """The figure, drawn afresh with matplotlib."""
         return self.draw()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """All but the table and the figure, as JSON can hold it."""
         return {
             "study": self.study,

@@ -97,7 +97,7 @@ class Store:
             kind: `row`, `step`, `epoch`, or what a watcher wrote.
             keys: fields of the configuration to add as columns.
         """
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for task in tasks:
             named = {key: getattr(task, key) for key in keys}
             records = read_run(self.place(task))[2]

@@ -1,7 +1,7 @@
 """A task that is a training run: a network and a data set by name, watched while it trains."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -36,7 +36,7 @@ class TrainingTask(TrainingConfig):
     """
 
     model: str
-    model_options: dict[str, Any] = Field(default_factory=dict)
+    model_options: dict[str, object] = Field(default_factory=dict)
     init: str | None = None
     normalisation: bool = True
     data: str = "digits"

@@ -146,13 +146,13 @@ def ratios(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
         }
 
 
-def norms(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def norms(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """The mean Frobenius norm of the weight matrices and kernels   (shortcut_length, figure 2)."""
     sizes = [p.detach().norm().item() for p in model.parameters() if p.ndim > 1]
     yield {"mean_norm": sum(sizes) / len(sizes), "num_matrices": len(sizes)}
 
 
-def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def values(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
     """Histograms of outputs and weights of the first and of a late block   (figures 5 to 10)."""
     blocks = list(blocks_of(model, probe[0]))
     # the paper looks at layer 160 of 164: as deep a share of this network's blocks

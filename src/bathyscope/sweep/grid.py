@@ -19,7 +19,7 @@ class Override(Configuration):
     """Values that replace those of the points where all of `where` holds."""
 
     where: dict[str, Any]
-    set: dict[str, Any]
+    set: dict[str, object]
 
 
 class Grid(Configuration):
@@ -40,15 +40,15 @@ class Grid(Configuration):
         (8, {'lr': 0.1, 'a': 1, 'b': 3, 'seed': 0})
     """
 
-    fixed: dict[str, Any] = Field(default_factory=dict)
-    product: dict[str, list[Any]] = Field(default_factory=dict)
+    fixed: dict[str, object] = Field(default_factory=dict)
+    product: dict[str, list[object]] = Field(default_factory=dict)
     zip: list[dict[str, list[Any]]] = Field(default_factory=list)
     seeds: int | list[int] | None = None
     override: list[Override] = Field(default_factory=list)
 
     @field_validator("zip", mode="before")
     @classmethod
-    def _one_group_needs_no_list(cls, value: Any) -> Any:
+    def _one_group_needs_no_list(cls, value: object) -> object:
         return [value] if isinstance(value, Mapping) else value
 
     def points(self) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ class Grid(Configuration):
         _check_size(self._lengths())
         points: dict[str, dict[str, Any]] = {}
         for parts in itertools.product(*self._factors()):
-            point: dict[str, Any] = {}
+            point: dict[str, object] = {}
             for values in (self.fixed, *parts):
                 _assign(point, values)
             for exception in self.override:
@@ -81,7 +81,7 @@ class Grid(Configuration):
         if self.seeds is not None:
             yield self.seeds if isinstance(self.seeds, int) else len(self.seeds)
 
-    def _factors(self) -> Iterator[list[dict[str, Any]]]:
+    def _factors(self) -> Iterator[list[dict[str, object]]]:
         for key, values in self.product.items():
             yield [{key: value} for value in values]
         for group in self.zip:
@@ -127,8 +127,8 @@ def _assign(point: dict[str, Any], values: Mapping[str, Any]) -> None:
         target[last] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _looked_up(point: Mapping[str, Any], key: str) -> Any:
-    value: Any = point
+def _looked_up(point: Mapping[str, object], key: str) -> object:
+    value: object = point
     for name in key.split("."):
         if not isinstance(value, Mapping) or name not in value:
             return None

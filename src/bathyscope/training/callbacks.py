@@ -60,5 +60,5 @@ class Callback:
         """What a resumed run needs of this callback."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Take up the state that `state_dict` returned."""

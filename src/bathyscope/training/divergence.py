@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class Divergence:
         where = f"in block {self.block}" if self.block else "in the loss"
         return f"diverged at step {self.step} {where}"
 
-    def result(self, *, epoch: int, loss: float, gradient_norm: float) -> dict[str, Any]:
+    def result(self, *, epoch: int, loss: float, gradient_norm: float) -> dict[str, object]:
         """The last numbers of a run that ended so."""
         return {
             "step": self.step,

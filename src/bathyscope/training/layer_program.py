@@ -99,7 +99,7 @@ class _Reader:
         known = [value for value in values if value is not None]
         return len(known) == len(values) and self._joined(node, known)
 
-    def _linear(self, node: fx.Node, source: Any, weight: Any, bias: Any) -> bool:
+    def _linear(self, node: fx.Node, source: Any, weight: Any, bias: object) -> bool:
         value, name = self._value(source), self.names.get(weight)
         unknown_bias = bias is not None and bias not in self.names
         # a weight that was not transposed multiplies from the other side

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +66,7 @@ class Loop:
     index: int = 0
     sums: EpochSums = field(default_factory=EpochSums)
     patience: Patience = field(default_factory=Patience)
-    result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, object] = field(default_factory=dict)
     reason: str | None = None
     divergence: Divergence | None = None
 

@@ -101,7 +101,7 @@ class _Fate:
     rows: Iterator[Examples] = field(default_factory=lambda: iter(()))
     history: list[dict[str, Any]] = field(default_factory=list)
     sums: EpochSums = field(default_factory=EpochSums)
-    result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, object] = field(default_factory=dict)
     divergence: Divergence | None = None
 
     def outcome(self) -> Outcome:

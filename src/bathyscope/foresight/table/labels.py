@@ -47,7 +47,7 @@ class TrainingCourse:
     why: str
 
 
-def label(number: int) -> dict[str, Any]:
+def label(number: int) -> dict[str, object]:
     """The row of a number: its draw and how its trainings ended."""
     drawn = draw(number)
     since = time.process_time()

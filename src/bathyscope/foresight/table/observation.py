@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -65,7 +64,7 @@ def observe_all(
 def joined(parts: Path) -> list[Row]:
     """Labels and features of every network that has both, in the order of their numbers."""
     seen = {row["number"]: row["features"] for row in read_rows(parts, kind="features")}
-    rows: Iterable[dict[str, Any]] = read_rows(parts)
+    rows: Iterable[dict[str, object]] = read_rows(parts)
     return [row | {"features": seen[row["number"]]} for row in rows if row["number"] in seen]
 
 

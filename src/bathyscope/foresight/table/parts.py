@@ -115,7 +115,7 @@ def read_rows(parts: Path, *, kind: str = "part") -> Iterator[Row]:
             yield row
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """One row a line, nothing half-written."""
     lines = (json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     write_atomic(path, "".join(lines).encode())

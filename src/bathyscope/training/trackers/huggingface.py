@@ -12,7 +12,7 @@ _NAMES = {"grad_norm": "gradient_norm", "learning_rate": "lr"}
 
 
 def huggingface_callback(
-    out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
+    out: Path | str, name: str, *, settings: Mapping[str, object] | None = None
 ) -> object:
     """A `transformers.TrainerCallback` that writes what a Trainer logs as a run.
 
@@ -42,11 +42,13 @@ def huggingface_callback(
             self._stack = ExitStack()
             self.logger: Logger | None = None
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_train_begin(self, args: object, state: Any, control: object, **_: Any) -> None:
             if state.is_world_process_zero:
                 self.logger = self._stack.enter_context(log_run(out, name, settings=settings))
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        def on_log(
+            self, args: object, state: Any, control: object, logs: Any = None, **_: Any
+        ) -> None:
             if self.logger is None or not logs:
                 return
             evaluation = any(key.startswith("eval_") for key in logs)

@@ -57,7 +57,7 @@ class Logger:
 
 @contextmanager
 def log_run(
-    out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
+    out: Path | str, name: str, *, settings: Mapping[str, object] | None = None
 ) -> Iterator[Logger]:
     """A run in the store for a loop of one's own.
 

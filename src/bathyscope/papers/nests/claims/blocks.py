@@ -1,7 +1,6 @@
 """Equation 7, remark 2 and corollaries 1 and 2: what more blocks bring, against fewer and none."""
 
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
@@ -30,7 +29,9 @@ from bathyscope.papers.nests.claims.problems import (
 _SLACK = 1e-6  # of the constant predictor's risk
 
 
-def measure_equation_7(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
+def measure_equation_7(
+    seed: int, *, model: nn.Module | None = None, data: object = None
+) -> Measured:
     """Largest rise of the risk from block to block, cut off and solved anew; and a predictable feature."""
     if model is not None or data is not None:
         networks = [given_or_drawn(model, data, seed=seed, width=ROOMY)]
@@ -117,7 +118,9 @@ def _shortened(network: ResNEst, blocks: int) -> ResNEst:
     return ResNEst(network.expansion, list(network.blocks)[:blocks], network.output)
 
 
-def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
+def measure_corollary_1(
+    seed: int, *, model: nn.Module | None = None, data: object = None
+) -> Measured:
     """Risks at local minima of the prediction weights after 1, …, L blocks."""
     network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
     risks, critical = [], []
@@ -157,7 +160,7 @@ COROLLARY_1 = Claim(
 
 
 def measure_corollary_2(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
 ) -> Measured:
     """Risks at local minima in all weights, against the best linear predictor."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
@@ -183,7 +186,7 @@ def measure_corollary_2(
     )
 
 
-def _repeated_input(pair: Pair, *, seed: int) -> dict[str, Any]:
+def _repeated_input(pair: Pair, *, seed: int) -> dict[str, object]:
     """A network whose only feature is its input again: v_1 = x, with H_0 = 0 and H_1 the linear solution.
 
     H = (0, A) is a minimiser of the augmented risk, so that the printed premise of strictness, a
@@ -266,7 +269,7 @@ COROLLARY_2 = Claim(
 
 
 def measure_remark_2(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
 ) -> Measured:
     """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)

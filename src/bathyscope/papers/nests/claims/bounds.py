@@ -31,7 +31,7 @@ _ATTAINED = 1e-6  # of the constant predictor's risk: what L-BFGS leaves
 
 
 def measure_proposition_2(
-    seed: int, *, model: nn.Module | None = None, data: Any = None
+    seed: int, *, model: nn.Module | None = None, data: object = None
 ) -> Measured:
     """ε at random weights and at local minima, and the convexity of the augmented problem."""
     cases: list[tuple[str, ResNEst, Pair]] = []
@@ -46,7 +46,7 @@ def measure_proposition_2(
                 cases.append(
                     (f"{loss}, M = {width}", estimator(width=width, outputs=outputs), pair)
                 )
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     assumptions: list[Assumption] = []
     for name, network, pair in cases:
         drawn = certified(network, pair)
@@ -109,11 +109,11 @@ PROPOSITION_2 = Claim(
 
 
 def measure_theorem_1(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
 ) -> Measured:
     """ε, as a share of the constant predictor's risk, at local minima from several starts."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     critical = []
     found = None
     for start in range(_STARTS):

@@ -32,7 +32,7 @@ def _network(outputs: int) -> DenseNEst:
     ).double()
 
 
-def _given(model: nn.Module | None, data: Any) -> tuple[DenseNEst, tuple[Any, Any]] | None:
+def _given(model: nn.Module | None, data: object) -> tuple[DenseNEst, tuple[Any, Any]] | None:
     if model is None and data is None:
         return None
     if not isinstance(model, DenseNEst) or data is None:

@@ -22,7 +22,7 @@ from bathyscope.papers.nests.claims.problems import (
 
 
 def measure_landscape(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = ROOMY
+    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
 ) -> Measured:
     """Curvatures at zero prediction weights, at a constructed saddle and at a local minimum."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
@@ -58,7 +58,7 @@ def measure_landscape(
 
 
 def measure_proposition_1(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, width: int = 8
+    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = 8
 ) -> Measured:
     """The same; of the numbered assumptions only the first is needed."""
     found = measure_landscape(seed, model=model, data=data, width=width)

@@ -71,7 +71,7 @@ def estimator(
 
 
 def given_or_drawn(
-    model: nn.Module | None, data: Any, *, seed: int, width: int
+    model: nn.Module | None, data: object, *, seed: int, width: int
 ) -> tuple[ResNEst, Pair]:
     """The user's ResNEst and data, or ours.
 

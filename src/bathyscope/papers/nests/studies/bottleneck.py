@@ -1,7 +1,7 @@
 """ε over the width M around the bottleneck condition: the sharp edge of theorem 1."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 import torch
@@ -95,7 +95,7 @@ class WidthPoint(Computation):
             learn_features_(found, pair)
         return found
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """One row; all ε as shares of the constant predictor's risk."""
         pair = self.pair()
         network = self.network(pair)

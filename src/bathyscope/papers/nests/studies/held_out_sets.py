@@ -14,8 +14,8 @@ from sklearn import datasets
 
 from bathyscope.papers.nests.studies.scikit_sets import Task
 
-Named = tuple[str, Any, Any]
-Pair = tuple[Any, Any]
+Named = tuple[str, object, object]
+Pair = tuple[object, object]
 
 NONLINEAR = {
     "friedman1_many_inputs", "friedman2_few", "friedman3_few", "low_rank_waves", "swiss_roll_hole",
@@ -166,9 +166,9 @@ def _waveforms(rng: np.random.Generator, n: int) -> Pair:
 
 
 @functools.lru_cache(maxsize=1)
-def collection() -> dict[str, tuple[Task, Any, Any]]:
+def collection() -> dict[str, tuple[Task, object, object]]:
     """All of them by name, in the one draw that is scored: task, inputs, targets."""
-    found: dict[str, tuple[Task, Any, Any]] = {}
+    found: dict[str, tuple[Task, object, object]] = {}
     found |= {name: ("regression", X, y) for name, X, y in regression_sets()}
     found |= {name: ("classification", X, y) for name, X, y in classification_sets()}
     return found | {name: ("classification", X, y) for name, X, y in few_and_separable_sets()}

@@ -18,7 +18,7 @@ from bathyscope.papers.nests.studies.scikit_sets import Task
 
 OURS = ("DenseNEst", "A-ResNEst", "ResNEst")
 
-_MODELS: dict[Task, dict[str, Any]] = {
+_MODELS: dict[Task, dict[str, object]] = {
     "regression": {
         "DenseNEst": estimators.DenseNEstRegressor(),
         "A-ResNEst": estimators.AugmentedResNEstRegressor(),

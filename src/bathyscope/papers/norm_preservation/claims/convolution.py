@@ -1,7 +1,6 @@
 """Theorem 3, equations 5 to 7 and the factor for ReLU: a convolution as a map of gradients."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -216,7 +215,7 @@ EQUATION_7 = Claim(
 def measure_relu(seed: int) -> Measured:
     """Gains of convolution and ReLU together, with the factor √2 and without, isotropic gradients."""
     generator = torch.Generator().manual_seed(seed)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for c, d in ((16, 16), (16, 48), (48, 16)):
         model = nn.Sequential(_pointwise(c, d, math.sqrt(2 * d / min(d, c)), generator), nn.ReLU())
         x = normal(generator, 64, c, 8, 8)

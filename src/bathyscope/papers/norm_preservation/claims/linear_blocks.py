@@ -87,7 +87,7 @@ def _map(generator: torch.Generator, sign: int) -> Float[Tensor, " n n"]:
 def measure_blocks(seed: int, *, blocks: tuple[int, ...] = _BLOCKS) -> Measured:
     """Gradient ratios and weights of networks that are one linear map, for both signs of det R."""
     generator = torch.Generator().manual_seed(seed)
-    cases: list[dict[str, Any]] = []
+    cases: list[dict[str, object]] = []
     for sign in (1, -1):
         R = _map(generator, sign)
         gamma = gamma_of(R)
@@ -173,7 +173,7 @@ def _small(case: dict[str, Any]) -> Relation:
 def measure_weights(seed: int, *, blocks: tuple[int, ...] = (32, 128, 512)) -> Measured:
     """The largest weight of the construction, for both signs of det R."""
     generator = torch.Generator().manual_seed(seed)
-    cases: list[dict[str, Any]] = []
+    cases: list[dict[str, object]] = []
     for sign in (1, -1):
         R = _map(generator, sign)
         for num_blocks in blocks:

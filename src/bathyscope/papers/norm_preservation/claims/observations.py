@@ -1,7 +1,6 @@
 """The observations of section 4.1: norms of gradients while plain and residual networks train."""
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -59,7 +58,7 @@ def measure_training(seed: int) -> Measured:
     """A plain and a residual network of 29 layers on digits, before the first step and after 24."""
     examples = _digits()
     probe = (examples[0][:64], examples[1][:64])
-    rows: dict[str, Any] = {}
+    rows: dict[str, object] = {}
     for name, family in _FAMILIES.items():
         model = nets.build(f"{family}-{_DEPTH}", in_channels=1, seed=seed)
         start = spread(model, probe)

@@ -2,7 +2,6 @@
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -186,7 +185,7 @@ def measure_algorithm_1(seed: int) -> Measured:
     generator = torch.Generator().manual_seed(seed)
     c, d, n = 4, 8, 5
     target = math.sqrt(d / min(c, d))
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, k in (("whole", n), ("cut", 3), ("pointwise", 1)):
         kernel = normal(generator, d, c, k, k)
         taps = exact_projection(polyphase(convolution_of(kernel)), target, grid=(n, n))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 import torch
@@ -53,7 +53,7 @@ class StepCost(Computation):
         """`overhead-164`."""
         return f"overhead-{self.depth}"
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """One row a method."""
         model = nets.build(f"procresnet-{self.depth + 2}", seed=0)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

@@ -2,7 +2,6 @@
 
 import math
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ _ROUNDING = 1e-10
 
 def measure_lemma_3(seed: int) -> Measured:
     """Derivatives at zero of order n of n-shortcut networks, n = 2 and 3, with tanh in the middle."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for n in (2, 3):
         pair = vectors(None, seed=seed, width=2)
         network = at_zero(2, n, width=2, mid="tanh")

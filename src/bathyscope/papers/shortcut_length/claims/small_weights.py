@@ -119,7 +119,7 @@ def samples(data: Any, seed: int) -> tuple[Tensor, Tensor, tuple[Assumption, ...
     )
 
 
-def measure_lemma_2(seed: int, *, data: Any = None, step: float = 0.02) -> Measured:
+def measure_lemma_2(seed: int, *, data: object = None, step: float = 0.02) -> Measured:
     """Paths of all samples, one after the other: steps, their length, and the room they keep."""
     x, y, assumptions = samples(data, seed)
     if not all(a.holds for a in assumptions):
@@ -175,7 +175,7 @@ LEMMA_2 = Claim(
 
 
 def measure_theorem_1(
-    seed: int, *, data: Any = None, units: tuple[int, ...] = (100, 400, 1600)
+    seed: int, *, data: object = None, units: tuple[int, ...] = (100, 400, 1600)
 ) -> Measured:
     """Networks of R units that carry the samples to their labels, and the size of their weights."""
     x, y, assumptions = samples(data, seed)

@@ -1,7 +1,6 @@
 """Theorem 2: the Hessian at zero for n = 1, 2 and 3, with activations at every position."""
 
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,14 +25,14 @@ _ROUNDING = 1e-10
 
 
 def measure_theorem_2(
-    seed: int, *, data: Any = None, activations: tuple[str, ...] = ("identity", "tanh")
+    seed: int, *, data: object = None, activations: tuple[str, ...] = ("identity", "tanh")
 ) -> Measured:
     """Hessians by automatic differentiation and in closed form, for every choice of positions."""
     assumptions = assumption_3(activations)
     if not all(assumption.holds for assumption in assumptions):
         return Measured(numbers={}, assumptions=assumptions)
     pair = vectors(data, seed=seed)
-    cases: list[dict[str, Any]] = []
+    cases: list[dict[str, object]] = []
     for n in (1, 2, 3):
         for pre, mid, post in product(activations, repeat=3):
             if n > 1 or mid == activations[0]:  # n = 1 has no middle
@@ -56,7 +55,7 @@ def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, obj
         for units in _UNITS
     ]
     scale = float((x - y).square().mean())
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "n": n,
         "positions": f"{pre}, {mid}, {post}",
         "closed_form_error": max(

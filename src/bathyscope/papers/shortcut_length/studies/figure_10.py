@@ -69,7 +69,7 @@ class CarriedPath(Computation):
         x = torch.stack([first, first + y[0] + _BESIDE * drawn[1], drawn[2]])
         return F.normalize(x), y
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """One row a unit and sample; unit 0 is the input."""
         x, y = self.samples()
         rho = minimum_distance(torch.cat([x, y]))

@@ -1,7 +1,6 @@
 """Figure 11: the pattern of the Hessian's blocks at zero weights."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +57,7 @@ class ZeroPattern(Computation):
         """The one whose moments enter."""
         return (self.data,)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """One row a pair of weight matrices, by double backpropagation through the network.
 
         `from_first` is the greatest difference from the block of the same two layers in the first

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 import torch
@@ -56,7 +55,7 @@ class StartCondition(Computation):
         """Of the weights."""
         return (self.seed,)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """|λ|max / |λ|(0.1); infinite where the denominator is rounding."""
         x, y = second_moments(self.data, self.components, None)
         if self.kind == ZERO:

@@ -1,7 +1,5 @@
 """Definitions 3 and 4 and remarks 4 to 6: gradients and updates in linear networks."""
 
-from typing import Any
-
 import torch
 
 from bathyscope import measure
@@ -127,7 +125,7 @@ DEFINITION_4 = Claim(
 )
 
 
-def _ranks(network: Network, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+def _ranks(network: Network, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, object]:
     """Ranks of gradients and updates, the first block's, the last one's and the least."""
     gradient = numbers_of(measure.gradients(network, batch, loss=half_squares), "rank")
     optimizer = torch.optim.SGD(network.parameters(), lr=_RATE)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -171,7 +170,7 @@ def measure_corollary_1(seed: int, *, model: nn.Module | None = None) -> Measure
             nets.build("resnet-20", seed=seed),
         ]
     )
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for network in models:
         for name, W in _square(network):
             U, sizes, Vh = torch.linalg.svd(W)
@@ -310,7 +309,7 @@ LEMMA_3 = Claim(
 def measure_theorem_5(seed: int) -> Measured:
     """Mean extreme singular values of 200 matrices for each of four shapes, and the bounds."""
     generator = torch.Generator().manual_seed(seed)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for s, z in ((8, 32), (16, 64), (30, 40), (10, 100)):
         values = torch.linalg.svdvals(normal(generator, 200, s, z))
         bounds = extreme_bounds(s, z)

@@ -146,7 +146,7 @@ REMARK_7 = Claim(
 
 def measure_skips(seed: int) -> Measured:
     """Deep residual and aggregated networks, as drawn and with scaled branches."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     scales: dict[Kind, float] = {"residual": SCALED, "aggregated": SCALED / 2}
     for kind, scale in scales.items():
         found[kind] = _amplification(kind, seed=seed)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, no_type_check
+from typing import TYPE_CHECKING, Literal, TypeVar, no_type_check
 
 import numpy as np
 import numpy.typing as npt
@@ -115,8 +115,8 @@ class NonlinearEstimator(BaseEstimator):
 
     @abstractmethod
     def _encode(
-        self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[Any], FitTask]:
+        self, y: npt.NDArray[np.generic], *, weights: Array, first: bool
+    ) -> tuple[npt.NDArray[np.generic], FitTask]:
         """Targets as numbers, and the task; where `first`, what is predicted is learnt from y."""
 
     @abstractmethod
@@ -263,8 +263,8 @@ class NonlinearEstimator(BaseEstimator):
 
     def _validate(
         self, X: ArrayLike, y: ArrayLike, *, first: bool
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        result: tuple[npt.NDArray[Any], npt.NDArray[Any]] = validate_data(
+    ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
+        result: tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]] = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=first
         )
         return result

@@ -1,6 +1,6 @@
 """Classification: log loss, two or more classes, or several labels a sample."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ E = TypeVar("E", bound="_Classification")
 class _Classification(ClassifierMixin, NonlinearEstimator):
     """What the three classifiers share."""
 
-    _announced: npt.NDArray[Any] | None  # the classes that `partial_fit` was told of
+    _announced: npt.NDArray[np.generic] | None  # the classes that `partial_fit` was told of
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -45,14 +45,14 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         result: Array = softmax(outputs, axis=1)
         return result
 
-    def predict(self, X: ArrayLike) -> npt.NDArray[Any]:
+    def predict(self, X: ArrayLike) -> npt.NDArray[np.generic]:
         """The most probable class of each sample; of several labels, those more likely than not."""
         outputs = self._outputs(X)
         if self._is_multilabel:
             return (outputs > 0).astype(np.int64)
         if outputs.shape[1] == 1:
             return self.classes_[(outputs[:, 0] > 0).astype(np.intp)]
-        result: npt.NDArray[Any] = self.classes_[outputs.argmax(axis=1)]
+        result: npt.NDArray[np.generic] = self.classes_[outputs.argmax(axis=1)]
         return result
 
     def partial_fit(
@@ -97,8 +97,8 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         return super().fit(X, y, sample_weight)
 
     def _encode(
-        self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[object], FitTask]:
+        self, y: npt.NDArray[np.generic], *, weights: Array, first: bool
+    ) -> tuple[npt.NDArray[np.generic], FitTask]:
         check_classification_targets(y)
         multilabel = type_of_target(y) == "multilabel-indicator"
         if not multilabel:
@@ -115,7 +115,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         count = len(self.classes_)
         return codes, FitTask("logistic", 1) if count == 2 else FitTask("cross_entropy", count)
 
-    def _classes(self, y: npt.NDArray[Any], weights: Array) -> npt.NDArray[Any]:
+    def _classes(self, y: npt.NDArray[np.generic], weights: Array) -> npt.NDArray[np.generic]:
         """The classes announced, or those of the samples that count."""
         if self._is_multilabel:
             return np.arange(y.shape[1])

@@ -1,6 +1,6 @@
 """Regression: squared loss, one or several outputs."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,8 @@ class _Regression(RegressorMixin, NonlinearEstimator):
         return self._partial_fit(X, y, sample_weight)
 
     def _encode(
-        self, y: npt.NDArray[Any], *, weights: Array, first: bool
-    ) -> tuple[npt.NDArray[object], FitTask]:
+        self, y: npt.NDArray[np.generic], *, weights: Array, first: bool
+    ) -> tuple[npt.NDArray[np.generic], FitTask]:
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         Y = y.astype(np.float64).reshape(len(y), -1)
@@ -51,7 +51,7 @@ class _Regression(RegressorMixin, NonlinearEstimator):
 
     def _validate(
         self, X: ArrayLike, y: ArrayLike, *, first: bool
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
         X, y = super()._validate(X, y, first=first)
         if y.dtype.kind == "O":
             y = y.astype(np.float64)

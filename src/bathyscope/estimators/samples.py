@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ class Samples:
     """Inputs, targets and weights that sum to one."""
 
     X: Array
-    Y: npt.NDArray[Any]
+    Y: npt.NDArray[np.generic]
     weights: Array
 
     def __len__(self) -> int:
@@ -27,7 +26,7 @@ class Samples:
         return Samples(self.X[rows], self.Y[rows], weights / weights.sum())
 
 
-def merge_samples(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
+def merge_samples(X: Array, Y: npt.NDArray[np.generic], weights: Array) -> Samples:
     """Distinct samples in an order that depends on their values alone; weights of equals are added.
 
     A sample given twice is then the same as one of weight two, a sample of weight zero is none, and
@@ -49,7 +48,7 @@ def merge_samples(X: Array, Y: npt.NDArray[Any], weights: Array) -> Samples:
 
 
 def split(
-    samples: Samples, *, fraction: float, labels: npt.NDArray[Any] | None, seed: int
+    samples: Samples, *, fraction: float, labels: npt.NDArray[np.generic] | None, seed: int
 ) -> tuple[Samples, Samples] | None:
     """Samples to learn from and to validate on; None where there are too few for both.
 
@@ -76,7 +75,7 @@ def split(
 _FEWEST = 8  # below this a validation says nothing
 
 
-def _group(groups: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.intp]]:
+def _group(groups: npt.NDArray[np.generic]) -> Iterator[npt.NDArray[np.intp]]:
     _, inverse = np.unique(groups, return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)

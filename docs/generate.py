@@ -230,16 +230,22 @@ def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
         if preset in found:
             lines.append(_published(study.name, preset, found[preset]))
     missing = [preset for preset in PRESETS if preset not in found]
+    theme = study.name.partition(".")[0]
+    if (DOCS / "figures" / f"{study.name.replace('.', '_')}.png").is_file():
+        missing.remove("paper")
+        lines.append(
+            f"\nWith the preset `paper` it is on [a page of its own](../{theme}.md), with its figures.\n"
+        )
     if missing:
-        lines.append(f"\n*Not run:* {_why(missing, found)}\n")
+        lines.append(f"\n*Not run for this page:* {_why(missing)}\n")
     return "".join(lines)
 
 
-def _why(missing: list[str], found: dict[str, dict[str, Any]]) -> str:
+def _why(missing: list[str]) -> str:
     words = {
         "quick": "`quick` (its turn has not come yet)",
-        "full": "`full` (hours on two cores)",
-        "paper": "`paper` (the paper's own settings: days, or data that is not here)",
+        "full": "`full` (longer, up to hours on two cores)",
+        "paper": "`paper` (the settings of the paper: up to weeks on two cores, or data that is not here)",
     }
     return "; ".join(words[preset] for preset in missing) + "."
 
@@ -257,7 +263,7 @@ def _published(name: str, preset: str, result: dict[str, Any]) -> str:
     return (
         f"\n![{result['title']}](../results/{name}.{preset}.png)\n\n{checks}\n"
         f"*{_plain(result['title'])}. Preset `{preset}`: {_plain(settings)}. {origin['num_runs']} runs, "
-        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time} of one core; "
+        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time} on the clock; "
         f"commit {commits}; torch {origin['versions'].get('torch', '?')}.*\n"
     )
 

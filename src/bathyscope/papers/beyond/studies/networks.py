@@ -46,7 +46,7 @@ def deep_network(
 
     Args:
         kind: what keeps it trainable, if anything does.
-        form: linear layers, or convolutions of 3 × 3 taps with an average over positions at the end.
+        form: linear layers, or convolutions of 3 × 3 taps and a last layer that reads all positions.
         depth: weighted layers, first and last included.
         width: units or channels.
         shape: of an image: channels, height, width.
@@ -64,11 +64,11 @@ def deep_network(
         return nn.BatchNorm1d(width) if dense else nn.BatchNorm2d(width)
 
     stem = [nn.Flatten(), layer(math.prod(shape))] if dense else [layer(shape[0])]
-    pool = [] if dense else [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    read = width if dense else width * shape[1] * shape[2]
     model = nn.Sequential(
         nn.Sequential(*stem),
         nn.Sequential(*(DeepUnit(layer(width), norm(), scale=scale) for _ in range(depth - 2))),
-        nn.Sequential(*pool, nn.Linear(width, num_classes)),
+        nn.Sequential(nn.Flatten(), nn.Linear(read, num_classes)),
     )
     he_(model)
     if kind == "tailored":

@@ -222,7 +222,7 @@ def batch_of(data: str, size: int, seed: int) -> tuple[object, tuple[int, ...], 
         return batch, tuple(batch[0].shape[1:]), tokens.vocabulary
     loaded = sets.load(data, normalise=True, seed=seed)
     part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
-    return (part.train_inputs, part.train_labels), part.shape, part.num_classes
+    return (part.train_inputs[:], part.train_labels), part.shape, part.num_classes
 
 
 def training_batches(words: CaseWords, *, steps: int) -> list[Any]:

@@ -1,5 +1,6 @@
 """`bathyscope check`: do the claims of the papers hold?"""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,16 @@ def check(
         str | None,
         typer.Option(help="Test it on this network: a catalog name or package.module:factory."),
     ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            help="Where `all` or a theme is checked: local (here, one after the other), dask, "
+            "dask://host:port, slurm, or submitit."
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes started here, for --on dask.")
+    ] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Also write the verdicts to docs/results.")
     ] = False,
@@ -53,6 +64,8 @@ def check(
     Example: bathyscope check nests.theorem_1 --seed 3
 
     Example: bathyscope check all --json --fail-on violated
+
+    Example: bathyscope check all --on dask --workers 8
     """
     limit = _limit(fail_on)
     from bathyscope.claims import all_claims, claim_of, themes
@@ -69,7 +82,12 @@ def check(
         raise UsageError("--model and --data go with one claim; name it.")
     given = _network_and_data(chosen[0], model, words) if one else {}
     aloud = words.as_json != Path("-")
-    records = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+    if on != "local" and one:
+        raise UsageError("--on goes with `all` or a theme: one claim is checked here.")
+    if on == "local":
+        records = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+    else:
+        records = _check_elsewhere(chosen, on, seed=words.seed, workers=workers, echo=aloud)
     rows = [{**_entry(claim), **_record(record)} for claim, record in records]
     if publish:
         _publish([record for _, record in records if record is not None])
@@ -110,7 +128,6 @@ def _check_all(
     claims: "list[Claim]", *, seed: int, given: dict[str, Any], insist: bool, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record; None for those without a check (an error if `insist`)."""
-    from bathyscope.claims import check as test
     from bathyscope.cli.waiting import waiting
 
     rows: list[tuple[Claim, ClaimCheck | None]] = []
@@ -120,11 +137,48 @@ def _check_all(
                 rows.append((claim, None))
                 continue
             say(claim.name)
-            record = test(claim.name, seed=seed, **given)
+            record = _check_one(claim.name, seed=seed, **given)
             rows.append((claim, record))
             if echo:
                 _print_check(record, short=not insist)
     return rows
+
+
+def _check_elsewhere(
+    claims: "list[Claim]", on: str, *, seed: int, workers: int | None, echo: bool
+) -> "list[tuple[Claim, ClaimCheck | None]]":
+    """Every claim with its record, had from the workers of a cluster, in the order of the claims."""
+    from bathyscope.cli.waiting import waiting
+    from bathyscope.sweep import backend_of, map_over
+
+    coded = [claim.name for claim in claims if claim.measure is not None]
+    with waiting("checking") as say:
+        done: list[str] = []
+
+        def tell(name: str, record: ClaimCheck) -> None:
+            done.append(name)
+            say(f"{len(done)} of {len(coded)}, {name}")
+            if echo:
+                _print_check(record, short=True)
+
+        backend = backend_of(on, workers=workers)
+        records = map_over(partial(_check_one, seed=seed), coded, backend=backend, on_result=tell)
+    found = dict(zip(coded, records, strict=True))
+    return [(claim, found.get(claim.name)) for claim in claims]
+
+
+def _check_one(name: str, *, seed: int, **given: Any) -> ClaimCheck:
+    """One claim on one thread: a sum over more would round otherwise on another machine."""
+    import torch
+
+    from bathyscope.claims import check as test
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return test(name, seed=seed, **given)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _entry(claim: "Claim") -> dict[str, Any]:

@@ -55,7 +55,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
         )
     Console().print(table)
     typer.echo(
-        "Your own: folder:PATH (a folder of images for each class), npz:PATH (x_train, y_train, …)."
+        "Your own: folder:PATH (a folder of images for each class), npz:PATH (x_train, y_train, …), "
+        "idx:PATH (four files named as MNIST's)."
     )
 
 
@@ -90,6 +91,24 @@ def path(name: Name, data_dir: DataDir = None) -> None:
     from bathyscope import data
 
     typer.echo(data.path(name, data_dir=data_dir))
+
+
+@app.command()
+def memory(
+    name: Annotated[str, typer.Argument(help="A name, folder:PATH, npz:PATH or idx:PATH.")],
+    data_dir: DataDir = None,
+    size: Annotated[int | None, typer.Option(help="Side of the pictures of a folder.")] = None,
+    as_json: JsonFile = None,
+) -> None:
+    """Say how much memory a data set takes, in memory and streamed, before anything is read.
+
+    Example: bathyscope data memory imagenet
+    """
+    from bathyscope import data
+
+    need = data.memory_need(name, data_dir=data_dir, size=size)
+    plain = {"whole": need.whole, "streamed": need.streamed, "free": need.free, "fits": need.fits}
+    answer(as_json, plain, lambda: typer.echo(f"{name}: {need}"))
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from bathyscope.cli.case import JsonFile, answer
 
 if TYPE_CHECKING:
     from bathyscope.studies import StudyResult
+    from bathyscope.sweep import Backend
 
 _MARKS = {True: "✓", False: "✗", None: "·"}
 
@@ -31,6 +32,12 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
     ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            help="Where runs are made: local, dask, dask://host:port, slurm, or submitit."
+        ),
+    ] = "local",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; one a core if left out.")
     ] = None,
@@ -49,6 +56,8 @@ def reproduce(
     results: each figure with its preset and its checks.
 
     Example: bathyscope reproduce shortcut_length.figure_4 --out studies
+
+    Example: bathyscope reproduce all --on dask://10.0.0.1:8786 --out /shared/studies
     """
     from bathyscope import studies
 
@@ -56,12 +65,17 @@ def reproduce(
         _list(as_json)
         return
     quiet = as_json == Path("-")
+    backend = _backend(on, workers, out)
     themes = {name.split(".")[0] for name in studies.names()}
     if study == "all" or study in themes:
         wanted = [n for n in studies.names() if study == "all" or n.startswith(f"{study}.")]
-        results = _several(wanted, preset, out, seeds=seeds, workers=workers, quiet=quiet)
+        results = _several(
+            wanted, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet
+        )
     else:
-        results = [_run(study, preset, out, seeds=seeds, workers=workers, quiet=quiet)]
+        results = [
+            _run(study, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
+        ]
     for result in results if publish else ():
         studies.publish(result, studies.RESULTS)
     page = studies.write_gallery(out)
@@ -70,6 +84,15 @@ def reproduce(
         [result.as_dict() for result in results],
         lambda: typer.echo(f"{page} shows all results of this folder."),
     )
+
+
+def _backend(on: str, workers: int | None, out: Path) -> "Backend | None":
+    """Where runs are made; None for processes of this machine, which `workers` says all about."""
+    from bathyscope.sweep import backend_of
+
+    if on == "local":
+        return None
+    return backend_of(on, workers=workers, folder=out / "submitit")
 
 
 def _list(as_json: Path | None) -> None:
@@ -106,6 +129,7 @@ def _several(
     *,
     seeds: int | None,
     workers: int | None,
+    backend: "Backend | None",
     quiet: bool,
 ) -> list["StudyResult"]:
     """Every study in turn; one whose data is missing is passed over with a sentence."""
@@ -121,12 +145,21 @@ def _several(
                 err=True,
             )
             continue
-        results.append(_run(name, preset, out, seeds=seeds, workers=workers, quiet=quiet))
+        results.append(
+            _run(name, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
+        )
     return results
 
 
 def _run(
-    name: str, preset: str, out: Path, *, seeds: int | None, workers: int | None, quiet: bool
+    name: str,
+    preset: str,
+    out: Path,
+    *,
+    seeds: int | None,
+    workers: int | None,
+    backend: "Backend | None",
+    quiet: bool,
 ) -> "StudyResult":
     from bathyscope import studies
     from bathyscope.sweep import GridProgress
@@ -139,6 +172,7 @@ def _run(
             out=out,
             seeds=seeds,
             workers=workers or os.cpu_count() or 1,
+            backend=backend,
             on_change=progress,
         )
     if not quiet:

@@ -13,6 +13,7 @@ from bathyscope.core.calls import Call, calls_of, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource
+from bathyscope.core.sharded import own_class
 
 # A finer kind of block is preferred to the one around it when it holds this share of its weighted
 # layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.
@@ -245,7 +246,7 @@ def _block(index: int, first: Call, last: Call) -> Block:
         index=index,
         name=first.name,
         end=last.name,
-        kind=type(module).__name__,
+        kind=own_class(module).__name__,
         call=first.number,
         in_shape=in_shape,
         out_shape=out_shape,

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.sharded import reshard
+
 # Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
-_HOOK_TABLES = (
+HOOK_TABLES = (
     "_forward_hooks",
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
@@ -80,6 +82,7 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         (0, None)
     """
     with one_at_a_time(), ExitStack() as stack:
+        reshard(model)  # what is put back below are the shards
         rewritten = _rewritten_by_a_pass(model)
         modules = [_ModuleState.of(module) for module in model.modules()]
         parameters = [
@@ -92,6 +95,7 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         for parameter in parameters:
             stack.callback(parameter.restore)
             parameter.parameter.grad = None
+        stack.callback(reshard, model)
         stack.enter_context(measuring())
         yield model
 
@@ -155,7 +159,7 @@ class _ModuleState:
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
             # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
             {name: v for name, v in vars(module).items() if isinstance(v, Tensor)},
-            {name: _copy_of(getattr(module, name, None)) for name in _HOOK_TABLES},
+            {name: _copy_of(getattr(module, name, None)) for name in HOOK_TABLES},
         )
 
     def restore(self) -> None:

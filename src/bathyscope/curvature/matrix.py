@@ -71,8 +71,10 @@ def hessian(
     data have changed, by whatever means, the next question is answered for the new ones.
 
     Args:
-        model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
-        data: one batch (inputs, targets), or any iterable of batches.
+        model: any module; wrappers (DataParallel, `torch.compile`) are looked through. A model in
+            shards (`fully_shard`) is put together once, as it is now, in every process.
+        data: one batch (inputs, targets), or any iterable of batches; in a group of processes each
+            has its own part, and the matrix is that of all parts together.
         loss: a scalar from output and targets, averaged over the batch.
         batchnorm: statistics of the batch, or the running ones of evaluation.
         parameters: names or globs as in `named_parameters()`; None for all. Frozen parameters and

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 
-from bathyscope.core import preserve_model, unwrap
+from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
 from bathyscope.core.batch import (
     Batch,
@@ -23,6 +23,7 @@ from bathyscope.core.batch import (
     run_forward,
 )
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.core.shards import gather_agreed
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
 from bathyscope.curvature.weight_norm import plain_weight_norm
@@ -143,7 +144,7 @@ def objective_of(
             nothing matches, or data that is neither batch nor loader.
     """
     check_parameters(model)
-    model = unwrap(model)
+    model = gather_agreed(model, what="hessian")
     check_choice("batchnorm", batchnorm, get_args(BatchNormMode))
     chosen = _choose_parameters(model, parameters)
     objective = Objective(

@@ -12,6 +12,7 @@ from torch import Tensor
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.processes import lost_peer_in_words
 from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
@@ -296,7 +297,8 @@ def _reduce(local: Tensor, *, least: bool = False) -> Tensor:
     """The sum (or the least) over all processes; the tensor itself where there is only one."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         local = local.contiguous()
-        dist.all_reduce(local, op=dist.ReduceOp.MIN if least else dist.ReduceOp.SUM)
+        with lost_peer_in_words("a product with the curvature matrix"):
+            dist.all_reduce(local, op=dist.ReduceOp.MIN if least else dist.ReduceOp.SUM)
     return local
 
 

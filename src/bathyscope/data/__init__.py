@@ -1,4 +1,4 @@
-"""Data sets in memory: reading, fetching, and what is done to them before training."""
+"""Data sets in memory or on the disk: reading, fetching, and what is done to them before training."""
 
 from bathyscope.data.augmentation import flip_and_shift
 from bathyscope.data.cache import cache_dir
@@ -7,9 +7,12 @@ from bathyscope.data.channels import channel_statistics, normalise
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.fetching import fetch
 from bathyscope.data.folder import ImageFolder, image_folders
-from bathyscope.data.loading import how_to_get, is_present, load, names, path
+from bathyscope.data.loading import how_to_get, is_present, load, memory_need, names, path
+from bathyscope.data.need import MemoryNeed
 from bathyscope.data.second_moments import moments
 from bathyscope.data.sequences import SEQUENCES, SequenceSet, sequences
+from bathyscope.data.streamed_sets import token_file
+from bathyscope.data.streaming import Streamed
 from bathyscope.data.whitening import Whitening, whiten
 
 __all__ = [
@@ -17,7 +20,9 @@ __all__ = [
     "DataSet",
     "Entry",
     "ImageFolder",
+    "MemoryNeed",
     "SequenceSet",
+    "Streamed",
     "Whitening",
     "cache_dir",
     "channel_statistics",
@@ -28,10 +33,12 @@ __all__ = [
     "image_folders",
     "is_present",
     "load",
+    "memory_need",
     "moments",
     "names",
     "normalise",
     "path",
     "sequences",
+    "token_file",
     "whiten",
 ]

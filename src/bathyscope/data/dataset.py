@@ -1,4 +1,4 @@
-"""What `load` returns: a labelled image set, split into train and test, held in memory."""
+"""What `load` returns: a labelled image set, split into train and test, in memory or on the disk."""
 
 from dataclasses import dataclass, replace
 
@@ -9,15 +9,17 @@ from torch import Tensor
 from bathyscope.core.arguments import check_count, check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.data.channels import normalise
+from bathyscope.data.streaming import Streamed
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A labelled set of images in memory, with a train and a test part.
+    """A labelled set of images, with a train and a test part.
 
     Attributes:
         name: the name it was loaded by.
-        train_inputs: float32 images; raw pixels lie in [0, 1].
+        train_inputs: float32 images; raw pixels lie in [0, 1]. A tensor, or a `Streamed` that is
+            indexed like one and reads from the disk.
         train_labels: the class of each, 0 … num_classes − 1.
         test_inputs: as `train_inputs`.
         test_labels: as `train_labels`.
@@ -28,9 +30,9 @@ class DataSet:
     """
 
     name: str
-    train_inputs: Float[Tensor, " n c h w"]
+    train_inputs: Float[Tensor, " n c h w"] | Streamed
     train_labels: Int64[Tensor, " n"]
-    test_inputs: Float[Tensor, " m c h w"]
+    test_inputs: Float[Tensor, " m c h w"] | Streamed
     test_labels: Int64[Tensor, " m"]
     num_classes: int
     mean: Float[Tensor, " c"]
@@ -40,7 +42,7 @@ class DataSet:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height and width of one image."""
-        channels, height, width = self.train_inputs.shape[1:]
+        _, channels, height, width = self.train_inputs.shape
         return channels, height, width
 
     def normalised(self) -> "DataSet":
@@ -56,10 +58,24 @@ class DataSet:
             return self
         return replace(
             self,
-            train_inputs=normalise(self.train_inputs, mean=self.mean, std=self.std),
-            test_inputs=normalise(self.test_inputs, mean=self.mean, std=self.std),
+            train_inputs=self._normalise(self.train_inputs),
+            test_inputs=self._normalise(self.test_inputs),
             is_normalised=True,
         )
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether images are read from the disk as they are needed."""
+        return isinstance(self.train_inputs, Streamed)
+
+    def in_memory(self) -> tuple[Float[Tensor, " n c h w"], Float[Tensor, " m c h w"]]:
+        """Training and test images as tensors; a set on the disk is read whole."""
+        return self.train_inputs[:], self.test_inputs[:]
+
+    def _normalise(self, inputs: Tensor | Streamed) -> Tensor | Streamed:
+        if isinstance(inputs, Streamed):
+            return inputs.normalised(self.mean, self.std)
+        return normalise(inputs, mean=self.mean, std=self.std)
 
     def subset(
         self, num_train: int | None = None, num_test: int | None = None, *, seed: int = 0
@@ -84,11 +100,15 @@ class DataSet:
         test = _drawn(len(self.test_labels), num_test, generator=generator, part="test")
         return replace(
             self,
-            train_inputs=self.train_inputs[train],
+            train_inputs=_some(self.train_inputs, train),
             train_labels=self.train_labels[train],
-            test_inputs=self.test_inputs[test],
+            test_inputs=_some(self.test_inputs, test),
             test_labels=self.test_labels[test],
         )
+
+
+def _some(inputs: Tensor | Streamed, chosen: Tensor | slice) -> Tensor | Streamed:
+    return inputs.subset(chosen) if isinstance(inputs, Streamed) else inputs[chosen]
 
 
 def _drawn(

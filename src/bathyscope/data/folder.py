@@ -15,7 +15,6 @@ from bathyscope.data.dataset import DataSet
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".tif", ".tiff"}
 _TEST_NAMES = ("val", "validation", "test")
-_MOST_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class ImageFolder:
 
     def __getitem__(self, index: int) -> tuple[Float32[Tensor, " 3 size size"], int]:
         """The image, its shorter side brought to `size` and the middle kept, and its class."""
-        return torch.from_numpy(_pixels(self.files[index], self.size)).float().div_(255), (
+        return torch.from_numpy(pixels(self.files[index], self.size)).float().div_(255), (
             self.labels[index]
         )
 
@@ -100,18 +99,14 @@ def folder(
         seed: of the draw.
 
     Raises:
-        UsageError: no layout fits, an image is damaged, or memory would not hold them all.
+        UsageError: no layout fits, or an image is damaged.
     """
     train, test = image_folders(root, size=size)
     generator = torch.Generator().manual_seed(seed)
-    kept = [_kept(part, count, generator) for part, count in ((train, num_train), (test, num_test))]
-    num_bytes = 4 * 3 * size**2 * sum(map(len, kept))
-    if num_bytes > _MOST_BYTES:
-        raise UsageError(
-            f"The images of {root} would take {num_bytes / 2**30:.0f} GiB at {size}×{size}; ask for "
-            f"fewer with num_train and num_test, a smaller size, or read them one by one with "
-            f"data.image_folders."
-        )
+    kept = [
+        draw_images(part, count, generator)
+        for part, count in ((train, num_train), (test, num_test))
+    ]
     train_inputs, test_inputs = train.stacked(kept[0]), test.stacked(kept[1])
     mean, std = channel_statistics(train_inputs)
     return DataSet(
@@ -126,7 +121,12 @@ def folder(
     )
 
 
-def _pixels(file: Path, size: int) -> UInt8[np.ndarray, " 3 size size"]:
+def pixels(file: Path, size: int) -> UInt8[np.ndarray, " 3 size size"]:
+    """An image file as bytes, its shorter side brought to `size` and the middle kept.
+
+    Raises:
+        UsageError: it is missing or damaged.
+    """
     from PIL import Image  # only image folders need it
 
     try:
@@ -213,7 +213,8 @@ def _split(everything: ImageFolder) -> tuple[ImageFolder, ImageFolder]:
     return train, test
 
 
-def _kept(part: ImageFolder, wanted: int | None, generator: torch.Generator) -> list[int]:
+def draw_images(part: ImageFolder, wanted: int | None, generator: torch.Generator) -> list[int]:
+    """So many images of a part, drawn at random; all of them for None."""
     if wanted is None:
         return list(range(len(part)))
     if not 1 <= wanted <= len(part):

@@ -16,7 +16,7 @@ from jaxtyping import Shaped
 from bathyscope.core.errors import UsageError
 from bathyscope.data.archives import MOST_BYTES, copy_limited
 
-_ELEMENTS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+ELEMENTS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -34,7 +34,7 @@ def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
         [7, 2, 1]
     """
     content = _content(path)
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _ELEMENTS:
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in ELEMENTS:
         raise UsageError(
             f"{path} is no idx file: it begins with {content[:4].hex(' ') or 'nothing'}, "
             f"where an idx file begins with 00 00 and an element type; fetch it again."
@@ -43,7 +43,7 @@ def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
     if len(content) < header:
         raise UsageError(f"{path} is truncated: it ends within its header; fetch it again.")
     shape = np.frombuffer(content, dtype=">u4", count=content[3], offset=4).tolist()
-    element = np.dtype(_ELEMENTS[content[2]])
+    element = np.dtype(ELEMENTS[content[2]])
     expected = header + element.itemsize * math.prod(shape)
     if len(content) != expected:
         fault = "is truncated" if len(content) < expected else "has bytes after its end"

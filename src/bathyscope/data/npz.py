@@ -3,7 +3,9 @@
 import math
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -104,19 +106,49 @@ def _check_sizes(path: Path) -> None:
                 continue
             size = archive.getinfo(name).file_size
             with archive.open(name) as member:
-                version = np.lib.format.read_magic(member)
-                header = (
-                    np.lib.format.read_array_header_1_0
-                    if version == (1, 0)
-                    else np.lib.format.read_array_header_2_0
-                )
-                shape, _, kind = header(member)
+                shape, kind = _header(member)
             claimed = math.prod(shape) * kind.itemsize
             if claimed > size or size > MOST_BYTES:
                 raise UsageError(
                     f"{key} in {path} claims {max(claimed, size):,} bytes; it may be at most "
                     f"{min(size, MOST_BYTES):,}: the file is damaged, or do not trust it."
                 )
+
+
+def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
+    """The shapes that an `.npz` file states for its arrays; none is read.
+
+    Raises:
+        UsageError: the file is missing or damaged, or lacks one of them.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [f"{key}.npy" for key in keys]
+            missing = [n for n in names if n not in archive.namelist()]
+            if missing:
+                raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
+            found = []
+            for name in names:
+                with archive.open(name) as member:
+                    found.append(_header(member)[0])
+            return found
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{path} is truncated, damaged or no .npz file.") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(member)
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, _, kind = read(member)
+    return tuple(shape), kind
 
 
 def _images(array: Shaped[np.ndarray, " ..."], key: str, path: Path) -> torch.Tensor:

@@ -12,6 +12,7 @@ from jaxtyping import Int64
 from torch import Generator, Tensor
 
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.data.streaming import Streamed
 
 IGNORED = -100
 """Target of a position whose token cannot be known, as torch's losses leave it out."""
@@ -41,10 +42,10 @@ class SequenceSet:
     """
 
     name: str
-    train_inputs: Int64[Tensor, " n t"]
-    train_targets: Int64[Tensor, " n t"]
-    test_inputs: Int64[Tensor, " m t"]
-    test_targets: Int64[Tensor, " m t"]
+    train_inputs: Int64[Tensor, " n t"] | Streamed
+    train_targets: Int64[Tensor, " n t"] | Streamed
+    test_inputs: Int64[Tensor, " m t"] | Streamed
+    test_targets: Int64[Tensor, " m t"] | Streamed
     vocabulary: int
     sha256: str
 

@@ -17,7 +17,9 @@ from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
 from bathyscope.core.preserve import one_at_a_time
+from bathyscope.core.processes import processes_of
 from bathyscope.core.records import CAUSES, Measurement, Number
+from bathyscope.core.shards import put_together
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.certified import certificate
@@ -56,8 +58,10 @@ def diagnose(
     mode is measured with the batch's statistics, as training would see it.
 
     Args:
-        model: any module.
-        batch: inputs and targets; inputs are a tensor, a tuple or a mapping.
+        model: any module. One that DistributedDataParallel or `fully_shard` has prepared is measured
+            by all processes, which call this together; each has the same diagnosis.
+        batch: inputs and targets; inputs are a tensor, a tuple or a mapping. Of several processes
+            each gives its own part, and the whole is measured.
         loss: a scalar from output and targets; None where the model's output carries its own
             `.loss`.
         optimizer: the one meant for training; with it the size of its steps is judged, and the
@@ -105,6 +109,14 @@ def diagnose(
     limits = Thresholds.of(thresholds)
     check_parameters(model)
     batch = check_batch(model, batch)
+    if (group := processes_of(model)) is not None:
+        with put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper):
+            one = diagnose(
+                inner, whole[0], loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
+                thresholds=thresholds, silence=silence, steps=steps, budget=budget,
+                most_blocks=most_blocks, memory=memory, title=title,
+            )  # fmt: skip
+            return replace(one, provenance={**one.provenance, "processes": group.size})
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
     found = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)

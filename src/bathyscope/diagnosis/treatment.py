@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,10 @@ from bathyscope.core.batch import Batch, LossFn, check_parameters, copy_tensors,
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.processes import common_batches, processes_of
 from bathyscope.core.records import Severity
+from bathyscope.core.sharded import is_sharded
+from bathyscope.core.shards import put_together
 from bathyscope.diagnosis.candidates import Candidate, Patient, candidates
 from bathyscope.diagnosis.constant import best_constant_loss
 from bathyscope.diagnosis.diagnosis import Diagnosis
@@ -233,6 +237,11 @@ def treat(
     """
     root, allowed = _check(model, diagnosis, allow)
     spend = check_count("spend", spend, least=LEAST_SPEND)
+    if (group := processes_of(model)) is not None:
+        own = None if batches is None else common_batches(group, batches)
+        return treat_together(model, diagnosis, optimizer, own, partial(
+            treat, allow=allowed, spend=spend, seed=seed, tell=tell
+        ))  # fmt: skip
     given = [diagnosis.setting.batch] if batches is None else batches
     if not isinstance(given, Iterable):
         raise UsageError(
@@ -277,6 +286,35 @@ def treat(
         optimizer=change.optimizer,
         change=change,
     )
+
+
+def treat_together(
+    model: nn.Module,
+    diagnosis: Diagnosis,
+    optimizer: torch.optim.Optimizer | None,
+    batches: Iterable[Batch] | None,
+    treat_one: Callable[..., Treatment],
+) -> Treatment:
+    """Treat a model of several processes: each runs the same race and comes to the same recipe.
+
+    What DistributedDataParallel wraps is changed in place. `fully_shard` does not let a model be
+    changed: the recipe is found on a whole copy, and the model is left as it was.
+    """
+    given = [diagnosis.setting.batch]
+    with put_together(model, given, optimizer, what="treat") as (inner, _, stepper):
+        done = treat_one(inner, diagnosis, optimizer=stepper, batches=batches)
+    if done.recipe is None:
+        return replace(done, optimizer=optimizer or done.optimizer)
+    if is_sharded(unwrap(model)):
+        note = (
+            "The recipe was found on a whole copy; the model in shards was left as it was. Apply "
+            "it with bathyscope.remedies.apply_(model, treatment.recipe) before fully_shard."
+        )
+        return replace(done, change=None, notes=(*done.notes, note))
+    note = (
+        "Wrap the model in DistributedDataParallel anew: the old wrapper knows the old parameters."
+    )
+    return replace(done, notes=(*done.notes, note))
 
 
 def _run(

@@ -11,6 +11,8 @@ from bathyscope.core.arguments import check_count
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.forecast import FailureKind, Forecast, ForecastVerdict
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.processes import processes_of
+from bathyscope.core.shards import put_together
 from bathyscope.foresight.model import Model, standard_model
 from bathyscope.foresight.readings import STAGES, Reading, readings
 from bathyscope.foresight.words import evidence_in_words
@@ -37,7 +39,8 @@ def forecast(
 
     Args:
         model: any module; it is left as it was, as are the optimizer and the random state.
-        batches: one step each, fresh ones where possible; fewer than the steps are taken again.
+        batches: of several processes (DistributedDataParallel, `fully_shard`) each gives its parts;
+            one step each, fresh ones where possible; fewer than the steps are taken again.
         loss: a scalar from output and targets.
         optimizer: the one meant for training; SGD at 0.1 with momentum by default.
         budget: steps that you mean to train for.
@@ -63,6 +66,11 @@ def forecast(
     check_parameters(model)
     at = [step for step in STAGES if step <= most]
     given = check_batches(model, batches, most=at[-1])
+    if processes_of(model) is not None:
+        with put_together(model, given, optimizer, what="forecast") as (inner, whole, stepper):
+            return forecast(
+                inner, whole, loss=loss, optimizer=stepper, budget=budget, spend=spend
+            )  # fmt: skip
     with preserve_model(model, copy_parameters=False):
         seen = readings(model, given, loss=loss, optimizer=optimizer, at=at)
         return judge(seen, budget=budget, num_batches=len(given))

@@ -80,7 +80,7 @@ def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
     """The events that the loss and gradient norm of a run's own metrics show, without any block."""
     history = History(())
     events: list[Event] = []
-    none = np.zeros(0, dtype=np.float32)
+    none = np.zeros(0)
     for record in records:
         step = record.get("step")
         if record.get("kind", "step") != "step" or not isinstance(step, int):

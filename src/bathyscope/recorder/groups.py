@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
+from bathyscope.core.processes import Processes
 
-Norms = np.ndarray[tuple[int], np.dtype[np.float32]]
+Norms = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class ParameterGroups:
         parameters: all of them, group after group.
         starts: where each group begins among them.
         ids: of the parameters, to know an optimizer that holds one.
+        group: the processes among which the parameters are shared out, if any.
     """
 
     labels: tuple[str, ...]
     parameters: tuple[nn.Parameter, ...]
     starts: tuple[int, ...]
     ids: frozenset[int]
+    group: Processes | None = None
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
@@ -51,14 +54,19 @@ class ParameterGroups:
         values = [t for t in present if t is not None]
         squares = np.zeros(len(tensors))
         if values:
-            norms = torch.stack([n.double() for n in torch._foreach_norm(values)])
-            squares[[t is not None for t in present]] = norms.cpu().numpy() ** 2
+            local = [t.to_local() if hasattr(t, "to_local") else t for t in values]
+            norms = torch.stack([n.double() for n in torch._foreach_norm(local)]).square()
+            if self.group is not None and any(hasattr(t, "to_local") for t in values):
+                norms = self.group.sum(norms)  # each process has its own shards
+            squares[[t is not None for t in present]] = norms.cpu().numpy()
         missing = np.logical_and.reduceat([t is None for t in present], self.starts)
         sums = np.add.reduceat(squares, self.starts)
-        return np.where(missing, -1.0, np.sqrt(sums)).astype(np.float32)
+        return np.where(missing, -1.0, np.sqrt(sums))
 
 
-def parameter_groups(model: nn.Module, blocks: Blocks) -> ParameterGroups:
+def parameter_groups(
+    model: nn.Module, blocks: Blocks, *, group: Processes | None = None
+) -> ParameterGroups:
     """The trainable parameters by block; those outside all blocks by the module that holds them.
 
     A shared parameter counts where it comes first.
@@ -84,7 +92,8 @@ def parameter_groups(model: nn.Module, blocks: Blocks) -> ParameterGroups:
     starts = np.cumsum([0, *map(len, found.values())])[:-1]
     return ParameterGroups(
         tuple(found),
-        tuple(p for group in found.values() for p in group),
+        tuple(p for parameters in found.values() for p in parameters),
         tuple(int(s) for s in starts),
-        frozenset(id(p) for group in found.values() for p in group),
+        frozenset(id(p) for parameters in found.values() for p in parameters),
+        group,
     )

@@ -65,7 +65,7 @@ class History:
         self.start_loss = math.nan
         self.highest_loss = -math.inf
         self.highest_gradient = 0.0
-        self.start_weights: Norms = np.zeros(0, dtype=np.float32)
+        self.start_weights: Norms = np.zeros(0)
         self._steps = np.zeros(window, dtype=np.int64)
         self._scalars = np.full((window, 4), np.nan)
         self._gradients = np.full((window, len(labels)), np.nan, dtype=np.float32)

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
@@ -36,7 +37,9 @@ class OpenStep:
     passes: int = 0
     passes_before_update: int = 0
     inputs: tuple[tuple[object, ...], dict[str, object]] = ((), {})
-    input_scale: float = math.nan
+    samples: int = 0
+    input_square: float = math.nan
+    input_entries: int = 1
     heard: Tensor | None = None
     losses: list[float] = field(default_factory=list)
     place: str | None = None
@@ -109,11 +112,19 @@ class Recording:
     def close(self, step: OpenStep) -> None:
         """Take in a finished step."""
         gradients = self.groups.gradient_norms() if step.gradients is None else step.gradients
+        loss = float(np.mean(step.losses)) if step.losses else math.nan
+        square, entries = step.input_square, step.input_entries
+        if (group := self.groups.group) is not None:
+            own = [loss * step.samples, step.samples, square, entries]
+            total = group.sum(torch.tensor(own, dtype=torch.float64))
+            loss, square, entries = float(total[0] / total[1]), float(total[2]), int(total[3])
+            if step.tap is not None:
+                step.tap.put_gradients(step.samples / float(total[1]))
         signal = Signal(
             step=self.steps,
-            loss=float(np.mean(step.losses)) if step.losses else math.nan,
+            loss=loss,
             rate=step.rate,
-            input_scale=step.input_scale,
+            input_scale=math.sqrt(square / max(1, entries)),
             gradients=gradients,
             weights=self.groups.weight_norms(),
         )

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.processes import Processes
 from bathyscope.core.records import Block
 from bathyscope.linalg import conditioning_of
 from bathyscope.recorder.event import Event, EventKind
 
 Row = dict[str, float | int | str | bool | None]
-Values = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+Values = np.ndarray[tuple[int, int], np.dtype[np.floating]]
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 COLUMNS = ("mean", "std", "dead", "variety", "gradient_in", "gradient_out", "condition", "rank")
@@ -32,11 +33,25 @@ _ALIKE, _VARIED = 1e-4, 1e-2
 
 
 class SampleTap:
-    """Receives the tensors of one pass and keeps one number for each block and column."""
+    """Receives the tensors of one pass and keeps one number for each block and column.
 
-    def __init__(self, blocks: Blocks, *, conditioning: bool) -> None:
-        self.values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=np.float32)
+    In a group of processes each sees its own samples; the numbers are those of all samples together.
+    Norms of gradients are exchanged when the pass is over (`put_gradients`).
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        *,
+        conditioning: bool,
+        group: Processes | None = None,
+        is_double: bool = False,
+    ) -> None:
+        self.dtype = torch.float64 if is_double else torch.float32
+        kept = np.float64 if is_double else np.float32
+        self.values: Values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=kept)
         self.conditioning = conditioning
+        self.group = group
 
     @property
     def is_empty(self) -> bool:
@@ -48,14 +63,15 @@ class SampleTap:
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Moments of the output, its dead units, its variety, and its conditioning where asked."""
-        x = x.float()
-        mean = x.mean()
-        # var_mean runs along the values one by one: the centred norm is five times as fast
+        x = x.to(self.dtype)
+        mean, deviation = self._moments(x)
         self._put(block, "mean", mean)
-        deviation = torch.linalg.vector_norm(x - mean) / math.sqrt(max(1, x.numel()))
         self._put(block, "std", deviation)
-        if x.ndim >= 2 and len(x) >= 2:
-            few = x[:_SAMPLES]
+        few = x[:_SAMPLES]
+        if self.group is not None and x.ndim >= 2:
+            few = self.group.gather_rows(few)[:_SAMPLES]
+            x = self.group.gather_rows(x) if self.conditioning else x
+        if few.ndim >= 2 and len(few) >= 2:
             units = few.movedim(_unit_axis(few), -1).flatten(0, -2)
             self._put(block, "dead", (units.amax(0) == units.amin(0)).float().mean())
             flat = few.flatten(1)
@@ -69,11 +85,36 @@ class SampleTap:
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
-        self._put(block, "gradient_in", torch.linalg.vector_norm(gradient.float()))
+        self._put(block, "gradient_in", torch.linalg.vector_norm(gradient.to(self.dtype)))
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the output."""
-        self._put(block, "gradient_out", torch.linalg.vector_norm(gradient.float()))
+        self._put(block, "gradient_out", torch.linalg.vector_norm(gradient.to(self.dtype)))
+
+    def put_gradients(self, share: float) -> None:
+        """Norms over the samples of all processes; `share` of them belongs to this one.
+
+        The loss of each is the mean over its own: that of all is their mean, weighted by the shares.
+        """
+        if self.group is None:
+            return
+        columns = [COLUMNS.index("gradient_in"), COLUMNS.index("gradient_out")]
+        squares = torch.from_numpy(np.square(share * self.values[:, columns], dtype=np.float64))
+        missing = squares.isnan()
+        total = self.group.sum(squares.masked_fill(missing, 0.0)).sqrt()
+        self.values[:, columns] = np.where(missing.numpy(), np.nan, total.numpy())
+
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation over the samples of all processes."""
+        # var_mean runs along the values one by one: the centred norm is five times as fast
+        mean, count = x.mean(), float(max(1, x.numel()))
+        if self.group is None:
+            return mean, torch.linalg.vector_norm(x - mean) / math.sqrt(count)
+        own = torch.stack([mean.double() * count, mean.new_tensor(count, dtype=torch.float64)])
+        total, number = self.group.sum(own)
+        mean = total / number
+        square = torch.linalg.vector_norm(x - mean.to(x.dtype)).double().square()
+        return mean, (self.group.sum(square) / number).sqrt()
 
     def _put(self, block: Block, column: str, value: Tensor | float) -> None:
         self.values[block.index, COLUMNS.index(column)] = float(value)

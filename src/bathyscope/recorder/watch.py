@@ -25,6 +25,8 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.files import check_place, write_atomic
 from bathyscope.core.one_pass import Ears
 from bathyscope.core.preserve import is_measuring
+from bathyscope.core.processes import Processes, join_if_all_come, processes_of
+from bathyscope.core.sharded import is_sharded, own_class
 from bathyscope.recorder import loss_tap
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
@@ -81,6 +83,8 @@ class Watch:
         self._stop_listening: Callable[[], None] = _nothing
         self._is_active = False
         self._step = OpenStep()
+        self._given = model
+        self._group: Processes | None = None
 
     def __enter__(self) -> "Watch":
         if self._is_active:
@@ -90,14 +94,33 @@ class Watch:
         if self._folder is not None and _is_first_process():
             self._log = Log(self._folder)
         self._is_active = True
+        with self._guard():
+            self._group = join_if_all_come(self._given)
+            if self._group is None and processes_of(self._given) is not None:
+                self._warn_of_part()
         with self._guard():  # a module that was compiled by torch.jit takes no hooks
             for hook in self._hooks():
                 self._handles.append(hook)
             self._stop_listening = loss_tap.listen(self._hear_loss)
         return self
 
+    def _warn_of_part(self) -> None:
+        """Only some of the processes watch."""
+        if is_sharded(self.model):
+            raise UsageError(
+                "the model is in shards, and not every process watches it; enter a watch in each"
+            )
+        warnings.warn(
+            "bathyscope.watch: not every process of the group watches; what is recorded is of this "
+            "process's part of the batches. Enter a watch in each to have the whole.",
+            stacklevel=4,
+        )
+
     def _hooks(self) -> Iterator[RemovableHandle]:
-        yield self._called.register_forward_pre_hook(self._before_pass, with_kwargs=True)
+        # before that of fully_shard, which puts parameters together for the pass that it announces
+        yield self._called.register_forward_pre_hook(
+            self._before_pass, with_kwargs=True, prepend=is_sharded(self.model)
+        )
         yield self._called.register_forward_hook(self._after_pass)
         yield register_optimizer_step_pre_hook(self._before_update)
         yield register_optimizer_step_post_hook(self._after_update)
@@ -108,6 +131,8 @@ class Watch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is not None and self._group is not None:
+            self._abandon_step()  # the other processes may be elsewhere: nothing is exchanged
         self.remove()
 
     def remove(self) -> None:
@@ -158,7 +183,7 @@ class Watch:
         if path.suffix != ".html":
             raise UsageError(f"The page of a training is an .html file, but {path.name} was given.")
         page = training_page(
-            type(self.model).__name__,
+            own_class(self.model).__name__,
             num_steps=self.recording.steps,
             events=self.events,
             curve=self.recording.curve,
@@ -184,7 +209,7 @@ class Watch:
         if any(nn.parameter.is_lazy(p) for p in self.model.parameters()):
             return None  # the first pass gives them their shapes
         blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
-        groups = parameter_groups(self.model, blocks)
+        groups = parameter_groups(self.model, blocks, group=self._group)
         recording = Recording(self.model, blocks, groups, every=self.every)
         recording.log, recording.tracker = self._log, self._tracker
         return recording
@@ -201,14 +226,21 @@ class Watch:
         recording.look_for_changed_weights()
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
-            size = math.sqrt(max(1, x.numel()))
-            step.input_scale = float(torch.linalg.vector_norm(x.detach().float())) / size
+            values = x.detach().to(torch.promote_types(x.dtype, torch.float32))
+            step.input_square = float(torch.linalg.vector_norm(values)) ** 2
+            step.input_entries = x.numel()
+        step.samples = next((len(t) for t in tensors_in((args, kwargs)) if t.ndim), 0)
         if recording.is_sampled:
             self._listen(recording.blocks)
 
     def _listen(self, blocks: Blocks) -> None:
         step = self._step
-        step.tap = SampleTap(blocks, conditioning=self._conditioning)
+        step.tap = SampleTap(
+            blocks,
+            conditioning=self._conditioning,
+            group=self._group,
+            is_double=next(self.model.parameters()).dtype == torch.float64,
+        )
         if self._called is not self.model:
             first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
             return
@@ -241,7 +273,7 @@ class Watch:
                 return
             loss, step.heard = float(step.heard), None
             step.losses.append(loss)
-            if not math.isfinite(loss) and step.place is None and not _is_sharded(self.model):
+            if not math.isfinite(loss) and step.place is None and not _waits(self.model):
                 step.place = first_not_finite(
                     self.model, *step.inputs, blocks=self.recording.blocks
                 )
@@ -393,10 +425,9 @@ def _is_first_process() -> bool:
     return not (group.is_available() and group.is_initialized()) or group.get_rank() == 0
 
 
-def _is_sharded(model: nn.Module) -> bool:
+def _waits(model: nn.Module) -> bool:
     """Whether a pass of this process alone would wait for the others."""
     group = torch.distributed
     if not (group.is_available() and group.is_initialized()):
         return False
-    waits = any(isinstance(m, nn.SyncBatchNorm) for m in model.modules())
-    return waits or any(hasattr(p, "placements") for p in model.parameters())
+    return is_sharded(model) or any(isinstance(m, nn.SyncBatchNorm) for m in model.modules())

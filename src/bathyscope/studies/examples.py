@@ -35,9 +35,9 @@ def whitened(name: str, components: int, num_train: int | None) -> Examples:
             f"An n-shortcut network has as many outputs as inputs, but {name} has "
             f"{images.num_classes} classes and {components} components were asked for."
         )
-    whitening = data.whiten(images.train_inputs, components)
+    whitening = data.whiten(images.train_inputs[:], components)
     kept = images.subset(num_train)
-    x = whitening(kept.train_inputs.double())
+    x = whitening(kept.train_inputs[:].double())
     return x, F.one_hot(kept.train_labels, components).double()
 
 

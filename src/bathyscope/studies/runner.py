@@ -11,7 +11,7 @@ from bathyscope.studies.examples import absent
 from bathyscope.studies.record import Preset, Provenance, Study, StudyResult
 from bathyscope.studies.registry import all_studies
 from bathyscope.studies.store import Store, Task
-from bathyscope.sweep import Tally
+from bathyscope.sweep import Backend, Tally
 
 RUNS = "runs"
 """The folder, in that of the studies, where all of them keep their runs."""
@@ -47,6 +47,7 @@ def run(
     out: Path | str = "studies",
     seeds: int | None = None,
     workers: int = 1,
+    backend: Backend | None = None,
     on_change: Callable[[Tally], None] = lambda tally: None,
 ) -> StudyResult:
     """Run a study, or read what an earlier run of it left.
@@ -63,6 +64,8 @@ def run(
         seeds: how many seeds, in place of the preset's.
         workers: processes that run tasks; with one, all happens in this process. More need a
             script guarded by `if __name__ == "__main__"`.
+        backend: where runs are made, as `sweep.backend_of` gives it, in place of those processes;
+            `out` must be visible to its workers.
         on_change: called whenever a run ends.
 
     Returns:
@@ -83,7 +86,7 @@ def run(
     tasks = study.tasks(settings)
     _check_data(study, preset, tasks)
     folder = Path(out)
-    store = Store(folder / RUNS, workers=workers, on_change=on_change)
+    store = Store(folder / RUNS, workers=workers, backend=backend, on_change=on_change)
     store.perform(tasks)
     table = study.table(store, settings)
     result = StudyResult(

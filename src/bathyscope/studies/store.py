@@ -41,11 +41,13 @@ class Store:
     Attributes:
         folder: where they lie.
         workers: processes that run tasks; with one, they run in this process.
+        backend: where they run, in place of processes of this machine.
         on_change: called whenever a task ends.
     """
 
     folder: Path
     workers: int = 1
+    backend: Backend | None = None
     on_change: Callable[[Tally], None] = lambda tally: None
 
     def perform(self, tasks: Sequence[Task]) -> None:
@@ -57,11 +59,12 @@ class Store:
             KeyboardInterrupt: it was asked to stop; what is done stays done.
         """
         make_folder(self.folder)
+        here = local(self.workers) if self.workers > 1 else Backend(_here, window=1)
         sweep(
             perform,
             tasks,
             out=self.folder,
-            backend=local(self.workers) if self.workers > 1 else Backend(_here, window=1),
+            backend=self.backend or here,
             retry_failed=True,
             on_change=self.on_change,
         )

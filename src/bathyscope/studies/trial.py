@@ -14,7 +14,7 @@ from bathyscope.data import entry
 from bathyscope.studies.examples import images
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.watcher import Watch, Watcher
-from bathyscope.training import Callback, Examples, TrainingConfig, train
+from bathyscope.training import Callback, Data, TrainingConfig, train
 
 
 class TrainingTask(TrainingConfig):
@@ -60,7 +60,7 @@ class TrainingTask(TrainingConfig):
         """The run's seed."""
         return (self.seed,)
 
-    def examples(self) -> tuple[Examples, Examples | None]:
+    def examples(self) -> tuple[Data, Data | None]:
         """Training and test set."""
         found = images(self.data, self.num_train, self.num_test)
         return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
@@ -89,7 +89,7 @@ class TrainingTask(TrainingConfig):
         """A loss in place of the one the configuration names."""
         return None
 
-    def callbacks(self, data: Examples) -> list[Callback]:
+    def callbacks(self, data: Data) -> list[Callback]:
         """What is done to the network, and measured of it, while it trains on the data."""
         found: list[Callback] = []
         if self.projection is not None:

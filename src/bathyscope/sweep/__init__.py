@@ -2,6 +2,7 @@
 
 from bathyscope.sweep.backends import Backend, backend_of, dask, given, local, slurm
 from bathyscope.sweep.grid import Grid, Override, read_grid
+from bathyscope.sweep.mapping import map_over
 from bathyscope.sweep.progress import GridProgress
 from bathyscope.sweep.run import Tally, read_plan, sweep
 
@@ -15,6 +16,7 @@ __all__ = [
     "dask",
     "given",
     "local",
+    "map_over",
     "read_grid",
     "read_plan",
     "slurm",

@@ -1,6 +1,6 @@
 """Training: one loop that is cheap, exact to resume, and takes a divergence for a result."""
 
-from bathyscope.training.batches import Examples
+from bathyscope.training.batches import Data, Examples
 from bathyscope.training.callbacks import Callback, LoopView, Record
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.divergence import Divergence
@@ -12,6 +12,7 @@ from bathyscope.training.stacked import fit_stacked
 
 __all__ = [
     "Callback",
+    "Data",
     "Divergence",
     "Examples",
     "LoopView",

@@ -5,24 +5,28 @@ Nothing is drawn from a running generator, so a run can be taken up at any step:
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import torch
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.data import flip_and_shift
+from bathyscope.data import Streamed, flip_and_shift
 from bathyscope.training.config import TrainingConfig
 
 Examples = tuple[Tensor, Tensor]
 """Inputs and targets, one row a sample."""
 
+Data = tuple[Tensor | Streamed, Tensor | Streamed]
+"""The same in memory or on the disk."""
+
 
 def derived_seed(seed: int, *names: str | int) -> int:
     """A seed for one purpose, independent of those for others.
 
-    Examples:
+    Data:
         >>> derived_seed(0, "order", 1) == derived_seed(0, "order", 2)
         False
     """
@@ -35,11 +39,11 @@ class TrainingBatches:
     """The batches of every epoch of a run.
 
     Args:
-        examples: the training set, in memory.
+        examples: the training set.
         config: seed, batch_size, drop_last, flip, shift.
     """
 
-    examples: Examples
+    examples: Data
     config: TrainingConfig
 
     @property
@@ -62,14 +66,22 @@ class TrainingBatches:
         """The batches of an epoch, from batch `start` on."""
         inputs, targets = self.examples
         if self.per_epoch == 1:  # an order within the one batch would change only rounding
-            if start == 0:
-                yield self._augment(inputs, epoch, 0), targets
-            return
-        generator = torch.Generator().manual_seed(derived_seed(self.config.seed, "order", epoch))
-        order = torch.randperm(self.num_samples, generator=generator).to(inputs.device)
-        for index in range(start, self.per_epoch):
-            rows = order[index * self.batch_size : (index + 1) * self.batch_size]
-            x, y = inputs.index_select(0, rows), targets.index_select(0, rows)
+            order = torch.arange(self.num_samples)
+            if start == 0 and not isinstance(inputs, Streamed):
+                yield self._augment(inputs, epoch, 0), targets[:]
+                return
+        else:
+            generator = torch.Generator()
+            generator.manual_seed(derived_seed(self.config.seed, "order", epoch))
+            order = torch.randperm(self.num_samples, generator=generator)
+        order = order.to(inputs.device)
+        orders = [
+            order[index * self.batch_size : (index + 1) * self.batch_size]
+            for index in range(start, self.per_epoch)
+        ]
+        for index, (x, y) in enumerate(read_batches(self.examples, orders), start=start):
+            if self.config.channels_last and x.ndim == 4:
+                x = x.contiguous(memory_format=torch.channels_last)
             yield self._augment(x, epoch, index), y
 
     def _augment(self, x: Tensor, epoch: int, index: int) -> Tensor:
@@ -83,7 +95,19 @@ class TrainingBatches:
         )
 
 
-def check_examples(examples: Examples, config: TrainingConfig, *, what: str) -> None:
+def read_batches(examples: Data, orders: Sequence[Tensor]) -> Iterator[Examples]:
+    """The batches with these samples; those of a stream are read ahead by its workers."""
+    inputs, targets = examples
+    if isinstance(inputs, Streamed):
+        for rows, (x, kept) in zip(orders, inputs.batches(orders), strict=True):
+            y = targets.index_select(0, rows)
+            yield x, y if kept is None else y[kept.to(y.device)]
+        return
+    for rows in orders:
+        yield inputs.index_select(0, rows), targets.index_select(0, rows)
+
+
+def check_examples(examples: Data, config: TrainingConfig, *, what: str) -> None:
     """Refuse a set that cannot be trained on.
 
     Raises:
@@ -102,10 +126,14 @@ def check_examples(examples: Examples, config: TrainingConfig, *, what: str) -> 
         )
 
 
-def convert_examples(examples: Examples, config: TrainingConfig) -> Examples:
+@overload
+def convert_examples(examples: Examples, config: TrainingConfig) -> Examples: ...
+@overload
+def convert_examples(examples: Data, config: TrainingConfig) -> Data: ...
+def convert_examples(examples: Data, config: TrainingConfig) -> Data:
     """Inputs (and real targets) in the run's dtype and memory format."""
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     inputs, targets = (t.to(dtype) if t.is_floating_point() else t for t in examples)
-    if config.channels_last and inputs.ndim == 4:
+    if config.channels_last and isinstance(inputs, Tensor) and inputs.ndim == 4:
         inputs = inputs.contiguous(memory_format=torch.channels_last)
     return inputs, targets

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
-from bathyscope.training.batches import Examples
+from bathyscope.training.batches import Data, read_batches
 from bathyscope.training.distributed import Group
 from bathyscope.training.losses import num_correct
 
 
 def evaluate(
     model: nn.Module,
-    examples: Examples,
+    examples: Data,
     *,
     loss: LossFn,
     forward: Callable[[Tensor], Tensor] | None = None,
@@ -33,13 +33,13 @@ def evaluate(
     Returns:
         `loss` and, for labels, `accuracy`.
 
-    Examples:
+    Data:
         >>> model = nn.Linear(2, 2)
         >>> set(evaluate(model, (torch.zeros(3, 2), torch.tensor([0, 1, 0])),
         ...              loss=nn.functional.cross_entropy)) == {"loss", "accuracy"}
         True
     """
-    inputs, targets = examples
+    inputs, _ = examples
     group = group or Group()
     call = forward or model
     was_training = model.training
@@ -47,11 +47,8 @@ def evaluate(
     sums = torch.zeros(3, dtype=torch.float64, device=inputs.device)
     labelled = True
     with torch.no_grad():
-        for start in range(0, len(inputs), batch_size):
-            if (start // batch_size) % group.size != group.rank:
-                continue
-            rows = slice(start, start + batch_size)
-            x, y = inputs[rows], targets[rows]
+        everything = torch.arange(len(inputs), device=inputs.device).split(batch_size)
+        for x, y in read_batches(examples, everything[group.rank :: group.size]):
             output = call(x)
             correct = num_correct(output, y)
             labelled = labelled and correct is not None

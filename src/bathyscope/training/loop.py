@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
-from bathyscope.training.batches import Examples, TrainingBatches, check_examples, convert_examples
+from bathyscope.training.batches import Data, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group
@@ -53,9 +53,9 @@ class Loop:
     """
 
     model: nn.Module
-    train: Examples
+    train: Data
     config: TrainingConfig
-    test: Examples | None = None
+    test: Data | None = None
     loss: LossFn | None = None
     callbacks: Sequence[Callback] = ()
     write: Callable[[Record], None] = lambda record: None
@@ -214,7 +214,7 @@ class Loop:
             callback.on_epoch(self, record)
         self.epoch, self.index, self.sums = self.epoch + 1, 0, EpochSums()
 
-    def _evaluate(self, examples: Examples) -> dict[str, float]:
+    def _evaluate(self, examples: Data) -> dict[str, float]:
         return evaluate(
             self.model,
             examples,

@@ -12,7 +12,7 @@ from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import DiskFull
 from bathyscope.runs import Status, has_result, open_run, read_run, standing
-from bathyscope.training.batches import Examples, derived_seed
+from bathyscope.training.batches import Data, derived_seed
 from bathyscope.training.callbacks import Callback
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group, launched_group
@@ -44,10 +44,10 @@ class Outcome:
 
 def fit(
     model: nn.Module,
-    train: Examples,
+    train: Data,
     *,
     config: TrainingConfig,
-    test: Examples | None = None,
+    test: Data | None = None,
     loss: LossFn | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> Outcome:
@@ -65,7 +65,7 @@ def fit(
         How it ended, with the history of all its numbers. A run whose loss or gradient becomes NaN or
         infinite is a result, `diverged`, and raises nothing.
 
-    Examples:
+    Data:
         >>> x = torch.linspace(-1, 1, 64)[:, None]
         >>> line = nn.Linear(1, 1)
         >>> config = TrainingConfig(loss="mse", epochs=30, batch_size=8)
@@ -92,11 +92,11 @@ def fit(
 
 def train(
     build: Callable[[], nn.Module],
-    data: Examples,
+    data: Data,
     *,
     config: TrainingConfig,
     folder: Path,
-    test: Examples | None = None,
+    test: Data | None = None,
     loss: LossFn | None = None,
     callbacks: Sequence[Callback] = (),
     begun: Literal["resume", "restart", "refuse"] = "resume",

@@ -15,7 +15,7 @@ from bathyscope.studies.examples import images
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
-from bathyscope.training import Callback, Examples
+from bathyscope.training import Callback, Data
 
 KINDS: tuple[Kind, ...] = ("plain", "tailored", "shortcut", "normalised")
 
@@ -77,7 +77,7 @@ class DeepTrial(TrainingTask):
             num_classes=found.num_classes,
         )
 
-    def callbacks(self, data: Examples) -> list[Callback]:
+    def callbacks(self, data: Data) -> list[Callback]:
         """Measure the papers' quantities at the start and at the end."""
         probe = (data[0][: self.probe_size], data[1][: self.probe_size])
         return [CauseWatcher(probe, curvature=self.seed == 0)]

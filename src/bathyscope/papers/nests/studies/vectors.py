@@ -108,7 +108,8 @@ class VectorTrial(TrainingTask):
 
     def examples(self) -> tuple[Examples, Examples | None]:
         """Training set alone: the theorems speak of the training risk."""
-        (x, labels), _ = super().examples()
+        (inputs, targets), _ = super().examples()
+        x, labels = inputs[:], targets[:]
         classes = data.entry(self.data).num_classes
         return (x.flatten(1), F.one_hot(labels, classes).to(x)), None
 

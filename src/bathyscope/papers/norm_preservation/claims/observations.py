@@ -24,7 +24,7 @@ _TOO_MUCH = 100.0
 
 def _digits() -> Examples:
     found = data.load("digits", normalise=True, num_train=256)
-    return found.train_inputs, found.train_labels
+    return found.in_memory()[0], found.train_labels
 
 
 def spread(model: nn.Module, probe: Examples) -> float:

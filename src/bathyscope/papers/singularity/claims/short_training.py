@@ -60,7 +60,8 @@ class ShortRun:
 def digits() -> tuple[Examples, Examples]:
     """Training and test images of digits, normalised."""
     found = data.load("digits", normalise=True, num_train=NUM_TRAIN, num_test=NUM_TEST)
-    return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+    train, test = found.in_memory()
+    return (train, found.train_labels), (test, found.test_labels)
 
 
 def short_training(

@@ -81,8 +81,8 @@ STUDY = Study(
         "the bound of 80 %. The full preset learns two "
         "thousand images of 200 classes by heart, which is no measure of test accuracy either.",
         "The paper preset takes your copy of ImageNet and flips and shifts the pictures, where the "
-        "paper also rescales them. At 224×224 they are 746 GiB; more than 8 GiB of an image folder "
-        "are not read into memory, so that it stops there.",
+        "paper also rescales them. At 224×224 they are 746 GiB: what does not fit in memory is read "
+        "from the disk as it is needed.",
     ),
     printed=(
         "PlainNet-101: training and test accuracy 15.37 %, 14.94 %",

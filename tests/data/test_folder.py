@@ -130,8 +130,3 @@ def test_a_bad_annotation_and_an_impossible_size_are_one_sentence(tmp_path):
         image_folders(root, size=0)
     with pytest.raises(UsageError, match="between 1 and"):
         load(f"folder:{plain(tmp_path / 'plain')}", num_train=9)
-
-
-def test_more_images_than_memory_holds_are_refused_before_reading(tmp_path):
-    with pytest.raises(UsageError, match="GiB"):
-        load(f"folder:{plain(tmp_path)}", size=20_000)

@@ -12,7 +12,7 @@ from bathyscope.studies.projection import Projection
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
-from bathyscope.training import Callback, Examples
+from bathyscope.training import Callback, Data
 
 Held = Literal["orthogonal", "dirac"]
 DIRAC_SHARE = 0.5
@@ -84,7 +84,7 @@ class RivalTrial(TrainingTask):
     rival: str
     held: Held | None = None
 
-    def callbacks(self, data: Examples) -> list[Callback]:
+    def callbacks(self, data: Data) -> list[Callback]:
         """What keeps the weights where they began."""
         if self.held == "dirac":
             return [HeldNearDirac(DIRAC_SHARE)]

@@ -33,8 +33,9 @@ $(ZOO_STAMP): $(STAMP)
 	$(ZOO)/bin/python -m pip install --quiet --constraint constraints.txt $(ZOO_WITH_NEEDS)
 	touch $(ZOO_STAMP)
 
-demo: $(STAMP)  ## compare a plain, a residual and a Procrustes network of about 80 layers on digits
-	$(BIN)/bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --batch-size 32 --out demo
+demo: $(STAMP)  ## three deep networks: forecast, diagnosed, trained; the one that fails is treated, and trains
+	$(BIN)/bathyscope compare preplain-47 preresnet-47 procresnet-49 --set width=8 --batch-size 32 \
+	    --steps 100 --treat --out demo
 
 test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 -m 'not slow'
@@ -45,8 +46,8 @@ test-all: $(STAMP)  ## the tests at full count
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
 	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(ZOO_TESTS)
 
-test-docs: $(STAMP)  ## every block of code in README and docs, the long ones too
-	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 tests/test_docs_code.py
+test-docs: $(STAMP)  ## every block of code in README, docs and notebooks, the long ones too
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 tests/test_docs_code.py tests/test_notebooks.py
 
 lint: $(STAMP)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
@@ -64,8 +65,10 @@ docs: $(STAMP)  ## build the documentation into site/
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 
-wheel: $(STAMP)  ## build the wheel into dist/
-	$(BIN)/python -m build --wheel
+wheel: $(STAMP)  ## build the sdist and the wheel into dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove everything that make built
 	rm -rf $(VENV) $(ZOO) site dist build

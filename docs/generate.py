@@ -6,6 +6,7 @@
 """
 
 import importlib
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from bathyscope.diagnosis.track_record import record_in_words
 from bathyscope.studies import PRESETS, Study, all_studies, published, published_claims
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+reference_pages = importlib.import_module("reference_pages")  # lies beside this file
 
 FINDINGS = """# Findings
 
@@ -276,9 +279,12 @@ def _plain(text: object) -> str:
     return found
 
 
-PAGES = {"findings.md": findings, "ledger.md": ledger, "studies.md": studies} | {
-    f"papers/{theme}.md": partial(paper, theme) for theme in papers()
-}
+PAGES = (
+    {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
+    | {f"papers/{theme}.md": partial(paper, theme) for theme in papers()}
+    | {"gallery.md": partial(reference_pages.gallery, RESULTS)}
+    | reference_pages.PAGES
+)
 
 
 if __name__ == "__main__":

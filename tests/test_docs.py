@@ -24,3 +24,29 @@ def test_generated_pages_are_current(name):
 def test_no_path_outside_the_project_is_named():
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]:
         assert not re.search(r"\.\./shared|/work/", path.read_text()), path
+
+
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+_LINK = re.compile(r"(?<!\\)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)\s]+)?\)")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_is_linked_exists(path):
+    text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", path.read_text())
+    for target, _ in _LINK.findall(text):
+        assert (path.parent / target).exists(), target
+
+
+def test_every_page_has_a_way_to_it():
+    site = (ROOT / "mkdocs.yml").read_text()
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/notebooks/*.ipynb")]
+    missing = [str(p.relative_to(ROOT / "docs")) for p in pages]
+    assert [name for name in missing if f" {name}\n" not in site] == []
+
+
+def test_the_picture_of_the_readme_fits_a_screen():
+    from PIL import Image
+
+    with Image.open(ROOT / "docs" / "comparison.png") as picture:
+        assert picture.height <= 1100
+        assert picture.width <= 1920

@@ -3,7 +3,9 @@
 A page's Python blocks run one after the other in one namespace, which begins with the things that pages
 take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before
 it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-docs`.
-Commands are parsed even where they are not run: the verb and its options must exist.
+Commands are parsed even where they are not run: the verb and its options must exist. A block that is the
+text of a file (`<!-- file: mine.py -->`) is written where the page's commands run. What a block prints, if
+the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers.
 """
 
 import re
@@ -17,9 +19,13 @@ from typer.testing import CliRunner
 from tests.report import specimens
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/how-to/*.md")),
+]
 _BLOCK = re.compile(
-    r"(?:<!-- *(?P<mark>not run|slow)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
+    r"(?:<!-- *(?P<mark>not run|slow|file|output)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
     r"```(?P<language>\w*)[^\n]*\n(?P<code>.*?)```",
     re.DOTALL,
 )
@@ -48,7 +54,7 @@ class Block:
 
 
 def blocks_in(path: Path) -> list[Block]:
-    found = _BLOCK.finditer(path.read_text())
+    found = _BLOCK.finditer(re.sub(r"(?m)^ {4}", "", path.read_text()))  # those inside of lists
     return [
         Block(path.name, i, m["language"], m["code"], m["mark"], m["reason"])
         for i, m in enumerate(found, 1)
@@ -112,46 +118,85 @@ def scene() -> dict[str, object]:
 _PYTHON = [
     runs
     for page in PAGES
-    if (runs := [b for b in blocks_in(page) if b.language == "python" and b.mark != "not run"])
+    if (
+        runs := [
+            block
+            for block in blocks_in(page)
+            if (block.language == "python" and block.mark in (None, "slow"))
+            or block.mark == "output"
+        ]
+    )
 ]
 
 
+def without_digits(text: str) -> list[str]:
+    """The words of a text, line breaks and the digits of numbers left out; strips are pictures."""
+    lines = [line for line in text.splitlines() if not re.search("[▁▂▃▄▅▆▇█]", line)]
+    return re.sub(r"[-−]?\d[\d,.]*(e-?\d+)?", "#", " ".join(lines)).split()
+
+
 @pytest.mark.parametrize("blocks", _cases(_PYTHON, name=lambda b: b[0].page))
-def test_python_runs(blocks: list[Block], tmp_path, monkeypatch) -> None:
+def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     names = scene()
     for block in blocks:
+        if block.mark == "output":
+            assert without_digits(capsys.readouterr().out) == without_digits(block.code)
+            continue
+        capsys.readouterr()
         exec(compile(block.code, f"{block.page}, block {block.number}", "exec"), names)
+
+
+def test_a_page_that_shows_another_output_is_noticed() -> None:
+    assert without_digits("factor 4915  and 1e-9") == without_digits("factor 12  and\n3.5")
+    assert without_digits("the gradient grows") != without_digits("the gradient shrinks")
 
 
 _COMMANDS = [b for b in BLOCKS if b.commands]
 
 
+def test_a_verb_or_an_option_that_does_not_exist_is_noticed() -> None:
+    for line in ("bathyscope diagnose resnet-8 --nowhere 3", "bathyscope nothing resnet-8"):
+        block = Block("made up", 1, "", f"{line}\n", None, None)
+        with pytest.raises(Exception, match="No such"):
+            test_commands_exist_with_their_options(block)
+
+
 @pytest.mark.parametrize("block", [pytest.param(b, id=f"{b.page}-{b.number}") for b in _COMMANDS])
 def test_commands_exist_with_their_options(block: Block) -> None:
-    import click
+    import typer
+    from typer.core import TyperGroup
     from typer.main import get_command
 
     from bathyscope.cli import app
+    from bathyscope.cli.case import complete_json
 
     for _, *words in block.commands:
-        command, context = get_command(app), click.Context(get_command(app))
-        while isinstance(command, click.Group):
+        command = get_command(app)
+        context = typer.Context(command)
+        while isinstance(command, TyperGroup):
             name, command, words = command.resolve_command(context, words)
-            context = click.Context(command, info_name=name, parent=context)
+            context = typer.Context(command, info_name=name, parent=context)
         for parameter in command.params:  # values are judged when the command runs
             parameter.callback = None
-        command.parse_args(context, list(words))
+        command.parse_args(context, complete_json(list(words)))
 
 
 @pytest.mark.parametrize(
     "block",
-    _cases([b for b in _COMMANDS if b.mark != "not run"], name=lambda b: f"{b.page}-{b.number}"),
+    _cases(
+        [b for b in _COMMANDS if b.mark in (None, "slow")], name=lambda b: f"{b.page}-{b.number}"
+    ),
 )
 def test_commands_run(block: Block, tmp_path, monkeypatch) -> None:
     from bathyscope.cli import app
 
     monkeypatch.chdir(tmp_path)
+    for other in BLOCKS:
+        if other.page == block.page and other.mark == "file":
+            assert other.reason is not None
+            (tmp_path / other.reason).write_text(other.code)
     for _, *words in block.commands:
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
@@ -167,6 +212,11 @@ def test_what_is_not_run_says_why() -> None:
     for block in BLOCKS:
         if block.mark == "not run":
             assert block.reason, f"{block.page}, block {block.number}"
+
+
+def test_every_block_has_a_page_of_its_own_name() -> None:
+    names = [page.name for page in PAGES]
+    assert len(names) == len(set(names))
 
 
 def test_python_is_marked_as_python() -> None:

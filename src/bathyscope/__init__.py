@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bathyscope._lazy import lazy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from bathyscope import certificates as certificates

@@ -139,7 +139,9 @@ def test_point_5_sys_exit_in_a_users_code_is_an_error(here, words, sentence):
     assert sentence in str(result.exception)
 
 
-@pytest.mark.parametrize("name", [":f", ".mod:f", "mine.py:model", "a/b:f", "mine:", "mine:a b"])
+@pytest.mark.parametrize(
+    "name", [":f", ".mod:f", "mine.py", "mine.py:model", "a/b:f", "mine:", "mine:a b"]
+)
 def test_a_name_that_is_no_factory_is_one_sentence(here, name):
     result = run("diagnose", name)
     assert isinstance(result.exception, UsageError)

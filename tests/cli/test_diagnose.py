@@ -153,8 +153,21 @@ def test_compare_writes_the_page_the_picture_and_the_reports(here):
         "plain-8.json",
         "resnet-8.json",
     }
+    assert "found     " in result.output
+    assert "outcome   After 2 steps: loss" in result.output
     as_json = run("compare resnet-8 --steps 2 --batch-size 16 --json --out out")
-    assert json.loads(as_json.stdout)[0]["model"] == "resnet-8"
+    (told,) = json.loads(as_json.stdout)
+    assert told["model"] == "resnet-8"
+    assert told["treatment"] is None
+    assert told["severity"] in (None, "note", "warning", "problem")
+
+
+def test_compare_treats_what_fails(here):
+    result = run("compare mine:dead --data mine:batch --lr 0.05 --steps 4 --treat --out out")
+    assert result.exit_code == 0, result.output
+    assert (here / "out" / "mine-dead-treated.html").exists()
+    assert "mine:dead, treated" in result.output
+    assert "with the code to take away: " in result.output
 
 
 def test_treat_says_what_was_tried_and_saves_the_weights(here):

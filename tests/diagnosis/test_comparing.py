@@ -67,3 +67,34 @@ def test_full_probes_tell_the_forecast(capsys):
     found.show()
     assert "forecast: Within 300 steps" in capsys.readouterr().out
     assert bs.diagnose(model, batches(1)[0]).forecast is None
+
+
+def test_one_that_fails_is_treated_on_a_copy_and_trains():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)  # nothing moves
+    before = state_of(model)
+    (found,) = compare(
+        [Contender("mlp", model, optimizer)],
+        batches(24),
+        loss=nn.functional.cross_entropy,
+        treat_with=batches(200),
+    )
+    assert_same(before, state_of(model))
+    assert found.has_failed
+    assert found.treatment.helped
+    cured = found.treated_report()
+    assert cured.title == "mlp, treated"
+    assert "It helped" in cured.outcome
+    assert cured.code
+    losses = [loss for _, loss in cured.curves["training loss"]]
+    assert losses[-1] < 0.6 * found.losses[-1]
+    assert found.outcome.startswith("After 24 steps: loss ")
+
+
+def test_one_that_does_not_fail_is_left_alone(course):
+    assert not course.has_failed
+    assert course.treatment is None
+    assert course.treated_report() is None
+    assert replace(course, accuracy=0.3).has_failed
+    assert replace(course, losses=(1.0, float("inf"))).has_failed

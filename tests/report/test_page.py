@@ -113,7 +113,7 @@ def test_every_quantity_has_a_strip_and_words():
     report = exploding(54)
     html = to_html(report)
     names = set(re.findall(r'class="strip[^>]*data-name="([^"]+)"', html))
-    assert {"gradient ratio", "condition (samples)", "activation mean", "rank (samples)"} <= names
+    assert {"gradient growth", "condition (samples)", "activation mean", "rank (samples)"} <= names
     assert "cut-off (samples)" not in names  # a setting stands in the table alone
     described = html.count('<div class="strip"') + html.count('<div class="strip gaps"')
     assert described == html.count('data-blocks="blocks-0"') == len(names)
@@ -154,7 +154,7 @@ def test_stages_stand_in_the_order_of_time():
     report = staged(54)
     html = to_html(report)
     assert re.findall(r'class="level">([^<]+)', html) == ["problem", "clean", "problem"]
-    assert re.findall(r'data-name="gradient ratio" data-when="([^"]+)"', html) == [
+    assert re.findall(r'data-name="gradient growth" data-when="([^"]+)"', html) == [
         "at the start",
         "after 8 steps",
     ]

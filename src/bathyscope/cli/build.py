@@ -1,6 +1,6 @@
 """From the words of a case to a model, a batch, a loss and an optimizer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -253,6 +253,30 @@ def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
         order += torch.randperm(total, generator=generator)[:whole].tolist()
     rows = torch.tensor(order[: steps * size]).split(size)
     return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
+
+
+def fresh_batches(case: Case, words: CaseWords) -> Iterable[Any]:
+    """The batches of a factory's loader; of a data set random ones without end."""
+    if not is_factory(words.data):
+        return _drawn_batches(words)
+    made = case.batches()
+    return [made] if isinstance(made, (tuple, dict)) else made
+
+
+def _drawn_batches(words: CaseWords) -> Iterator[Any]:
+    from bathyscope import data as sets
+
+    generator = torch.Generator().manual_seed(words.seed)
+    if words.data in sets.SEQUENCES:
+        tokens = sets.sequences(words.data, seed=words.seed)
+        size = min(words.batch_size, len(tokens.train_inputs))
+        while True:
+            yield tokens.batch(size, generator=generator)
+    loaded = sets.load(words.data, normalise=True, seed=words.seed)
+    inputs, labels = loaded.train_inputs, loaded.train_labels
+    while True:
+        rows = torch.randint(len(inputs), (words.batch_size,), generator=generator)
+        yield inputs[rows], labels[rows]
 
 
 def _num_classes(labels: Any) -> int:

@@ -1,11 +1,14 @@
 """`bathyscope compare`: several networks side by side, before and after some steps of training."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bathyscope.cli.case import CaseWords, with_case
+
+if TYPE_CHECKING:
+    from bathyscope.diagnosis.comparing import Course
 
 
 @with_case(without=("model",))
@@ -15,18 +18,25 @@ def compare(
         list[str], typer.Argument(help="Names of networks, or package.module:factory.")
     ],
     steps: Annotated[int, typer.Option(min=1, help="Training steps between the diagnoses.")] = 30,
+    treat: Annotated[
+        bool, typer.Option("--treat", help="Treat a network that fails, and show that it trains.")
+    ] = False,
+    spend: Annotated[
+        int, typer.Option(min=300, help="Steps that the search for a treatment may take.")
+    ] = 300,
     out: Annotated[
         Path, typer.Option(help="Folder for comparison.html, comparison.png and the reports.")
     ] = Path("comparison"),
 ) -> None:
     """Diagnose networks side by side, train each for some steps, and diagnose them again.
 
-    A Procrustes network is trained with its remedy on.
+    A forecast is made before the training, and compared with what came of it. A Procrustes network is
+    trained with its remedy on.
 
-    Example: bathyscope compare preplain-83 preresnet-83 procresnet-85 --steps 30 --out comparison
+    Example: bathyscope compare preplain-56 preresnet-56 --steps 100 --treat --out comparison
     """
     from bathyscope import diagnosis, report
-    from bathyscope.cli.build import training_batches
+    from bathyscope.cli.build import fresh_batches, training_batches
     from bathyscope.cli.waiting import waiting
     from bathyscope.core.files import check_place, make_folder
     from bathyscope.diagnosis.comparing import Contender
@@ -40,18 +50,29 @@ def compare(
                 Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
             )
         batches = training_batches(words, steps=steps)
-        courses = diagnosis.compare(contenders, batches, loss=case.loss, tell=tell)
+        courses = diagnosis.compare(
+            contenders,
+            batches,
+            loss=case.loss,
+            treat_with=fresh_batches(case, words) if treat else None,
+            spend=spend,
+            tell=tell,
+        )
         tell("writing")
         reports = [course.report() for course in courses]
+        reports += [cured for c in courses if (cured := c.treated_report()) is not None]
         make_folder(out)
         for entry in reports:
             report.write(entry, out / f"{_file_name(entry.title)}.json")
+        pages = _write_treatments(courses, out)
         report.write_comparison(reports, out / "comparison.html")
         report.write_comparison(reports, out / "comparison.png")
 
     def say() -> None:
-        _print(courses)
+        report.show_overview(report.overview(reports))
         typer.echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
+        for page in pages:
+            typer.echo(f"The treatment, with the code to take away: {page}")
 
     words.answer([_summary(course) for course in courses], say)
 
@@ -66,7 +87,7 @@ def _procrustes_of(model: Any) -> Any:
     return lambda twin, optimizer: procrustes_(optimizer, twin.transition_layers())
 
 
-def _summary(course: Any) -> dict[str, object]:
+def _summary(course: "Course") -> dict[str, object]:
     return {
         "model": course.start.title,
         "at the start": [f.code for f in course.start.findings],
@@ -76,32 +97,21 @@ def _summary(course: Any) -> dict[str, object]:
         "forecast": course.forecast.verdict,
         "probability": course.forecast.probability,
         "came true": course.came_true,
+        "severity": None if course.start.severity is None else course.start.severity.value,
+        "treatment": None if course.treatment is None else course.treatment.summary(),
     }
 
 
-def _print(courses: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _write_treatments(courses: "list[Course]", out: Path) -> list[Path]:
+    """A page for every network that was treated."""
+    from bathyscope.report import write
 
-    console = Console()
-    table = Table(
-        *("network", "at the start", "forecast", "loss", "accuracy", "came true", "after training"),
-        box=None,
-        pad_edge=False,
-    )
+    pages = []
     for course in courses:
-        first, last = course.losses[0], course.losses[-1]
-        accuracy = "–" if course.accuracy is None else f"{course.accuracy:.0%}"
-        table.add_row(
-            course.start.title,
-            course.start.verdict,
-            f"{course.forecast.verdict} ({course.forecast.probability:.0%})",
-            f"{first:.3g} → {last:.3g}",
-            accuracy,
-            course.came_true,
-            course.end.verdict,
-        )
-    console.print(table)
+        if course.treatment is not None:
+            pages.append(out / f"{_file_name(course.start.title)}-treated.html")
+            write(course.treatment.report(), pages[-1])
+    return pages
 
 
 def _file_name(title: str) -> str:

@@ -54,7 +54,7 @@ def model_of(
     """
     from torch import nn
 
-    if ":" not in name:
+    if ":" not in name and not name.endswith(".py"):
         from bathyscope import nets
 
         return nets.build_for(name, sample_shape, **{"num_classes": num_classes} | dict(options))

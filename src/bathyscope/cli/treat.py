@@ -1,6 +1,5 @@
 """`bathyscope treat`: find what is wrong, race what may help, and save what did."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,6 +46,7 @@ def treat(
     Example: bathyscope treat plain-56 --lr 0.1 --recipe recipe.json --save treated.safetensors
     """
     # long: most of it is the options, one a line
+    from bathyscope.cli.build import fresh_batches
     from bathyscope.cli.waiting import waiting
     from bathyscope.core.files import check_place
     from bathyscope.remedies import Recipe
@@ -72,7 +72,7 @@ def treat(
                 case.model,
                 before,
                 optimizer=case.optimizer,
-                batches=_training_batches(case, words),
+                batches=fresh_batches(case, words),
                 allow=[name.strip() for name in allow.split(",") if name.strip()],
                 spend=spend,
                 seed=words.seed,
@@ -129,29 +129,6 @@ def _applied(words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosi
 
     words.answer(told, say)
     return replace(after.report(), before=before.report())
-
-
-def _training_batches(case: "Case", words: CaseWords) -> Iterable[Any]:
-    """The batches of a factory's loader; random ones of a data set."""
-    from bathyscope.cli.build import is_factory
-
-    if is_factory(words.data):
-        made = case.batches()
-        return [made] if isinstance(made, (tuple, dict)) else made
-    return _drawn_batches(words)
-
-
-def _drawn_batches(words: CaseWords) -> Iterator[object]:
-    import torch
-
-    from bathyscope import data as sets
-
-    loaded = sets.load(words.data, normalise=True, seed=words.seed)
-    inputs, labels = loaded.train_inputs, loaded.train_labels
-    generator = torch.Generator().manual_seed(words.seed)
-    while True:
-        rows = torch.randint(len(inputs), (words.batch_size,), generator=generator)
-        yield inputs[rows], labels[rows]
 
 
 def _check_save(path: Path) -> None:

@@ -6,12 +6,24 @@ from contextlib import contextmanager
 
 @contextmanager
 def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with a text that can be changed; nothing where output is no terminal."""
+    """A spinner with what is going on and for how long; nothing where output is no terminal.
+
+    Yields:
+        A function that is told what is done and what is left, shown behind the text.
+    """
     from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status(text) as status:
-        yield lambda more: status.update(f"{text}: {more}")
+    words = TextColumn(
+        "{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)
+    )
+    with Progress(
+        SpinnerColumn(), TimeElapsedColumn(), words, console=console, transient=True, expand=True
+    ) as shown:
+        task = shown.add_task(text, total=None)
+        yield lambda more: shown.update(task, description=f"{text}: {more}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
 ForecastVerdict = Literal["trains", "fails", "undecided"]
@@ -53,4 +54,21 @@ class Forecast:
         return (
             f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
             f"{100 * self.probability:.0f} %, after {steps} on a copy.{beyond}"
+        )
+
+    def _repr_html_(self) -> str:
+        """The sentence, a line from fails to trains, and the reasons, as a notebook shows them."""
+        at = f"{100 * self.probability:.0f}%"
+        lines = [
+            *self.because,
+            *(f"not seen in calibration: {o}" for o in self.outside),
+            *self.notes,
+        ]
+        reasons = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        return (
+            f"<p><strong>Will it train?</strong> {escape(self.sentence())}</p>"
+            f'<div role="img" aria-label="probability of training {at}" style="display:flex;gap:.6em;'
+            'align-items:center;max-width:30em"><small>fails</small><span style="flex:1;height:6px;'
+            f'background:linear-gradient(90deg,#2c7a3f {at},#8884 {at})"></span><small>trains</small>'
+            f"</div><ul>{reasons}</ul>"
         )

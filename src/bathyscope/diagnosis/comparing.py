@@ -13,6 +13,7 @@ from bathyscope.core.losses import class_axis
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
+from bathyscope.diagnosis.treatment import LEAST_SPEND, Treatment, treat
 from bathyscope.foresight import Forecast, copy_training, forecast, train_step
 from bathyscope.foresight.table.labels import BUDGETS, FAILED, TRAINED
 from bathyscope.report import Report
@@ -35,6 +36,7 @@ class Course:
     """One contender's way: diagnosed at the start and at the end, with the curve between them.
 
     The forecast was made before the training, of the network without what `prepare` switches on.
+    A network that failed may have been treated, on another copy of how it was at the start.
     """
 
     start: Diagnosis
@@ -42,6 +44,14 @@ class Course:
     losses: tuple[float, ...]
     accuracy: float | None
     forecast: Forecast
+    treatment: Treatment | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether less than half of the labels are right at the end, or the loss is not finite."""
+        return not math.isfinite(self.losses[-1]) or (
+            self.accuracy is not None and self.accuracy < FAILED
+        )
 
     @property
     def came_true(self) -> str:
@@ -52,6 +62,18 @@ class Course:
         if (right >= TRAINED) if verdict == "trains" else (right < FAILED):
             return "yes"
         return "not yet" if len(self.losses) < self.forecast.budget else "no"
+
+    @property
+    def outcome(self) -> str:
+        """How the training ended, and what that says of the forecast."""
+        first, last = self.losses[0], self.losses[-1]
+        right = "" if self.accuracy is None else f", accuracy {self.accuracy:.0%}"
+        told = {
+            "yes": " The forecast came true.",
+            "no": " The forecast did not come true.",
+            "not yet": f" The forecast is for {self.forecast.budget} steps: not yet.",
+        }.get(self.came_true, "")
+        return f"After {len(self.losses)} steps: loss {first:.3g} → {last:.3g}{right}.{told}"
 
     def report(self) -> Report:
         """The end, with the start as an earlier stage and the loss as a curve."""
@@ -64,6 +86,22 @@ class Course:
             stages=stages,
             curves={"training loss": tuple(enumerate(self.losses))},
             forecast=self.forecast,
+            outcome=self.outcome,
+        )
+
+    def treated_report(self) -> Report | None:
+        """The treated network as one more to compare; None where nothing was changed."""
+        done = self.treatment
+        if done is None or done.recipe is None:
+            return None
+        words = done.recipe.words
+        verified = [a for a in done.verification.attempts if a.recipe == done.recipe]
+        return replace(
+            done.after.report(),
+            title=f"{self.start.title}, treated",
+            curves={"training loss": tuple(enumerate(verified[0].losses))} if verified else {},
+            outcome=f"{words[:1].upper()}{words[1:]}. {done.outcome}",
+            code=done.code(),
         )
 
 
@@ -72,6 +110,8 @@ def compare(
     batches: Iterable[Batch],
     *,
     loss: LossFn,
+    treat_with: Iterable[Batch] | None = None,
+    spend: int = LEAST_SPEND,
     tell: Callable[[str], None] | None = None,
 ) -> list[Course]:
     """Diagnose every network, train a copy of it on the same batches, and diagnose the copy.
@@ -81,6 +121,8 @@ def compare(
         batches: a list or a loader: one step each, the same for all; the first one is what is
             measured on.
         loss: a scalar from output and targets.
+        treat_with: batches with which a network that fails is treated, on a copy; None treats none.
+        spend: steps of the network that the search for a treatment may take.
         tell: told what is going on, for a progress display.
 
     Returns:
@@ -97,7 +139,15 @@ def compare(
             )
         check_parameters(contender.model)
         batches = check_batches(contender.model, batches)
-    return [_course(contender, list(batches), loss=loss, tell=tell) for contender in contenders]
+    courses = [_course(contender, list(batches), loss=loss, tell=tell) for contender in contenders]
+    if treat_with is None:
+        return courses
+    return [
+        _treated(course, contender, treat_with, spend=spend, tell=tell)
+        if course.has_failed
+        else course
+        for course, contender in zip(courses, contenders, strict=True)
+    ]
 
 
 def _course(
@@ -139,6 +189,28 @@ def _course(
             blocks=start.blocks,
         )
         return Course(start, end, tuple(losses), _accuracy(twin, batches), seen)
+
+
+def _treated(
+    course: Course,
+    contender: Contender,
+    batches: Iterable[Batch],
+    *,
+    spend: int,
+    tell: Callable[[str], None] | None,
+) -> Course:
+    """The course with the treatment of another copy of its network."""
+
+    def told(what: str) -> None:
+        if tell is not None:
+            tell(f"{contender.name}: treating, {what}")
+
+    with preserve_model(contender.model, copy_parameters=False):
+        twin, optimizer = copy_training(contender.model, contender.optimizer)
+        done = treat(
+            twin, course.start, optimizer=optimizer, batches=batches, spend=spend, tell=told
+        )
+    return replace(course, treatment=done)
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from bathyscope.report import (
     text_of,
     write,
 )
+from bathyscope.report.numbers import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +183,7 @@ def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
         return Judgement(level="clean", sentence=f"No fault found in {num_blocks} blocks.")
     first = findings[0]
     where = _where(first.blocks, num_blocks)
-    more = f" ({len(findings) - 1} more below)" if len(findings) > 1 else ""
+    more = f" (and {counted(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
     return Judgement(level=first.severity.value, sentence=f"{first.title}{where}{more}.")
 
 

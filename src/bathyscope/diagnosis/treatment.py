@@ -28,7 +28,7 @@ from bathyscope.diagnosis.race import LEARNT, ROUNDS, Attempt, Race, Racer, Supp
 from bathyscope.diagnosis.verification import Verification, verify
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
 from bathyscope.remedies.recipe import checked_optimizer
-from bathyscope.report import Report
+from bathyscope.report import Report, notebook_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,9 +151,8 @@ class Treatment:
     def report(self) -> Report:
         """The report after, with the one before beside it, the losses as curves and the recipe's code."""
         curves = {a.name: tuple(enumerate(a.losses)) for a in (self.attempts[0], self._treated)}
-        told = [self.outcome, self.lower_rungs, *self.notes]
-        if self.recipe is not None:
-            told.insert(0, f"Applied: {self.applied}.")
+        told = [self.lower_rungs, *self.notes]
+        applied = "" if self.recipe is None else f"Applied: {self.applied}. "
         after = self.after.report()
         return replace(
             after,
@@ -161,7 +160,12 @@ class Treatment:
             curves=curves,
             notes=(*(t for t in told if t), *after.notes),
             code="" if self.recipe is None else self.recipe.code(),
+            outcome=f"{applied}{self.outcome}",
         )
+
+    def _repr_html_(self) -> str:
+        """Before and after, what was applied and its code, as a notebook shows them."""
+        return notebook_html(self.report())
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values, for JSON."""

@@ -3,6 +3,8 @@
 from bathyscope.report.comparison import comparison_html
 from bathyscope.report.files import check_destination, read_report, write, write_comparison
 from bathyscope.report.glossary import GLOSSARY, quantity
+from bathyscope.report.overview import overview
+from bathyscope.report.overview_terminal import show_overview
 from bathyscope.report.page import notebook_html, to_html
 from bathyscope.report.picture import comparison_png, to_png
 from bathyscope.report.quantity import Quantity
@@ -25,10 +27,12 @@ __all__ = [
     "comparison_png",
     "from_json",
     "notebook_html",
+    "overview",
     "quantity",
     "read_report",
     "schema",
     "show",
+    "show_overview",
     "text_of",
     "to_html",
     "to_json",

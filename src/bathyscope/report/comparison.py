@@ -30,6 +30,8 @@ class NetworkCard:
     findings: Sequence[Finding]
     more: str
     forecast: Forecast | None
+    outcome: str
+    code: str
 
 
 def comparison_html(reports: Sequence[Report]) -> str:
@@ -93,6 +95,8 @@ def _card(report: Report) -> NetworkCard:
         title=report.title,
         verdict=verdict_card(report),
         forecast=report.forecast,
+        outcome=report.outcome,
+        code=report.code,
         order=[(when, s.verdict.level) for when, s in states] if len(states) > 1 else [],
         findings=report.findings[:_MOST_FINDINGS],
         more=counted(rest, "more finding") if rest > 0 else "",

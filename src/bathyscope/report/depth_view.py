@@ -30,7 +30,7 @@ def show_depth(report: Report, console: Console, *, glyphs: Glyphs) -> None:
     bad = [key for key in keys if _worst(key, states) >= _VISIBLE]
     rows = _rows(bad, states)
     labels = [counted(len(report.blocks), "block"), "findings", *(name for name, _ in rows)]
-    ranges = [_range(series) for _, series in rows if series] + [_span(report)]
+    ranges = [short_range(series) for _, series in rows if series] + [_span(report)]
     room = console.width - max(map(len, labels)) - max(map(len, ranges)) - 2
     width = min(_MOST_CELLS, max(10, room))
 
@@ -42,12 +42,12 @@ def show_depth(report: Report, console: Console, *, glyphs: Glyphs) -> None:
     if any(finding.blocks for finding in report.findings):
         grid.add_row("findings", _marked(report, width, glyphs), "")
     for name, series in rows:
-        drawn = _line(series, width, glyphs) if series else Text()
-        grid.add_row(Text(name), drawn, _range(series) if series else "")
+        drawn = strip_line(series, width, glyphs) if series else Text()
+        grid.add_row(Text(name), drawn, short_range(series) if series else "")
     console.print(grid)
     good = [states[-1][1][key] for key in keys if key not in bad and key in states[-1][1]]
     if good:
-        told = ", ".join(f"{series.quantity.label} {_range(series)}" for series in good)
+        told = ", ".join(f"{series.quantity.label} {short_range(series)}" for series in good)
         console.print(Text.assemble(("good at every block: ", "green"), (told, "dim")))
     console.print(Text(_legend(report, rows, glyphs), style="dim"))
 
@@ -84,7 +84,8 @@ def _num_broken(series: Series) -> int:
     return sum(v is not None for v in series.values) - len(series.finite)
 
 
-def _line(series: Series, width: int, glyphs: Glyphs) -> Text:
+def strip_line(series: Series, width: int, glyphs: Glyphs) -> Text:
+    """A quantity over depth as coloured characters."""
     text = Text()
     shades = shading(series.quantity, series.values)
     for cell in strip(series.values, shading=shades, width=width, glyphs=glyphs):
@@ -102,7 +103,8 @@ def _style(cell: Cell) -> str:
     return "green" if cell.shade < _VISIBLE else "yellow" if cell.shade < 0.75 else "red"
 
 
-def _range(series: Series) -> str:
+def short_range(series: Series) -> str:
+    """Least and greatest finite value in a few characters."""
     finite = series.finite
     if not finite:
         return "none finite"

@@ -151,24 +151,28 @@ GLOSSARY: dict[str, Quantity] = {
         what="‖∂E/∂x‖ at the block's output, over the whole batch.",
     ),
     "gradients.ratio": Quantity(
-        label="gradient ratio",
-        what="Gradient norm at the block's output over that at its input.",
+        label="gradient growth",
+        what="Gradient norm at the block's input over that at its output: one over the ratio of "
+        "norm_preservation, which tables and JSON hold.",
         good="Near 1: the block preserves the norm.",
-        why="Below 1 the gradient grows on its way back, above 1 it shrinks; over depth this multiplies.",
+        why="Above 1 the gradient grows on its way back, below 1 it shrinks; over depth this multiplies.",
         scale="log",
         direction="away",
         anchors=(1.5, 10.0),
         role="main",
+        inverse=True,
     ),
     "gradients.ratio_from_loss": Quantity(
-        label="ratio from the loss",
-        what="Product of the gradient ratios of this block and all after it.",
+        label="growth from the loss",
+        what="Product of the gradient growth of this block and all after it: the factor that findings "
+        "tell.",
         good="Between 0.01 and 100 all the way.",
-        why="Far below 1 the gradient has exploded before it gets here, far above it has vanished.",
+        why="Far above 1 the gradient has exploded before it gets here, far below it has vanished.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e6),
         role="main",
+        inverse=True,
     ),
     "gradients.condition": replace(_CONDITION, label="gradient condition"),
     "gradients.effective_condition": replace(_EFFECTIVE, label="effective gradient condition"),
@@ -241,25 +245,25 @@ GLOSSARY: dict[str, Quantity] = {
     ),
     "weights.not_finite": replace(_NOT_FINITE, label="weights not finite"),
     "updates.ratio": Quantity(
-        label="relative update",
-        what="‖ΔW‖/‖W‖ of the next step with this optimizer and learning rate.",
+        label="relative update of all",
+        what="‖ΔW‖/‖W‖ of the next step with this optimizer and learning rate, over the whole block.",
         good="About 1e-3; between 1e-5 and 1e-1.",
         why="Much larger overwrites the weights, much smaller leaves them where they are.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e4),
         target=1e-3,
-        role="main",
     ),
     "updates.largest_ratio": Quantity(
-        label="largest relative update",
-        what="‖ΔW‖/‖W‖ of the weight of the block that moves most.",
-        good="Between 1e-5 and 1e-1.",
+        label="relative update",
+        what="‖ΔW‖/‖W‖ of the next step, of the layer of the block that moves most.",
+        good="About 1e-3; between 1e-5 and 1e-1.",
         why="One layer that is overwritten is enough to spoil the block.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e4),
         target=1e-3,
+        role="main",
     ),
     "updates.largest_ratio_layer": Quantity(
         label="fastest layer", what="The layer of the block with the largest relative update."
@@ -346,7 +350,7 @@ def quantity(key: str) -> Quantity:
 
     Examples:
         >>> quantity("gradients.ratio").label
-        'gradient ratio'
+        'gradient growth'
         >>> quantity("representations.condition_samples").label
         'condition (samples)'
         >>> quantity("curvature.lowest_eigenvalue").label

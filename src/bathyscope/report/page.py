@@ -15,12 +15,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bathyscope.report.block_table import block_table
 from bathyscope.report.moments import moments
-from bathyscope.report.palette import style_sheet
+from bathyscope.report.next_step import next_step
+from bathyscope.report.numbers import range_of
+from bathyscope.report.overview import overview
+from bathyscope.report.palette import light_colour, style_sheet
 from bathyscope.report.panels import curve_panels, depth_panels
 from bathyscope.report.plots import plot
 from bathyscope.report.record import Report
 from bathyscope.report.series import columns_of
-from bathyscope.report.strips import block_axis, strip_groups, trunk_names
+from bathyscope.report.shading import shade_class
+from bathyscope.report.strips import Drawing, block_axis, draw, strip_groups, trunk_names
 from bathyscope.report.verdicts import changes, finding_views, verdict_card
 from bathyscope.report.words import notes, provenance, word_entries
 
@@ -44,6 +48,8 @@ def to_html(report: Report) -> str:
         verdict=verdict_card(report) if len(states) == 1 or report.stages else None,
         cards=[(when, verdict_card(state)) for when, state in states] if len(states) > 1 else [],
         forecast=report.forecast,
+        outcome=report.outcome,
+        next_step=next_step(report),
         findings=finding_views(report),
         changes=changes(report),
         depth=strip_groups(report) if keys else [],
@@ -61,7 +67,7 @@ def to_html(report: Report) -> str:
 
 
 def notebook_html(report: Report) -> str:
-    """Verdict and findings for a notebook, without scripts or styles of its own.
+    """Verdict, worst strip, findings and code for a notebook, without scripts or a style sheet.
 
     Examples:
         >>> from bathyscope.report import Judgement
@@ -74,11 +80,27 @@ def notebook_html(report: Report) -> str:
         .get_template("notebook.html")
         .render(
             title=report.title,
+            before=None if report.before is None else verdict_card(report.before),
             verdict=verdict_card(report),
+            forecast=report.forecast,
+            outcome=report.outcome,
+            next_step=next_step(report),
+            strip=notebook_strip(report),
             findings=finding_views(report),
             notes=notes(report),
+            code=report.code,
         )
     )
+
+
+def notebook_strip(report: Report) -> tuple[str, str, Drawing] | None:
+    """The quantity that is worst, its range, and its strip in colours; None where none has a bad side."""
+    seen = overview([report])
+    series = seen.rows[0].series
+    if series is None or seen.shading is None:
+        return None
+    shades = [shade_class(v, seen.shading) for v in series.values]
+    return seen.label, range_of(series.values), draw([c and light_colour(c) for c in shades])
 
 
 def render(template: str, *, title: str, **values: object) -> str:

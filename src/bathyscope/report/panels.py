@@ -75,6 +75,27 @@ def curve_panels(named: Sequence[tuple[str, Report]]) -> list[Panel]:
     ]
 
 
+def calm_range(values: Sequence[float]) -> tuple[float, float] | None:
+    """Ends of a linear axis that would else blow up a small difference; None where it would not.
+
+    Values that differ by less than half of their size are shown from zero on, so that 0.976 beside
+    0.986 looks like what it is.
+
+    Examples:
+        >>> calm_range([0.976, 0.986])
+        (0.0, 1.0846)
+        >>> calm_range([0.1, 0.9]) is None
+        True
+    """
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    size = max(abs(low), abs(high))
+    if not size > 0 or high - low >= 0.5 * size:
+        return None
+    return (0.0, round(1.1 * high, 12)) if high > 0 else (round(1.1 * low, 12), 0.0)
+
+
 def _curve_line(name: str, colour: int, curve: Curve) -> Line:
     x = [float(step) for step, _ in curve]
     y = [None if value is None else float(value) for _, value in curve]

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
-from bathyscope.report.comparison import named_states
 from bathyscope.report.moments import moments
+from bathyscope.report.overview import overview
 from bathyscope.report.panels import Panel, curve_panels, depth_panels
 from bathyscope.report.record import Report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def to_png(report: Report, path: str | PathLike[str]) -> None:
@@ -23,18 +27,14 @@ def to_png(report: Report, path: str | PathLike[str]) -> None:
 
 
 def comparison_png(reports: Sequence[Report], path: str | PathLike[str]) -> None:
-    """Draw several reports: verdicts, strips of a quantity under each other, common curves.
+    """Draw several reports, a row each: verdict, forecast, outcome, one strip over depth, the loss.
 
     Raises:
         UsageError: there is no report to compare, or the file cannot be written.
     """
-    if not reports:
-        raise UsageError(
-            "There is nothing to compare: no report was given, one or more are needed."
-        )
-    states = named_states(reports)
-    finals = [(report.title, report) for report in reports]
-    _save(states, states, [*curve_panels(finals), *depth_panels(finals)], path)
+    from bathyscope.report.overview_picture import drawn_overview  # matplotlib is slow to load
+
+    _write(drawn_overview(overview(reports)), path)
 
 
 def _save(
@@ -45,7 +45,10 @@ def _save(
 ) -> None:
     from bathyscope.report.sheet import drawn  # matplotlib is slow to load
 
-    figure = drawn([(name, state.verdict) for name, state in headline], states, panels)
+    _write(drawn([(name, state.verdict) for name, state in headline], states, panels), path)
+
+
+def _write(figure: "Figure", path: str | PathLike[str]) -> None:
     try:
         figure.savefig(path, format="png")
     except OSError as error:

@@ -10,7 +10,7 @@ from math import ceil, isfinite, log10
 from typing import Any
 
 from bathyscope.report.palette import LINES
-from bathyscope.report.panels import Line, Panel
+from bathyscope.report.panels import Line, Panel, calm_range
 
 _PANEL = 150  # pixels
 _HEAD = 60
@@ -22,6 +22,7 @@ class PlotPlace:
 
     name: str
     height: int
+    spoken: str
     content: Mapping[str, Any]
 
 
@@ -29,7 +30,8 @@ def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> PlotPlace | Non
     """The figure with its place, or nothing when there is none to draw."""
     if not panels:
         return None
-    return PlotPlace(name, _HEAD + _PANEL * len(panels), figure(panels, x_title=x_title))
+    spoken = f"Curves by {x_title}: {', '.join(panel.title for panel in panels)}"
+    return PlotPlace(name, _HEAD + _PANEL * len(panels), spoken, figure(panels, x_title=x_title))
 
 
 def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, object]:
@@ -72,7 +74,8 @@ def _y_axis(panel: Panel) -> dict[str, object]:
     values = [v for line in panel.lines for v in line.y if v is not None and isfinite(v)]
     axis: dict[str, object] = {"exponentformat": "e", "zeroline": False, "automargin": True}
     if not panel.log:
-        return axis | {"type": "linear", "nticks": 4}
+        around = calm_range(values)
+        return axis | {"type": "linear", "nticks": 4} | ({"range": list(around)} if around else {})
     positive = [v for v in values if v > 0] or [1.0]
     decades = log10(max(positive) / min(positive))
     # whole decades where there are several, so that no lone 2 or 5 stands between them

@@ -24,6 +24,7 @@ class Quantity:
         target: the best value where `direction` is `away`.
         role: `main` is drawn everywhere, `detail` in the page's folded strips and the full table,
             `setting` (a cut-off) stands in the full table only.
+        inverse: whether one over the measured value is shown, as findings tell it.
     """
 
     label: str
@@ -35,3 +36,4 @@ class Quantity:
     anchors: tuple[float, float] | None = None
     target: float = 1.0
     role: Role = "detail"
+    inverse: bool = False

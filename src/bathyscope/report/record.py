@@ -39,6 +39,7 @@ class Report:
         notes: sentences that a reader must know.
         forecast: whether it will train, where that was asked.
         code: the change that was made, as PyTorch code; empty where none was.
+        outcome: what came of a training or a treatment, in a sentence; empty where there was none.
 
     Examples:
         >>> from bathyscope.core.records import Block
@@ -62,3 +63,4 @@ class Report:
     notes: tuple[str, ...] = ()
     forecast: Forecast | None = None
     code: str = ""
+    outcome: str = ""

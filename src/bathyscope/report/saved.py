@@ -106,6 +106,7 @@ class SavedState(BaseModel):
     notes: list[str]
     forecast: SavedForecast | None = None
     code: str = ""
+    outcome: str = ""
 
 
 class SavedReport(SavedState):
@@ -179,6 +180,7 @@ def _state(report: Report) -> dict[str, object]:
         "notes": list(report.notes),
         "forecast": None if report.forecast is None else _record(report.forecast),
         "code": report.code,
+        "outcome": report.outcome,
     }
 
 
@@ -224,6 +226,7 @@ def _read_state(saved: SavedState) -> Report:
         notes=tuple(saved.notes),
         forecast=None if saved.forecast is None else Forecast(**dict(saved.forecast)),
         code=saved.code,
+        outcome=saved.outcome,
     )
 
 

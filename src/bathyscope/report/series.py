@@ -1,7 +1,7 @@
 """The numeric columns of a report, lined up with its blocks."""
 
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 from bathyscope.core.records import Measurement, Number
 from bathyscope.report.glossary import quantity
@@ -33,12 +33,22 @@ def aligned(measurement: Measurement, column: str, report: Report) -> tuple[Numb
 
 
 def columns_of(report: Report) -> dict[str, tuple[Number, ...]]:
-    """Every column by `measurement.column`, one value a block of the report."""
-    return {
+    """Every column by `measurement.column`, one value a block of the report, as it is to be shown."""
+    found = {
         f"{measurement.name}.{column}": aligned(measurement, column, report)
         for measurement in report.measurements
         for column in measurement.columns
     }
+    return {
+        key: tuple(map(_inverse, values)) if quantity(key).inverse else values
+        for key, values in found.items()
+    }
+
+
+def _inverse(value: Number) -> Number:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    return 1 / value if value else inf
 
 
 def series_of(report: Report) -> dict[str, Series]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bathyscope.report.numbers import number, range_of
 from bathyscope.report.palette import LIGHT, LINES, light_colour
-from bathyscope.report.panels import Panel
+from bathyscope.report.panels import Panel, calm_range
 from bathyscope.report.record import Judgement, Report
 from bathyscope.report.series import main_keys, series_of
 from bathyscope.report.shading import shade_class, shading
@@ -133,10 +133,11 @@ def _draw_panels(sheet: Sheet, panels: Sequence[Panel], y: float) -> None:
         row, column = divmod(at, 2)
         top = y + _PANEL * row
         sheet.text(0.8 + 5.3 * column, top, panel.title)
-        _draw_panel(sheet.axes(0.8 + 5.3 * column, top + 0.12, 4.55, _PANEL - 0.6), panel)
+        draw_panel(sheet.axes(0.8 + 5.3 * column, top + 0.12, 4.55, _PANEL - 0.6), panel)
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """The lines of a panel, values that are not finite as bands."""
     for line in panel.lines:
         y = [v if _drawable(v, log=panel.log) else float("nan") for v in line.y]
         marker = "." if len(y) <= 60 else ""
@@ -147,6 +148,9 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
                 axes.axvspan(x - 0.5, x + 0.5, color=LIGHT["nf"], alpha=0.15, linewidth=0)
     for x in panel.marks:
         axes.axvline(x, color="#888", linewidth=0.7, linestyle=":", zorder=0)
+    values = [v for line in panel.lines for v in line.y if v is not None and isfinite(v)]
+    if not panel.log and (around := calm_range(values)) is not None:
+        axes.set_ylim(*around)
     if panel.log:
         _logarithmic(axes, [v for line in panel.lines for v in line.y if _drawable(v, log=True)])  # type: ignore[misc]
     axes.grid(color=LIGHT["rule"], linewidth=0.5)

@@ -64,7 +64,7 @@ def text_of(report: Report, *, width: int = 100) -> str:
     """
     written = StringIO()
     show(report, Console(file=written, width=width, no_color=True, force_terminal=False))
-    return written.getvalue().rstrip()
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()).rstrip()
 
 
 def _headline(report: Report, glyphs: Glyphs) -> Text:

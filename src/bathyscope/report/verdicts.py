@@ -29,6 +29,7 @@ class FindingView:
     drawing: Drawing
     blocks: Sequence[str]
     evidence: Sequence[tuple[str, str]]
+    cause: str
     why: str
     source: str
     remedy: str | None
@@ -81,6 +82,7 @@ def _view(finding: Finding, blocks: Sequence[Block]) -> FindingView:
         drawing=draw(["here" if block.label in named else "" for block in blocks]),
         blocks=finding.blocks,
         evidence=[(k.replace("_", " "), number(v)) for k, v in finding.evidence.items()],
+        cause=finding.cause,
         why=finding.why,
         source=finding.source,
         remedy=finding.remedy,

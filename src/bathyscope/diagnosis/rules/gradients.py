@@ -77,7 +77,7 @@ def not_norm_preserving(evidence: Evidence, thresholds: Thresholds) -> Iterator[
                 severity,
                 evidence.labels(out),
                 score=decades(max(factors[i] for i in out)),
-                ratio=ratios[out[0]],
+                growth=1 / (ratios[out[0]] or 1.0),  # above 1: it grows on its way back
                 transition=evidence.blocks[out[0]].changes_dimension,
                 num_blocks=len(out),
             )

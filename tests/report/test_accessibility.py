@@ -1,0 +1,56 @@
+"""axe-core looks at the pages in a real browser. Skipped where there is no browser or no axe-core.
+
+`npm install axe-core` in the working copy, or `AXE_CORE=/path/to/axe.min.js`, has it found.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bathyscope.report import comparison_html, to_html
+from tests.report.specimens import clean, exploding, staged, treated
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = Path(os.environ.get("AXE_CORE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))
+RUN = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ['violations']}).then(
+  (found) => done(found.violations.map((v) =>
+    `${v.impact} ${v.id}: ${v.help} at ${v.nodes.slice(0, 3).map((n) => n.target.join(' ')).join(', ')}`)),
+  (error) => done([String(error)]));
+"""
+PAGES = {
+    "6 blocks": lambda: to_html(clean(6)),
+    "333 blocks": lambda: to_html(exploding(333)),
+    "stages": lambda: to_html(staged(20)),
+    "treatment": lambda: to_html(treated(54)),
+    "comparison": lambda: comparison_html([exploding(20), clean(25)]),
+}
+
+
+def violations(browser) -> list[str]:
+    if not AXE.is_file():
+        pytest.skip("no axe-core: npm install axe-core")
+    browser.driver.execute_script(AXE.read_text(encoding="utf-8"))
+    browser.driver.set_script_timeout(120)
+    return browser.driver.execute_async_script(RUN)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_no_serious_violation(browser, page, dark):
+    browser.emulate(dark=dark)
+    browser.open(PAGES[page]())
+    assert [v for v in violations(browser) if v.startswith(("serious", "critical"))] == []
+
+
+def test_a_violation_is_seen(browser):
+    """The check above can fail."""
+    html = to_html(clean(6)).replace(
+        "</main>", '<img src="data:,"><p style="color:#eee">x</p></main>'
+    )
+    browser.open(html)
+    found = " ".join(violations(browser))
+    assert "image-alt" in found
+    assert "color-contrast" in found

@@ -115,4 +115,5 @@ def _write_treatments(courses: "list[Course]", out: Path) -> list[Path]:
 
 
 def _file_name(title: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in title)
+    plain = "".join(c if c.isalnum() or c in "-_." else " " for c in title)
+    return "-".join(plain.split())

@@ -55,7 +55,9 @@ def drawn_overview(seen: Overview) -> Figure:
 
 def _told(row: OverviewRow) -> list[tuple[str, str]]:
     """The paragraphs under the name, each with its colour."""
-    lines = [(fill(f"{row.verdict.level}: {row.verdict.sentence}", _CHARACTERS), row.verdict.level)]
+    lines: list[tuple[str, str]] = [
+        (fill(f"{row.verdict.level}: {row.verdict.sentence}", _CHARACTERS), row.verdict.level)
+    ]
     if row.forecast is not None:
         words = f"Forecast: {row.forecast.verdict}, {row.forecast.probability:.0%} to train."
         lines.append((fill(words, _CHARACTERS), "ink"))

@@ -283,11 +283,14 @@ PAGES = (
     {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
     | {f"papers/{theme}.md": partial(paper, theme) for theme in papers()}
     | {"gallery.md": partial(reference_pages.gallery, RESULTS)}
-    | reference_pages.PAGES
 )
+"""Pages that are kept in the repository."""
+
+REFERENCE = reference_pages.PAGES
+"""Pages that change with every public name, and are made with the site."""
 
 
 if __name__ == "__main__":
-    for name, page in PAGES.items():
+    for name, page in (PAGES | REFERENCE).items():
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(page())

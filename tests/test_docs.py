@@ -1,5 +1,6 @@
 """Pages that follow from the code are current, and the documents speak of the project only."""
 
+import functools
 import importlib.util
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+@functools.cache
 def generator():
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     module = importlib.util.module_from_spec(spec)
@@ -26,7 +28,38 @@ def test_no_path_outside_the_project_is_named():
         assert not re.search(r"\.\./shared|/work/", path.read_text()), path
 
 
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+@pytest.mark.parametrize("name", generator().REFERENCE)
+def test_the_reference_can_be_made(name):
+    page = generator().REFERENCE[name]()
+    assert page.startswith("# ")
+    assert "|---|" in page or "\n::: bathyscope." in page
+
+
+def test_the_reference_has_every_public_name():
+    import bathyscope
+
+    page = generator().REFERENCE["reference/names.md"]()
+    for name in bathyscope.diagnosis.__all__ + bathyscope.core.__all__ + ["diagnose", "forecast"]:
+        assert f"[`{name}`]" in page, name
+
+
+def test_the_reference_has_every_verb_and_option():
+    page = generator().REFERENCE["reference/command-line.md"]()
+    for word in (
+        "## diagnose",
+        "## data fetch",
+        "## the case",
+        "`--fail-on`",
+        "`--lr`",
+        "`--treat`",
+    ):
+        assert word.lower() in page.lower(), word
+
+
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(p for p in ROOT.glob("docs/**/*.md") if p.parent.name != "reference"),
+]
 _LINK = re.compile(r"(?<!\\)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)\s]+)?\)")
 
 
@@ -34,13 +67,17 @@ _LINK = re.compile(r"(?<!\\)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)\s]+)?\)")
 def test_what_is_linked_exists(path):
     text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", path.read_text())
     for target, _ in _LINK.findall(text):
+        if "reference/" in target and path.is_relative_to(ROOT / "docs"):
+            made = (path.parent / target).resolve().relative_to(ROOT / "docs")
+            assert str(made) in generator().REFERENCE
+            continue
         assert (path.parent / target).exists(), target
 
 
 def test_every_page_has_a_way_to_it():
     site = (ROOT / "mkdocs.yml").read_text()
     pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/notebooks/*.ipynb")]
-    missing = [str(p.relative_to(ROOT / "docs")) for p in pages]
+    missing = [str(p.relative_to(ROOT / "docs")) for p in pages] + list(generator().REFERENCE)
     assert [name for name in missing if f" {name}\n" not in site] == []
 
 

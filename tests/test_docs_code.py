@@ -10,6 +10,7 @@ the page shows it (`<!-- output -->`), is what it prints here, apart from the di
 
 import re
 import shlex
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +27,8 @@ PAGES = [
 ]
 _BLOCK = re.compile(
     r"(?:<!-- *(?P<mark>not run|slow|file|output)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
-    r"```(?P<language>\w*)[^\n]*\n(?P<code>.*?)```",
-    re.DOTALL,
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -54,9 +55,9 @@ class Block:
 
 
 def blocks_in(path: Path) -> list[Block]:
-    found = _BLOCK.finditer(re.sub(r"(?m)^ {4}", "", path.read_text()))  # those inside of lists
+    found = _BLOCK.finditer(path.read_text())
     return [
-        Block(path.name, i, m["language"], m["code"], m["mark"], m["reason"])
+        Block(path.name, i, m["language"], textwrap.dedent(m["code"]), m["mark"], m["reason"])
         for i, m in enumerate(found, 1)
     ]
 

@@ -30,7 +30,7 @@ def forecast(
     from bathyscope.cli.build import training_batches
     from bathyscope.cli.waiting import waiting
 
-    with waiting(f"looking ahead with {words.model}"):
+    with waiting(f"looking ahead with {words.model}, at most {spend} steps"):
         case = words.case()
         found = foresight.forecast(
             case.model,

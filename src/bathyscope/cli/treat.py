@@ -59,7 +59,7 @@ def treat(
     if recipe is not None:
         check_place(recipe)
     given = None if apply is None else Recipe.load(apply)
-    with waiting(f"treating {words.model}") as tell:
+    with waiting(f"treating {words.model}, at most {spend} steps and 300 to verify") as tell:
         case = words.case()
         tell("diagnosing")
         before = _diagnosis(case, case.optimizer)

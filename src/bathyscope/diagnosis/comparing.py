@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -139,7 +140,10 @@ def compare(
             )
         check_parameters(contender.model)
         batches = check_batches(contender.model, batches)
-    courses = [_course(contender, list(batches), loss=loss, tell=tell) for contender in contenders]
+    courses = []
+    for number, contender in enumerate(contenders, 1):
+        told = None if tell is None else partial(_tell_of, tell, number, len(contenders))
+        courses.append(_course(contender, list(batches), loss=loss, tell=told))
     if treat_with is None:
         return courses
     return [
@@ -189,6 +193,10 @@ def _course(
             blocks=start.blocks,
         )
         return Course(start, end, tuple(losses), _accuracy(twin, batches), seen)
+
+
+def _tell_of(tell: Callable[[str], None], number: int, total: int, what: str) -> None:
+    tell(f"network {number} of {total}, {what}")
 
 
 def _treated(

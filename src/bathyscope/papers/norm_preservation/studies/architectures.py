@@ -50,11 +50,11 @@ class ArchitecturePreset(Preset):
 
 PRESETS = {
     "quick": ArchitecturePreset(
-        depths=(11, 29, 47),
+        depths=(11, 29),
         epochs=4,
         lr=0.02,
         batch_size=64,
-        num_train=512,
+        num_train=384,
         num_test=128,
         watch_every=8,
     ),

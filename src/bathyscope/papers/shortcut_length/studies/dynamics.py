@@ -24,7 +24,7 @@ class DynamicsPreset(Preset):
 
 
 PRESETS = {
-    "quick": DynamicsPreset(depth=10, epochs=800, points=14, seeds=2),
+    "quick": DynamicsPreset(depth=8, epochs=600, points=12, seeds=2),
     "full": DynamicsPreset(data="mnist", epochs=1000, points=40, seeds=3),
     "paper": DynamicsPreset(data="mnist", epochs=1000, points=60, seeds=10),
 }

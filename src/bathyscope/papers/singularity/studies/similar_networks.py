@@ -15,7 +15,7 @@ from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Data
 
 Held = Literal["orthogonal", "dirac"]
-DIRAC_SHARE = 0.5
+DIRAC_SHARE = 0.1
 """How far a kernel that is held near the Dirac kernel may leave it, as a share of its norm."""
 
 

@@ -1,0 +1,62 @@
+"""Weights that are kept where they began are still there when the run has ended."""
+
+import pytest
+import torch
+from torch import nn
+
+from bathyscope import nets
+from bathyscope.core.members import num_parameters
+from bathyscope.linalg import conv_singular_values
+from bathyscope.papers.singularity.claims.findings import _OF_ONE_SIZE
+from bathyscope.papers.singularity.studies import similar_networks
+from bathyscope.papers.singularity.studies.held import trunk_convolutions
+from bathyscope.papers.singularity.studies.similar_networks import RIVALS, RivalPreset, tasks
+from bathyscope.runs import load_checkpoint
+
+PRESET = RivalPreset(depth=8, epochs=1, lr=0.05, batch_size=16, num_train=64, num_test=16)
+
+
+def trained_kernels(name, folder):
+    """The kernels of the trunk after a run of four steps."""
+    task = next(task for task in tasks(PRESET) if task.rival == name)
+    task.run(folder)
+    weights = load_checkpoint(folder).weights
+    return [weights[f"{layer}.weight"] for layer in trunk_convolutions(task.build())]
+
+
+def distances(kernels):
+    diracs = [nn.init.dirac_(torch.empty_like(kernel)) for kernel in kernels]
+    return [float((k - d).norm() / d.norm()) for k, d in zip(kernels, diracs, strict=True)]
+
+
+def test_a_kernel_that_is_kept_stays_near_dirac_and_one_left_free_does_not(tmp_path, monkeypatch):
+    share = 0.002  # four steps lead no farther than 0.01
+    monkeypatch.setattr(similar_networks, "DIRAC_SHARE", share)
+    kept = distances(trained_kernels("dirac_held", tmp_path / "kept"))
+    free = distances(trained_kernels("dirac_start", tmp_path / "free"))
+    assert max(kept) <= share + 1e-5
+    assert max(free) > share
+
+
+@pytest.mark.parametrize(("name", "gain"), [("delta_held", 1.0), ("bare_held", 2**0.5)])
+def test_a_kernel_that_is_kept_orthogonal_has_one_singular_value(name, gain, tmp_path):
+    for kernel in trained_kernels(name, tmp_path / "kept"):
+        filters, channels = kernel.shape[:2]
+        values = conv_singular_values(kernel, 4).values
+        target = gain * (filters / min(filters, channels)) ** 0.5
+        # taps outside 3 × 3 are cut off, so that the values do not meet exactly
+        assert float((values / target - 1).abs().max()) < 0.25
+
+
+def test_only_networks_that_are_kept_are_put_back():
+    assert {task.rival for task in tasks(PRESET) if task.callbacks(task.examples()[0])} == {
+        name for name, rival in RIVALS.items() if rival.held
+    }
+
+
+def test_finding_3_compares_networks_of_one_size():
+    sizes = [
+        num_parameters(nets.skeleton(f"{family}-20", in_channels=1, **options))
+        for family, options in _OF_ONE_SIZE.items()
+    ]
+    assert max(sizes) <= 1.01 * min(sizes)

@@ -2,11 +2,13 @@
 
     python -m benchmarks treatment                       # cost of the race, in the network's own steps
     python -m benchmarks.treatment score OUT.jsonl FIRST COUNT [RUNGS]   # resumable, one line a network
+    python -m benchmarks.treatment plain OUT.jsonl       # 50 and 100 layers, no shortcut allowed, five seeds
 
 Scoring labels each number of `failing_networks` first (two trainings untreated), then treats the failing
 ones from weights and with batches that neither training had, and trains what was treated for 300 steps.
 """
 
+import itertools
 import json
 import sys
 import time
@@ -17,9 +19,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from bathyscope.diagnosis import diagnose, treat
-from bathyscope.foresight import train_step
+from bathyscope.foresight import copy_training, train_step
 from bathyscope.remedies import RUNGS
 from benchmarks.failing_networks import (
     TRAINS,
@@ -64,6 +67,46 @@ def score(number: int, allow: tuple[str, ...] = RUNGS) -> dict[str, Any]:
     }
 
 
+def plain(layers: int, seed: int) -> dict[str, Any]:
+    """A plain ReLU network without norms from He's start on digits, and what is left of it to allow."""
+    torch.manual_seed(seed)
+    trunk = [part for _ in range(layers - 1) for part in (nn.Linear(64, 64), nn.ReLU())]
+    model = nn.Sequential(nn.Flatten(), *trunk, nn.Linear(64, 10))
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.kaiming_normal_(module.weight)
+            nn.init.zeros_(module.bias)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    task = task_of("digits")
+    untreated = copy_training(model, optimizer)
+    before = task.accuracy_after_training(*untreated, seed=100 + seed)
+    found = diagnose(model, task.batches(1, seed=300 + seed)[0], optimizer=optimizer)
+    batches = iter(task.batches(400, seed=400 + seed))
+    treatment = treat(model, found, optimizer=optimizer, batches=batches, allow=RUNGS[:3])
+    after = task.accuracy_after_training(model, treatment.optimizer, seed=500 + seed)
+    return {
+        "layers": layers,
+        "seed": seed,
+        "untreated": round(before, 3),
+        "applied": treatment.applied,
+        "helped": treatment.helped,
+        "after": round(after, 3),
+    }
+
+
+def plain_networks(out: Path) -> None:
+    """The plain networks that the file does not hold."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {(row["layers"], row["seed"]) for row in rows}
+    for layers, seed in itertools.product((50, 100), range(5)):
+        if (layers, seed) not in done:
+            line = json.dumps(plain(layers, seed))
+            with out.open("a") as file:
+                file.write(line + "\n")
+
+
 def main(out: Path, first: int, count: int, allow: tuple[str, ...]) -> None:
     """Score the numbers that the file does not hold."""
     torch.set_num_threads(1)
@@ -105,6 +148,8 @@ def lines() -> Iterator[dict[str, Any]]:
         }
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1] == "plain":
+    plain_networks(Path(sys.argv[2]))
+elif __name__ == "__main__":
     rungs = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else RUNGS
     main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), rungs)

@@ -25,7 +25,7 @@ from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.race import LEARNT, ROUNDS, Attempt, Race, Racer, Supply, most_entrants
-from bathyscope.diagnosis.verification import Verification, verify
+from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
 from bathyscope.remedies.recipe import checked_optimizer
 from bathyscope.report import Report, notebook_html
@@ -95,9 +95,7 @@ class Treatment:
         """What came of it, in a sentence."""
         untreated = self.attempts[0]
         if self.recipe is None:
-            if untreated.learnt >= LEARNT or any(
-                a.passes and not a.recipe.steps for a in self.verification.attempts
-            ):
+            if any(a.passes and not a.recipe.steps for a in self.verification.attempts):
                 return "The network trains as it is; it was left so."
             best = max(self.attempts, key=lambda a: a.learnt)
             return (
@@ -257,10 +255,9 @@ def treat(
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
     constant = _constant(root, course, loss)
     race = Race(root, stepper, course, loss, constant, seed=seed, tell=tell)
-    untreated, racers, finalists = _run(
-        race, diagnosis, allowed, most_entrants(spend - MEASURING - _TRIAL)
+    untreated, racers, verification = _find(
+        race, diagnosis, allowed, supply, most_entrants(spend - MEASURING - _TRIAL)
     )
-    verification = verify(race, finalists, supply) if finalists else Verification((), 0)
     chosen = _chosen(verification, untreated.attempt)
     notes = []
     if supply.is_repeating:
@@ -321,10 +318,14 @@ def treat_together(
     return replace(done, notes=(*done.notes, note))
 
 
-def _run(
-    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], most: int
-) -> tuple[Racer, list[Racer], list[Racer]]:
-    """The untreated copy, all racers, and the finalists; none where the network trains as it is."""
+def _find(
+    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply, most: int
+) -> tuple[Racer, list[Racer], Verification]:
+    """The untreated copy, all racers, and the trainings that verify the best of them.
+
+    A copy that learns well in its first steps may still fall: it is left as it is only where a training
+    of its own passes too, and races otherwise.
+    """
     setting = diagnosis.setting
     untreated = race.enter(Candidate(Recipe()))
     assert untreated is not None
@@ -338,16 +339,21 @@ def _run(
         setting.loss,
     )
     entrants = candidates(patient, allow, most - 1)
-    trains = untreated.attempt.learnt >= LEARNT
-    if trains:  # what answers a problem may still do much better
-        entrants = [c for c in entrants if c.answers and _num_problems(diagnosis)]
+    tried = Verification((), 0)
+    if untreated.attempt.learnt >= LEARNT:
+        # what answers a problem may still do much better
+        answers = [c for c in entrants if c.answers and _num_problems(diagnosis)]
+        racers = [untreated, *(r for c in answers if (r := race.enter(c)) is not None)]
+        for racer in racers[1:]:
+            race.advance(racer, _TRIAL)
+        better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
+        best = min(better, key=lambda r: r.attempt.end, default=untreated)
+        tried = verify(race, [best], supply, most=MOST_STEPS // 2)
+        if tried.passed is not None:
+            return untreated, racers, tried
     racers = [untreated, *(r for c in entrants if (r := race.enter(c)) is not None)]
-    if not trains:
-        return untreated, racers, race.run(racers)
-    for racer in racers[1:]:
-        race.advance(racer, _TRIAL)
-    better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
-    return untreated, racers, sorted(better, key=lambda r: r.attempt.end)[:1]
+    finalists = race.run(racers)
+    return untreated, racers, tried + verify(race, finalists, supply, most=MOST_STEPS - tried.steps)
 
 
 def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:

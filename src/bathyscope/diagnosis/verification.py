@@ -22,6 +22,10 @@ class Verification:
     attempts: tuple[Attempt, ...]
     steps: int
 
+    def __add__(self, later: "Verification") -> "Verification":
+        """These trainings and later ones."""
+        return Verification(self.attempts + later.attempts, self.steps + later.steps)
+
     @property
     def passed(self) -> Attempt | None:
         """The one that passed, if any."""

@@ -133,7 +133,7 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Differentiable:
-    """Any mean loss of a user, differentiated by autograd.
+    """A mean loss of the user's own, differentiated by autograd.
 
     Args:
         function: a mean over the samples of a loss of outputs and targets, twice differentiable.

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from bathyscope.claims.relation import Relation
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.records import Assumption
 
 Status = Literal["coded", "nothing to test"]
-Numbers = Mapping[str, Any]
+Numbers = JsonMapping
 Law = Callable[[Numbers], Sequence[Relation]]
 
 

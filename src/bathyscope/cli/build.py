@@ -13,7 +13,7 @@ from torch import nn, optim
 
 from bathyscope.cli.case import CaseWords
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
-from bathyscope.core.batch import LossFn
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.losses import token_cross_entropy
 from bathyscope.data import SEQUENCES
@@ -44,7 +44,7 @@ class Case:
 
     name: str
     model: nn.Module
-    batch: Any
+    batch: object
     loss: LossFn
     optimizer: optim.Optimizer
     blocks: list[str] | None
@@ -112,7 +112,7 @@ def _case_of_run(words: CaseWords, folder: Path) -> Case:
     return _complete(words, config.model, model, batch)
 
 
-def _complete(words: CaseWords, name: str, model: nn.Module, batch: Any) -> Case:
+def _complete(words: CaseWords, name: str, model: nn.Module, batch: object) -> Case:
     trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     if not trained:
         raise UsageError(f"{name} has no parameters; give a network with weights.")
@@ -263,7 +263,7 @@ def fresh_batches(case: Case, words: CaseWords) -> Iterable[Any]:
     return [made] if isinstance(made, (tuple, dict)) else made
 
 
-def _drawn_batches(words: CaseWords) -> Iterator[Any]:
+def _drawn_batches(words: CaseWords) -> Iterator[Batch]:
     from bathyscope import data as sets
 
     generator = torch.Generator().manual_seed(words.seed)
@@ -279,7 +279,7 @@ def _drawn_batches(words: CaseWords) -> Iterator[Any]:
         yield inputs[rows], labels[rows]
 
 
-def _num_classes(labels: Any) -> int:
+def _num_classes(labels: object) -> int:
     """One more than the largest whole-number label; 10 where the targets are no labels."""
     labels = torch.as_tensor(labels) if hasattr(labels, "ndim") else torch.zeros(())
     if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
@@ -298,7 +298,7 @@ def _make_batches(factory: object, *, name: str) -> Any:
         return factory() if callable(factory) else factory
 
 
-def _first_batch(factory: Any, *, name: str) -> Any:
+def _first_batch(factory: object, *, name: str) -> Any:
     """The batch that a factory gives, or the first one of its loader."""
     made = _make_batches(factory, name=name)
     with call_user_code(f"The loader of {name} failed"):

@@ -8,6 +8,7 @@ import typer
 
 from bathyscope.cli.case import CaseWords, with_case
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import ClaimCheck, Verdict
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _limit(fail_on: str | None) -> int | None:
     return None if fail_on is None else names.index(fail_on)
 
 
-def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> dict[str, Any]:
+def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> JsonObject:
     """The user's network and data, from their names; a network comes with data where both are taken."""
     if model is None and "data" not in words.given:
         return {}
@@ -125,7 +126,7 @@ def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> di
 
 
 def _check_all(
-    claims: "list[Claim]", *, seed: int, given: dict[str, Any], insist: bool, echo: bool
+    claims: "list[Claim]", *, seed: int, given: JsonObject, insist: bool, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record; None for those without a check (an error if `insist`)."""
     from bathyscope.cli.waiting import waiting
@@ -181,7 +182,7 @@ def _check_one(name: str, *, seed: int, **given: Any) -> ClaimCheck:
         torch.set_num_threads(threads)
 
 
-def _entry(claim: "Claim") -> dict[str, Any]:
+def _entry(claim: "Claim") -> JsonObject:
     return {
         "claim": claim.name,
         "theme": claim.theme,
@@ -201,7 +202,7 @@ def _publish(records: list[ClaimCheck]) -> None:
     studies.publish_claims(records, studies.RESULTS, commit=commit_of("."))
 
 
-def _record(record: ClaimCheck | None) -> dict[str, Any]:
+def _record(record: ClaimCheck | None) -> JsonObject:
     if record is None:
         return {"verdict": None}
     from bathyscope.core.json_values import encode_json

@@ -1,13 +1,17 @@
 """`bathyscope compare`: several networks side by side, before and after some steps of training."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.case import CaseWords, with_case
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
     from bathyscope.diagnosis.comparing import Course
 
 
@@ -77,7 +81,7 @@ def compare(
     words.answer([_summary(course) for course in courses], say)
 
 
-def _procrustes_of(model: Any) -> Any:
+def _procrustes_of(model: "nn.Module") -> "Callable[..., object] | None":
     """What switches the remedy on for a network that declares its transition layers."""
     from bathyscope.remedies import procrustes_
 

@@ -1,14 +1,14 @@
 """`bathyscope data`: the data sets, where they lie and how to get them."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bathyscope.cli.case import JsonFile, answer
+from bathyscope.core.json_values import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="List, fetch and find data sets.")
 
@@ -35,7 +35,7 @@ def list_(
     answer(as_json, rows, lambda: _print(rows))
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[JsonObject]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -144,24 +144,17 @@ def _short(count: int) -> str:
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int | None], None]]]:
     """What to tell of sentences and of bytes: a bar on a terminal, sentences alone elsewhere."""
-    if not sys.stderr.isatty():
+    from bathyscope.core.progress import terminal_bar
+
+    bar = terminal_bar("", total=None, of_bytes=True)
+    if bar is None:
         yield lambda text: typer.echo(text, err=True), lambda name, done, total: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
+    with bar:
+        task = bar.task_ids[0]
 
         def report(text: str) -> None:
-            console.print(text, highlight=False)
+            bar.console.print(text, highlight=False)
             bar.reset(task, total=None, description="")
 
         def progress(name: str, done: int, total: int | None) -> None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from bathyscope.core import Measurement
     from bathyscope.curvature import CurvatureMatrix
     from bathyscope.linalg import Eigenpairs
@@ -70,9 +73,7 @@ def hessian(
     words.answer(result, lambda: _print(result))
 
 
-def _answers(
-    found: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int
-) -> dict[str, Any]:
+def _answers(found: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int) -> JsonObject:
     """Exact where the matrix is small enough to be formed, otherwise from one density."""
     from bathyscope.curvature import EXACT_UP_TO
 
@@ -121,7 +122,7 @@ def _or_refused(ask: Callable[[], Any]) -> dict[str, object]:
         return {"refused": str(refusal), "lower": refusal.lower, "upper": upper}
 
 
-def _table(measured: "Measurement") -> dict[str, Any]:
+def _table(measured: "Measurement") -> JsonObject:
     labels = [block.label for block in measured.blocks]
     return {
         "rows": [
@@ -132,7 +133,7 @@ def _table(measured: "Measurement") -> dict[str, Any]:
     }
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: JsonObject) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -171,7 +172,7 @@ def _print(result: dict[str, Any]) -> None:
         console.print(f"note: {note}", markup=False)
 
 
-def _print_blocks(console: Any, blocks: dict[str, Any]) -> None:
+def _print_blocks(console: "Console", blocks: JsonObject) -> None:
     from rich.table import Table
 
     names = ("largest", "smallest", "trace", "condition_number", "negative_index")

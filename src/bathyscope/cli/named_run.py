@@ -3,10 +3,11 @@
 import functools
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, field_validator
+from torch import nn
 
 from bathyscope import data
 from bathyscope.cli.build import load_weights
@@ -69,7 +70,7 @@ def run(
     )
 
 
-def _model(config: NamedRun, examples: data.DataSet) -> Any:
+def _model(config: NamedRun, examples: data.DataSet) -> nn.Module:
     model = model_of(
         config.model,
         options=config.model_options,

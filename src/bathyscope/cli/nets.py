@@ -1,10 +1,11 @@
 """`bathyscope nets`: the families of networks, or one network block by block."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.case import JsonFile, answer
+from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
     from bathyscope.core import Blocks
@@ -68,7 +69,7 @@ def _summary(
     from bathyscope.core.members import num_parameters
 
     family = catalog.family_of(name)
-    options: dict[str, Any] = {} if classes is None else {"num_classes": classes}
+    options: JsonObject = {} if classes is None else {"num_classes": classes}
     if "in_channels" in family.options():
         options["in_channels"] = channels
         side = size or (224 if name.startswith("imagenet") else 32)
@@ -110,7 +111,7 @@ def _block_rows(blocks: "Blocks") -> list[dict[str, object]]:
     ]
 
 
-def _print_families(rows: list[dict[str, Any]]) -> None:
+def _print_families(rows: list[JsonObject]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -142,7 +143,7 @@ _CAPTION = (
 )
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def _print_summary(summary: JsonObject) -> None:
     from rich.console import Console
     from rich.table import Table
 

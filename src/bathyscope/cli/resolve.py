@@ -7,12 +7,13 @@ the *end* of `sys.path`: a file there cannot take the place of a library.
 import importlib
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.json_values import JsonMapping
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,7 +40,7 @@ def call_user_code(what: str) -> Iterator[None]:
 
 
 def model_of(
-    name: str, *, options: Mapping[str, Any], sample_shape: Sequence[int], num_classes: int
+    name: str, *, options: JsonMapping, sample_shape: Sequence[int], num_classes: int
 ) -> "nn.Module":
     """The network of a catalog name, fitted to the data, or what a factory returns.
 

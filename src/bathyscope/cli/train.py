@@ -33,7 +33,7 @@ def train(
     schedule: Annotated[str | None, typer.Option(help="constant, step or cosine (cosine).")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other key of the configuration: KEY=VALUE."),
+        typer.Option("--set", help="Another key of the configuration: KEY=VALUE."),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with these keys; options go before it.")

@@ -1,7 +1,7 @@
 """`bathyscope treat`: find what is wrong, race what may help, and save what did."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,10 +10,12 @@ from bathyscope.core.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import nn
+    from torch.optim import Optimizer
 
     from bathyscope.cli.build import Case
     from bathyscope.diagnosis import Diagnosis, Treatment
     from bathyscope.remedies import Recipe
+    from bathyscope.report import Report
 
 ALL_RUNGS = "settings,weights,activations,structure"
 
@@ -98,7 +100,7 @@ def treat(
         _save(case.model, given, save)
 
 
-def _diagnosis(case: "Case", optimizer: Any) -> "Diagnosis":
+def _diagnosis(case: "Case", optimizer: "Optimizer | None") -> "Diagnosis":
     from bathyscope import diagnosis
 
     return diagnosis.diagnose(
@@ -111,7 +113,7 @@ def _diagnosis(case: "Case", optimizer: Any) -> "Diagnosis":
     )
 
 
-def _applied(words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosis") -> Any:
+def _applied(words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosis") -> "Report":
     """The report after a recipe that was given, beside the one before."""
     from dataclasses import replace
 

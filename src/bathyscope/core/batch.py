@@ -105,7 +105,7 @@ def forward(model: nn.Module, inputs: object) -> object:
     return model(inputs)
 
 
-def check_batch(model: nn.Module, batch: Any) -> Batch:
+def check_batch(model: nn.Module, batch: object) -> Batch:
     """The batch as (inputs, targets), after the checks that need no forward pass.
 
     Raises:
@@ -141,7 +141,7 @@ def check_batch(model: nn.Module, batch: Any) -> Batch:
     return inputs, targets
 
 
-def _how_to_pass(batch: Any) -> str:
+def _how_to_pass(batch: object) -> str:
     """What to give in place of something that is no pair."""
     if isinstance(batch, (tuple, list)):
         return "pass several inputs as ((a, b), targets)"
@@ -150,7 +150,7 @@ def _how_to_pass(batch: Any) -> str:
     return "pass (inputs, targets)"
 
 
-def check_batches(model: nn.Module, batches: Any, *, most: int | None = None) -> list[Batch]:
+def check_batches(model: nn.Module, batches: object, *, most: int | None = None) -> list[Batch]:
     """The first batches of a list, a loader or a generator, each checked.
 
     Raises:

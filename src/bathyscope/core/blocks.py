@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, overload
+from typing import overload
 
 from torch import nn
 
@@ -54,7 +54,7 @@ class Blocks(Sequence[Block]):
 
 
 def blocks_of(
-    model: nn.Module, example: Any, *, blocks: Iterable[str] | Blocks | None = None
+    model: nn.Module, example: object, *, blocks: Iterable[str] | Blocks | None = None
 ) -> Blocks:
     """The blocks of a model, found from one forward pass of an example.
 

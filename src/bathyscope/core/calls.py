@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +72,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         calls.append(call)
         open_calls.append(call)
 
-    def ended(module: nn.Module, args: object, kwargs: Any, output: object) -> None:
+    def ended(module: nn.Module, args: object, kwargs: object, output: object) -> None:
         call = open_calls.pop()
         assert call.module is module, "calls nest"
         tensor = main_tensor(output)
@@ -99,7 +98,9 @@ def _check_takes_hooks(module: nn.Module, name: str) -> None:
         )
 
 
-def _shape_passed_on(args: tuple[object, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...] | None:
+def _shape_passed_on(
+    args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[int, ...] | None:
     """The shape of the one floating tensor that goes in first; None for a list of them or none."""
     first = args[0] if args else next(iter(kwargs.values()), None)
     if isinstance(first, Tensor) and first.is_floating_point():

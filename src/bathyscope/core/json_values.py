@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from math import isfinite, isnan
 from typing import Any
 
+# What is written as a JSON object: names, and values whose kind the reader of each name knows.
+JsonObject = dict[str, Any]
+JsonMapping = Mapping[str, Any]
+
 _SPECIAL = re.compile(r"\\*(inf|-inf|nan)")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -148,7 +148,7 @@ class Ears:
         """Listen to a module's input for the blocks it starts, to its output for those it ends."""
         calls = {"in": 0, "out": 0}
 
-        def before(module: nn.Module, args: object, kwargs: Any) -> None:
+        def before(module: nn.Module, args: object, kwargs: Mapping[str, object]) -> None:
             if self.in_training and is_measuring():
                 return
             block = starting.get(calls["in"]) if self.forward else None

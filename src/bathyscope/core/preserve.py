@@ -226,12 +226,12 @@ def _write_back(tensor: Tensor, values: Tensor) -> None:
         tensor.copy_(values)
 
 
-def _copy_of(table: Any) -> object:
+def _copy_of(table: object) -> object:
     return dict(table) if isinstance(table, dict) else table
 
 
-def _refill(table: Any, contents: Any) -> None:
+def _refill(table: object, contents: object) -> None:
     """Give a dict its former contents, in order, without replacing the dict: others may hold it."""
     if isinstance(table, dict):
         table.clear()
-        table.update(contents or {})
+        table.update(contents if isinstance(contents, dict) else {})

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from bathyscope.core.json_values import JsonMapping
 
 Number = float | int | bool | str | None
 
@@ -45,7 +47,7 @@ class Measurement:
     name: str
     blocks: tuple[Block, ...]
     columns: Mapping[str, tuple[Number, ...]]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -140,7 +142,7 @@ class ClaimCheck:
     claim: str
     verdict: Verdict
     assumptions: tuple[Assumption, ...]
-    numbers: Mapping[str, Any]
+    numbers: JsonMapping
     statement: str
     extra_assumption: str | None = None
     corrected: str | None = None

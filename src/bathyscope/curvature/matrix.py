@@ -1,6 +1,6 @@
 """The Hessian and the Gauss-Newton matrix of any loss of any module, as one object with every question."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.arguments import check_count, check_flag, check_seed
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.memory import available_bytes
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
@@ -402,7 +403,7 @@ class CurvatureMatrix:
         found: T = self._known[question]
         return found
 
-    def _settings(self) -> Mapping[str, Any]:
+    def _settings(self) -> JsonMapping:
         objective = self.operator.objective
         return {
             "matrix": self.kind,

@@ -1,15 +1,15 @@
 """How much memory an autograd graph holds."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 
-def graph_nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
+def graph_nodes(roots: Iterable[Tensor]) -> Iterator[Node]:
     """Every node of the autograd graph behind some tensors, once."""
-    seen: set[object] = set()
+    seen: set[Node] = set()
     waiting = [t.grad_fn for t in roots if t.grad_fn is not None]
     while waiting:
         node = waiting.pop()

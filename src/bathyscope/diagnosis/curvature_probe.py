@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from scipy.stats import t as student
@@ -13,6 +12,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Measurement, Number
 from bathyscope.curvature import (
     EXACT_UP_TO,
@@ -65,7 +65,7 @@ def curvature_probe(
         blocks: where curvature is told apart.
         optimizer: whose rate is compared; SGD only, for others the bound does not hold.
     """
-    settings: dict[str, Any] = {"batchnorm": "batch" if model.training else "running"}
+    settings: JsonObject = {"batchnorm": "batch" if model.training else "running"}
     none: tuple[Number, ...] = (None,) * len(blocks)
     columns: dict[str, tuple[Number, ...]] = dict.fromkeys(_COLUMNS, none)
     try:
@@ -157,7 +157,7 @@ def _by_block(
 
 def _from_all_eigenvalues(
     matrix: CurvatureMatrix, places: Sequence[Sequence[int]]
-) -> tuple[dict[str, Any], dict[str, tuple[Number, ...]]]:
+) -> tuple[JsonObject, dict[str, tuple[Number, ...]]]:
     """Condition number and index of the whole and of every block, from the matrix itself."""
     dense = matrix.dense()
     whole = dict(zip(_EXACT_COLUMNS, _condition_and_index(dense), strict=True))

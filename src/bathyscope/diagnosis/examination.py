@@ -4,7 +4,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,7 @@ Probes = Literal["standard", "full"]
 @one_at_a_time()
 def diagnose(
     model: nn.Module,
-    batch: Batch | Any,
+    batch: object,
     *,
     loss: LossFn | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bathyscope.core.arguments import check_number
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.diagnosis.attention_codes import ATTENTION_THRESHOLDS
 from bathyscope.runs import read_toml
 
@@ -230,7 +230,7 @@ class Thresholds:
         )
 
 
-def _table(path: Path | str) -> Mapping[str, Any]:
+def _table(path: Path | str) -> JsonMapping:
     if not isinstance(path, (str, Path)):
         raise UsageError(
             f"Thresholds are a mapping or a TOML file, but a {type(path).__name__} was given."

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from bathyscope.core.arguments import check_count, check_names
 from bathyscope.core.batch import Batch, LossFn, check_parameters, copy_tensors, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import common_batches, processes_of
 from bathyscope.core.records import Severity
@@ -165,7 +166,7 @@ class Treatment:
         """Before and after, what was applied and its code, as a notebook shows them."""
         return notebook_html(self.report())
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """The outcome in plain values, for JSON."""
         return {
             "applied": self.applied,

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,11 +12,12 @@ from numpy import ndarray
 from scipy.optimize import minimize
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.foresight.model import FeatureTerm, Model, StageModel
 from bathyscope.foresight.table.draw import VERSION
 from bathyscope.foresight.table.labels import BUDGETS, outcome
 
-Row = Mapping[str, Any]
+Row = JsonMapping
 
 SIGNS = {
     "depth": -1,

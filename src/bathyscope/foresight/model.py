@@ -8,10 +8,10 @@ from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import write_atomic
+from bathyscope.core.json_values import JsonMapping
 
 FILE = "model.json"
 
@@ -73,7 +73,7 @@ class Model:
 
     budgets: tuple[int, ...]
     stages: Mapping[int, StageModel]
-    about: Mapping[str, Any]
+    about: JsonMapping
 
     def logit(self, step: int, values: Mapping[str, float], budget: int) -> float:
         """log p/(1 − p) of training within a budget, between two budgets linear in log(budget)."""

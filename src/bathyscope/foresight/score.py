@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest, rankdata
 
 from bathyscope.core.forecast import ForecastVerdict
+from bathyscope.core.json_values import JsonObject
 from bathyscope.foresight.fit import Row, fit, names_of
 from bathyscope.foresight.model import Model
 from bathyscope.foresight.readings import STAGES
@@ -118,21 +118,21 @@ def calibration_gap(probabilities: Sequence[float], trains: Sequence[bool]) -> f
     return float(sum(gaps) / len(p))
 
 
-def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> dict[str, Any]:
+def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> JsonObject:
     """How models do that were fitted without the networks of the same `key`."""
     return {"left out": key} | tally(guesses(rows, key, budget=budget), budget=budget)
 
 
 def held_out_score(
     fitted_on: Sequence[Row], held_out: Sequence[Row], *, budget: int = 300
-) -> dict[str, Any]:
+) -> JsonObject:
     """How the model of all other rows does on the rows that were kept for the last score."""
     model = fit(fitted_on)
     found = [guess(model, row, budget=budget) for row in held_out]
     return {"left out": "kept to the end"} | tally(found, budget=budget)
 
 
-def tally(found: Sequence[Guess], *, budget: int) -> dict[str, Any]:
+def tally(found: Sequence[Guess], *, budget: int) -> JsonObject:
     """AUROC by stage, decided and wrong, calibration and cost of some guesses."""
     clear = [g for g in found if outcome(g.row, budget) != "between"]
     trains = [outcome(g.row, budget) == "trains" for g in clear]

@@ -51,7 +51,7 @@ def attention(
 ) -> Measurement:
     """Entropy, logits and rank of the attention in every block, and the size of its branches.
 
-    Any network is measured that calls `scaled_dot_product_attention` or `nn.MultiheadAttention`, or
+    Every network is measured that calls `scaled_dot_product_attention` or `nn.MultiheadAttention`, or
     multiplies values by a softmax of scores. Fused kernels give no scores away: they are computed
     again for a sample of the queries.
 

@@ -68,7 +68,7 @@ class ResidualSums(TorchFunctionMode):
         func: Callable[..., object],
         types: object,
         args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Call the function, and tell of it where it is such a sum."""
         if self.shape is None:

@@ -1,10 +1,9 @@
 """The weight matrices and kernels inside a block."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
@@ -83,8 +82,8 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
     sizes: dict[str, tuple[int, ...]] = {}
     handles = []
 
-    def written(name: str) -> Any:
-        def hook(module: nn.Module, args: object, kwargs: Any) -> None:
+    def written(name: str) -> Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]:
+        def hook(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
             x = main_tensor(args) if args else main_tensor(kwargs)
             if x is not None:
                 sizes[name] = tuple(x.shape[2:])

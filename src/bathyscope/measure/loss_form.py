@@ -5,13 +5,14 @@ so that modules, functions, partials and lambdas are all seen alike.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from bathyscope.core.batch import LossFn
 
 Asks = Literal["one class", "each class", "distance", "unknown"]
 Takes = Literal["logits", "probabilities", "log-probabilities", "values"]
@@ -27,7 +28,7 @@ _SAMPLES = 256
 class LossTrial:
     """A loss with its targets, to be tried on outputs of one's own."""
 
-    loss: Callable[[Any, Any], Tensor]
+    loss: LossFn
     targets: Tensor
     shape: tuple[int, ...]
 
@@ -64,9 +65,7 @@ class LossTrial:
         return self.has_indices or bool(((self.targets == 0) | (self.targets == 1)).all())
 
 
-def trial_of(
-    loss: Callable[[Any, Any], Tensor], output: Tensor, targets: object
-) -> LossTrial | None:
+def trial_of(loss: LossFn, output: Tensor, targets: object) -> LossTrial | None:
     """A loss and targets to try outputs on, of at most 256 samples; None where there is no tensor."""
     if not isinstance(targets, Tensor) or not targets.numel() or output.ndim == 0:
         return None

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +64,7 @@ class Nonlinearities(TorchFunctionMode):
         func: Callable[..., object],
         types: object,
         args: tuple[object, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Call the function, with the mode off inside it, and tell of what it gave."""
         output = func(*args, **(kwargs or {}))

@@ -1,8 +1,7 @@
 """Whether the batch norms of each block still normalise what they are given."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -59,9 +58,9 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
     seen = NormInputs()
     handles = []
 
-    def written(name: str) -> Any:
+    def written(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
         @torch.no_grad()
-        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+        def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
             assert isinstance(module, _BATCH_NORM)
             if module.training or module.running_var is None:
                 variance = channel_variances(args[0])

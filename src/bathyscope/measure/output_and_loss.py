@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,7 +59,7 @@ class OutputAndLoss:
             with torch.no_grad():
                 self.numbers |= _of_loss(trial, tensor.detach(), activation, operations)
 
-    def _hear(self, gradients: Any, _: Any) -> None:
+    def _hear(self, gradients: tuple[Tensor | None, ...], _: object) -> None:
         """Share of samples whose gradient before the last activation is zero in every entry."""
         gradient = gradients[0]
         if isinstance(gradient, Tensor) and gradient.ndim:

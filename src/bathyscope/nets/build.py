@@ -142,7 +142,7 @@ def options_for(name: str, sample_shape: Sequence[int], *, num_classes: int) -> 
 def names() -> list[str]:
     """Names that can be built as they stand, at least one from each family.
 
-    Any other depth that the family's formula allows can be built as well: see `families()`.
+    Every other depth that the family's formula allows can be built as well: see `families()`.
 
     Examples:
         >>> names()[:3]

@@ -1,11 +1,12 @@
 """A family of networks: how its names look, which exist, what builds them."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.nets.depth import Depths
 from bathyscope.nets.nest import NEst
 from bathyscope.nets.network import Network
@@ -79,9 +80,7 @@ class Family:
         }
         return shared | own
 
-    def build(
-        self, numbers: Sequence[int], options: Mapping[str, Any], *, erased: bool
-    ) -> AnyNetwork:
+    def build(self, numbers: Sequence[int], options: JsonMapping, *, erased: bool) -> AnyNetwork:
         """The network of these numbers, with whatever weights its layers are made with."""
         own = dict(options) | ({"erased": True} if erased else {})
         if "samples" in inspect.signature(self.builder).parameters:

@@ -1,7 +1,6 @@
 """Passes of the recorder's own: to find the blocks, and the place where a value was first not finite."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,11 @@ from bathyscope.core.records import Block
 
 
 def find_blocks(
-    model: nn.Module, args: object, kwargs: Any, *, wanted: tuple[str, ...] | Blocks | None
+    model: nn.Module,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    *,
+    wanted: tuple[str, ...] | Blocks | None,
 ) -> Blocks:
     """The blocks, found on two samples: a pass over the whole batch would cost what a step costs."""
     inputs = kwargs if kwargs and not args else args

@@ -18,7 +18,7 @@ class Tracker(Protocol):
         """One number."""
 
 
-def tracker_of(given: Any) -> Tracker | None:
+def tracker_of(given: object) -> Tracker | None:
     """The tracker for a TensorBoard `SummaryWriter`, an MLflow module or client, or a wandb run.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -193,7 +193,9 @@ class Watch:
         write_atomic(path, page.encode())
         return path
 
-    def _before_pass(self, module: nn.Module, args: object, kwargs: object) -> None:
+    def _before_pass(
+        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         if is_measuring() or not module.training or not torch.is_grad_enabled():
             return
         with self._guard():
@@ -205,7 +207,9 @@ class Watch:
                 self._open_pass(self.recording, args, kwargs)
         self._hand_out()
 
-    def _begin_recording(self, args: object, kwargs: object) -> Recording | None:
+    def _begin_recording(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Recording | None:
         if any(nn.parameter.is_lazy(p) for p in self.model.parameters()):
             return None  # the first pass gives them their shapes
         blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
@@ -214,7 +218,9 @@ class Watch:
         recording.log, recording.tracker = self._log, self._tracker
         return recording
 
-    def _open_pass(self, recording: Recording, args: Any, kwargs: Any) -> None:
+    def _open_pass(
+        self, recording: Recording, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         if self._step.passes and not recording.groups.has_gradients():
             # what came before was thrown away, as the passes of a GAN for its other network are
             self._abandon_step()

@@ -1,7 +1,6 @@
 """Which part of a layer's gradient its kernel can carry back: equation 7 of norm_preservation."""
 
 import math
-from typing import Any
 
 import torch
 import torch.distributed
@@ -64,7 +63,7 @@ class GradientEnergy:
         self._hook.remove()
         self._gradient = None
 
-    def _watch(self, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def _watch(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if torch.is_grad_enabled() and output.requires_grad:
             self._image = () if isinstance(layer, nn.Linear) else tuple(inputs[0].shape[2:])
             output.register_hook(self._keep)

@@ -1,7 +1,7 @@
 """Layer normalisation of what chosen layers read."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -130,7 +130,7 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def _normalise_inputs(
-    module: nn.Module, args: tuple[object, ...], kwargs: dict[str, Any]
+    module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
     names = ("query", "key", "value") if isinstance(module, nn.MultiheadAttention) else ("input",)
     whole = isinstance(module, nn.modules.conv._ConvNd)

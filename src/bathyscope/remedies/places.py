@@ -2,9 +2,8 @@
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -89,10 +88,10 @@ def _residual_blocks(model: nn.Module, inputs: object, blocks: Blocks) -> list[B
         b.name: model.get_submodule(b.name) for b in blocks if b.name == b.end and not b.call
     }
     modules = {n: m for n, m in modules.items() if next(m.children(), None) is not None}
-    read: dict[str, tuple[object, object]] = {}
+    read: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {}
 
-    def keep(name: str) -> Any:
-        def hook(module: nn.Module, args: object, kwargs: Any) -> None:
+    def keep(name: str) -> Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]:
+        def hook(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
             read.setdefault(name, copy.deepcopy((args, kwargs)))
 
         return hook
@@ -111,7 +110,7 @@ def _residual_blocks(model: nn.Module, inputs: object, blocks: Blocks) -> list[B
     return found
 
 
-def _passes_on(module: nn.Module, args: Any, kwargs: Any) -> bool:
+def _passes_on(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     x = main_tensor(args) if args else main_tensor(kwargs)
     for parameter in module.parameters():
         parameter.zero_()

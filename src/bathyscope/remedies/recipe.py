@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +14,7 @@ from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import check_place, write_atomic
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.remedies.activations import TailorActivations
 from bathyscope.remedies.attention import (
     NormaliseQueries,
@@ -146,7 +147,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def parse(
-        cls, given: "Recipe | str | bytes | Mapping[str, Any]", *, source: str = "The recipe"
+        cls, given: "Recipe | str | bytes | JsonMapping", *, source: str = "The recipe"
     ) -> "Recipe":
         """A recipe from its JSON text or the values in it.
 

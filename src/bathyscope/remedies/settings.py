@@ -166,7 +166,7 @@ class ReplaceOptimizer(Remedy):
         held = "[p for p in model.parameters() if p.requires_grad]"
         return f"optimizer = torch.optim.{_CLASSES[self.kind].__name__}({held}, {options})\n"
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, float]:
         first = {"momentum": self.momentum} if self.kind == "sgd" else {}
         return {"lr": self.lr, **first, "weight_decay": self.weight_decay}
 
@@ -200,7 +200,7 @@ def _groups_with(key: str, optimizer: torch.optim.Optimizer) -> list[dict[str, A
     return optimizer.param_groups
 
 
-def _restoring(group: dict[str, Any], key: str) -> Callable[[], None]:
+def _restoring(group: dict[str, object], key: str) -> Callable[[], None]:
     value = group[key]
 
     def restore() -> None:

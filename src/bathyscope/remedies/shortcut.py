@@ -1,7 +1,7 @@
 """Shortcuts around whole blocks, without parameters also where the shape changes."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -167,7 +167,9 @@ class _Take:
     def __init__(self, carried: _Carried) -> None:
         self.carried = carried
 
-    def __call__(self, module: nn.Module, args: object, kwargs: Any) -> None:
+    def __call__(
+        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
             self.carried.stack.append(x.clone())  # the block may overwrite its input in place

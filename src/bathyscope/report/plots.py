@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, isfinite, log10
-from typing import Any
 
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.report.palette import LINES
 from bathyscope.report.panels import Line, Panel, calm_range
 
@@ -23,7 +23,7 @@ class PlotPlace:
     name: str
     height: int
     spoken: str
-    content: Mapping[str, Any]
+    content: JsonMapping
 
 
 def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> PlotPlace | None:
@@ -38,7 +38,7 @@ def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, object]:
     """Plotly's `data` and `layout`."""
     data: list[Mapping[str, object]] = []
     shapes: list[Mapping[str, object]] = []
-    notes: list[Mapping[str, Any]] = []
+    notes: list[JsonMapping] = []
     layout: dict[str, object] = {}
     seen: set[str] = set()
     gap = 0.32 / len(panels)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.forecast import Forecast
-from bathyscope.core.json_values import decode_json, encode_json
+from bathyscope.core.json_values import JsonObject, decode_json, encode_json
 from bathyscope.core.records import Block, Finding, Measurement
 from bathyscope.report.record import Judgement, Level, Report
 
@@ -37,7 +37,7 @@ SavedValue = Annotated[
 def _model_of(record: type, **types: object) -> type[BaseModel]:
     """The model of a record: its fields with their types, some of them narrowed."""
     hints = get_type_hints(record, include_extras=True) | types
-    described: dict[str, Any] = {}
+    described: JsonObject = {}
     for one in fields(record):
         default = ... if one.default is MISSING else one.default
         described[one.name] = (hints[one.name], default)
@@ -184,7 +184,7 @@ def _state(report: Report) -> dict[str, object]:
     }
 
 
-def _record(record: Block | Finding | Forecast) -> dict[str, Any]:
+def _record(record: Block | Finding | Forecast) -> JsonObject:
     # names and sentences stay as they are; only values can be taken for infinities
     return {one.name: _field(getattr(record, one.name)) for one in fields(record)}
 

@@ -6,11 +6,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bathyscope.core.errors import UsageError, nearest
+from bathyscope.core.json_values import JsonMapping
 
 _HASH_DIGITS = 10  # 40 bits: one chance in 20,000 of a clash among ten thousand runs
 
@@ -81,7 +82,7 @@ def read_toml(path: Path) -> dict[str, object]:
         raise UsageError(f"The file {path} is not valid TOML: {error}.") from None
 
 
-def _sentence(error: ValidationError, *, source: str, keys: Mapping[str, Any]) -> str:
+def _sentence(error: ValidationError, *, source: str, keys: JsonMapping) -> str:
     problems = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import hold_lock, is_locked, make_folder, read_json, write_atomic
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.runs.checkpoints import CHECKPOINTS, WEIGHTS
 from bathyscope.runs.configuration import Configuration
 from bathyscope.runs.manifest import ENDED, Manifest, Status, new_manifest, now
@@ -80,7 +81,7 @@ class Run:
     _since: float = field(default_factory=time.monotonic)
     _cpu_since: float = field(default_factory=time.process_time)
 
-    def log(self, record: Mapping[str, Any]) -> None:
+    def log(self, record: JsonMapping) -> None:
         """Append one record to the metrics; it reaches the disk at the next flush or at the end."""
         self.metrics.append(record)
 

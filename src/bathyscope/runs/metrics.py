@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from io import RawIOBase
 from pathlib import Path
-from typing import Any
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.files import explain_write_errors, open_appending, write_atomic
+from bathyscope.core.json_values import JsonMapping
 
 _LONGEST_HALF = 1 << 20  # bytes that a crash may leave of the lines that were being written
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -44,7 +44,7 @@ class MetricsWriter:
         self._end = end if position is None else min(position, end)
         os.ftruncate(self._file.fileno(), self._end)
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def append(self, record: JsonMapping) -> None:
         """Add a record. Non-finite numbers are kept, as the strings `nan`, `inf` and `-inf`."""
         self._pending.append(record)
 

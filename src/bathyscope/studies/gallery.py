@@ -3,12 +3,13 @@
 import base64
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import read_json, write_atomic
+from bathyscope.core.json_values import JsonObject
 from bathyscope.report.page import render
 from bathyscope.studies.record import FIGURE, PRESETS, RESULT
 from bathyscope.studies.registry import all_studies
@@ -100,7 +101,7 @@ def read_result(path: Path) -> SavedResult:
         ) from None
 
 
-def _study(folder: Path, name: str) -> dict[str, Any]:
+def _study(folder: Path, name: str) -> JsonObject:
     result = read_result(folder / RESULT)
     origin = result.provenance
     try:

@@ -161,7 +161,7 @@ class Study:
     name: str
     title: str
     shows: str
-    presets: Mapping[str, Any]
+    presets: Mapping[str, Preset]
     tasks: Callable[[Any], list[Any]]
     table: Callable[["Store", Any], pd.DataFrame]
     checks: Callable[[pd.DataFrame, Any], tuple[Check, ...]]

@@ -5,7 +5,7 @@ from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pandas as pd
 import torch
@@ -128,13 +128,17 @@ class Store:
         return pd.DataFrame(rows)
 
 
+R = TypeVar("R")
+
+
 class _Here(Executor):
     """Runs what is submitted at once, in this process."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
+    def submit(self, fn: Callable[..., R], /, *args: object, **kwargs: object) -> Future[R]:
+        future: Future[R] = Future()
         future.set_result(fn(*args, **kwargs))
         _, _, folder = args
+        assert isinstance(folder, Path)
         if standing(folder) == "stopped":  # a training run takes Ctrl-C for itself, and saves
             raise KeyboardInterrupt
         return future

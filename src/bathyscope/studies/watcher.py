@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bathyscope import measure
 from bathyscope.certificates import certify
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.preserve import preserve_model
 from bathyscope.remedies import transition_layers
 from bathyscope.studies.linear_spectrum import linear_spectrum
@@ -89,7 +90,7 @@ def conditions(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]
     found = measure.standard(model, probe, loss=F.cross_entropy)
     blocks = found["activations"].blocks
     for index, block in enumerate(blocks):
-        row: dict[str, Any] = {"block": block.label, "index": index}
+        row: JsonObject = {"block": block.label, "index": index}
         for name, columns in _KEPT.items():
             modes = [c for c in found[name].columns if c.startswith(("condition_", "rank_"))]
             for column in dict.fromkeys((*columns, *modes)):
@@ -200,7 +201,7 @@ def deletion(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
         }
 
 
-def certificate(model: nn.Module, probe: Examples) -> Iterator[dict[str, Any]]:
+def certificate(model: nn.Module, probe: Examples) -> Iterator[JsonObject]:
     """One row a feature v_0, …, v_L of a NEst, each with the risks of the whole network."""
     found = certify(model, probe, curvature=False)
     whole = {

@@ -59,7 +59,7 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
 
 
 def given(executor: Executor) -> Backend:
-    """Any executor of one's own; it is left open."""
+    """An executor of one's own; it is left open."""
     return Backend(lambda: nullcontext(executor))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonMapping, JsonObject
 from bathyscope.runs import Configuration, read_toml
 
 _MOST_POINTS = 100_000
@@ -18,7 +19,7 @@ _MOST_POINTS = 100_000
 class Override(Configuration):
     """Values that replace those of the points where all of `where` holds."""
 
-    where: dict[str, Any]
+    where: JsonObject
     set: dict[str, object]
 
 
@@ -51,14 +52,14 @@ class Grid(Configuration):
     def _one_group_needs_no_list(cls, value: object) -> object:
         return [value] if isinstance(value, Mapping) else value
 
-    def points(self) -> list[dict[str, Any]]:
+    def points(self) -> list[JsonObject]:
         """The settings of every point, in the order of the file, each once.
 
         Raises:
             UsageError: the grid is empty or beyond reason, or the axes of a zip differ in length.
         """
         _check_size(self._lengths())
-        points: dict[str, dict[str, Any]] = {}
+        points: dict[str, JsonObject] = {}
         for parts in itertools.product(*self._factors()):
             point: dict[str, object] = {}
             for values in (self.fixed, *parts):
@@ -115,7 +116,7 @@ def _check_size(lengths: Iterable[int]) -> None:
         )
 
 
-def _assign(point: dict[str, Any], values: Mapping[str, Any]) -> None:
+def _assign(point: JsonObject, values: JsonMapping) -> None:
     """Set each key, dots reaching into tables; tables are copied, for points do not share them."""
     for key, value in values.items():
         *tables, last = key.split(".")

@@ -1,9 +1,12 @@
 """Progress over a whole grid."""
 
-import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
+from bathyscope.core.progress import terminal_bar
 from bathyscope.sweep.run import Tally
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class GridProgress:
@@ -13,7 +16,7 @@ class GridProgress:
     """
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bar: Progress | None = None
 
     def __enter__(self) -> "GridProgress":
         return self
@@ -24,15 +27,12 @@ class GridProgress:
 
     def __call__(self, tally: Tally) -> None:
         """Show how the sweep stands."""
-        if not sys.stderr.isatty():
-            return
         if self._bar is None:
-            self._bar = _bar()
-            self._bar.add_task("runs", total=tally.total, words="")
-            self._bar.start()
-        self._bar.update(
-            self._bar.task_ids[0], completed=tally.done, total=tally.total, words=words(tally)
-        )
+            self._bar = terminal_bar("runs", total=tally.total)
+        if self._bar is not None:
+            self._bar.update(
+                self._bar.task_ids[0], completed=tally.done, total=tally.total, words=words(tally)
+            )
 
 
 def words(tally: Tally) -> str:
@@ -45,23 +45,3 @@ def words(tally: Tally) -> str:
     """
     parts = [f"{count} {how}" for how, count in tally.ended.items() if count]
     return ", ".join(parts + ([f"{tally.skipped} before"] if tally.skipped else []))
-
-
-def _bar() -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )

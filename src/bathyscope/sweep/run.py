@@ -122,7 +122,7 @@ class _Sweep:
 
     def _drain(self, rest: deque[Task], *, window: int | None) -> list[Task]:
         """Submit until nothing is left or the executor breaks; return what it was at then."""
-        flying: dict[Future[object], Task] = {}
+        flying: dict[Future[None], Task] = {}
         with self.backend.open() as executor:
             try:
                 while rest or flying:
@@ -140,13 +140,13 @@ class _Sweep:
         return []
 
     def _submit(
-        self, executor: Executor, rest: deque[Task], flying: dict[Future[Any], Task]
+        self, executor: Executor, rest: deque[Task], flying: dict[Future[None], Task]
     ) -> None:
         task = rest[0]
         future = executor.submit(attempt, self.work, task.configuration, task.folder)
         flying[future] = rest.popleft()
 
-    def _settle(self, future: Future[object], task: Task) -> None:
+    def _settle(self, future: Future[None], task: Task) -> None:
         """Count a run that ended; what went wrong outside the run itself is a failure of it."""
         error = future.exception()
         if isinstance(error, BrokenExecutor) and self.backend.can_break:

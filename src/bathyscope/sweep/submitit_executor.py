@@ -4,9 +4,24 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _POLL = 0.5  # seconds between looks at the queue
+
+
+@runtime_checkable
+class _Job(Protocol):
+    def done(self) -> bool: ...
+    def result(self) -> object: ...
+    def cancel(self) -> object: ...
+
+
+@runtime_checkable
+class _Jobs(Protocol):
+    def submit(self, fn: Callable[..., object], *args: object, **kwargs: object) -> _Job: ...
 
 
 class SubmititExecutor(Executor):
@@ -16,17 +31,17 @@ class SubmititExecutor(Executor):
         jobs: a `submitit.Executor`.
     """
 
-    def __init__(self, jobs: Any) -> None:
+    def __init__(self, jobs: _Jobs) -> None:
         self._jobs = jobs
-        self._waiting: list[tuple[Any, Future[Any]]] = []
+        self._waiting: list[tuple[_Job, Future[Any]]] = []
         self._lock = threading.Lock()
         self._closed = False
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Queue a job."""
-        future: Future[Any] = Future()
+        future: Future[R] = Future()
         job = self._jobs.submit(fn, *args, **kwargs)
         future.set_running_or_notify_cancel()
         with self._lock:
@@ -55,7 +70,7 @@ class SubmititExecutor(Executor):
             time.sleep(_POLL)
 
 
-def _complete(job: Any, future: Future[Any]) -> None:
+def _complete(job: _Job, future: Future[Any]) -> None:
     try:
         future.set_result(job.result())
     except Exception as error:  # whatever the job raised belongs to its future

@@ -1,13 +1,13 @@
 """What a callback may see and do."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import nn, optim
 
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.training.config import TrainingConfig
 
-Record = Mapping[str, Any]
+Record = JsonMapping
 """One line of the metrics: `kind` is `step` or `epoch`, the rest are numbers by name."""
 
 

@@ -1,10 +1,13 @@
 """A progress bar with loss, accuracy, gradient norm and time left."""
 
-import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
+from bathyscope.core.progress import terminal_bar
 from bathyscope.training.callbacks import Callback, LoopView, Record
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _EVERY = 0.2  # seconds between refreshes: a bar is read by a person
 _PATIENCE = 2.0  # seconds before it shows: what is over sooner needs none
@@ -19,7 +22,7 @@ class ProgressBar(Callback):
 
     def __init__(self, description: str = "training") -> None:
         self.description = description
-        self._bar: Any = None
+        self._bar: Progress | None = None
         self._began = self._shown = 0.0
 
     def on_start(self, loop: LoopView) -> None:
@@ -33,11 +36,11 @@ class ProgressBar(Callback):
             return
         self._shown = moment
         if self._bar is None:
-            if not sys.stderr.isatty():
+            self._bar = terminal_bar(self.description, total=loop.num_steps, done=loop.step)
+            if self._bar is None:
                 self._shown = float("inf")
                 return
-            self._bar = _bar(self.description, loop.num_steps, done=loop.step)
-        self._bar.update(self._bar.task_ids[0], completed=loop.step, numbers=_numbers(record))
+        self._bar.update(self._bar.task_ids[0], completed=loop.step, words=_numbers(record))
 
     def on_end(self, loop: LoopView, ending: str) -> None:
         """Leave the last state of the bar on the terminal."""
@@ -45,32 +48,6 @@ class ProgressBar(Callback):
             self._bar.update(self._bar.task_ids[0], completed=loop.step)
             self._bar.stop()
             self._bar = None
-
-
-def _bar(description: str, total: int, *, done: int) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[numbers]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        auto_refresh=False,
-        refresh_per_second=5,
-    )
-    bar.add_task(description, total=total, completed=done, numbers="")
-    bar.live.auto_refresh = False
-    bar.start()
-    return bar
 
 
 def _numbers(record: Record) -> str:

@@ -1,7 +1,8 @@
 """The lines of the metrics, in one place for every way of training."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from bathyscope.core.json_values import JsonObject
 
 
 def step_record(
@@ -14,7 +15,7 @@ def step_record(
     accuracy: float | None = None,
 ) -> dict[str, object]:
     """One optimizer step; `step` counts from 1. Accuracy is absent where targets are no labels."""
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "kind": "step",
         "step": step,
         "epoch": epoch,
@@ -45,13 +46,13 @@ class EpochSums:
         else:
             self.correct += correct
 
-    def record(self, step: int, epoch: int, *, test: dict[str, float] | None) -> dict[str, Any]:
+    def record(self, step: int, epoch: int, *, test: dict[str, float] | None) -> JsonObject:
         """The epoch: averages over its steps, the evaluation, and the gap between the two.
 
         generalisation_gap = test loss − training loss; accuracy_gap = training − test accuracy. The
         training side is the running average over the epoch, in train mode.
         """
-        record: dict[str, Any] = {"kind": "epoch", "step": step, "epoch": epoch}
+        record: JsonObject = {"kind": "epoch", "step": step, "epoch": epoch}
         count = max(1, self.seen)
         record["train_loss"] = self.loss / count
         if self.labelled:

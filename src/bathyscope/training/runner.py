@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from torch import nn
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import DiskFull
+from bathyscope.core.json_values import JsonObject
 from bathyscope.runs import Status, has_result, open_run, read_run, standing
 from bathyscope.training.batches import Data, derived_seed
 from bathyscope.training.callbacks import Callback
@@ -34,8 +35,8 @@ class Outcome:
 
     status: Status
     ending: str
-    result: dict[str, Any]
-    history: list[dict[str, Any]] = field(repr=False)
+    result: JsonObject
+    history: list[JsonObject] = field(repr=False)
 
     def curve(self, name: str, *, kind: str = "step") -> list[float]:
         """The values of one number over the steps or epochs of the run."""
@@ -74,7 +75,7 @@ def fit(
         >>> round(line.weight.item(), 1)
         2.0
     """
-    history: list[dict[str, Any]] = []
+    history: list[JsonObject] = []
     loop = Loop(
         model,
         train,
@@ -201,7 +202,7 @@ def _start(loop: Loop) -> None:
 
 
 def _end(
-    loop: Loop, *, history: list[dict[str, Any]] | None = None, stopped: str | None = None
+    loop: Loop, *, history: list[JsonObject] | None = None, stopped: str | None = None
 ) -> Outcome:
     status: Status = "finished"
     ending = f"finished: {loop.reason}" if loop.reason else "finished"

@@ -8,7 +8,6 @@ weights it had, and the others never notice.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from torch.func import vmap
 from torch.nn.utils import parameters_to_vector
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.training.batches import (
     Examples,
     TrainingBatches,
@@ -99,7 +99,7 @@ class _Fate:
     batches: TrainingBatches
     weights: dict[str, Tensor] = field(default_factory=dict)
     rows: Iterator[Examples] = field(default_factory=lambda: iter(()))
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[JsonObject] = field(default_factory=list)
     sums: EpochSums = field(default_factory=EpochSums)
     result: dict[str, object] = field(default_factory=dict)
     divergence: Divergence | None = None
@@ -241,7 +241,8 @@ class _Stack:
                 )
 
     def _end_epoch(self, epoch: int) -> None:
-        every, scores = self.config.evaluate_every, [None] * len(self.active)
+        every = self.config.evaluate_every
+        scores: Sequence[dict[str, float] | None] = [None] * len(self.active)
         last = self.step >= self.num_steps
         if self.active and self.test is not None and every and ((epoch + 1) % every == 0 or last):
             scores = self._evaluate(*self.test)
@@ -250,7 +251,7 @@ class _Stack:
             fate.history.append(record)
             fate.result = {k: v for k, v in record.items() if k != "kind"}
 
-    def _evaluate(self, x: Tensor, y: Tensor) -> list[Any]:
+    def _evaluate(self, x: Tensor, y: Tensor) -> list[dict[str, float]]:
         with torch.no_grad():
             x, y = (t.expand(len(self.active), *t.shape) for t in (x, y))
             outputs = self._outputs(as_parameters(self.theta, self.shapes), x)

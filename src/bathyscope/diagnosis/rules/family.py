@@ -1,8 +1,8 @@
 """Networks of the NEst family: room for their features, and prediction weights worth having."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, finding
 from bathyscope.diagnosis.thresholds import Thresholds
@@ -53,6 +53,6 @@ def worse_than_linear(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
         )
 
 
-def _told(evidence: Evidence) -> dict[str, Any]:
+def _told(evidence: Evidence) -> JsonObject:
     found = evidence.measurements.get("certificate")
     return {} if found is None else dict(found.settings)

@@ -2,13 +2,13 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.foresight.table.draw import VERSION, Draw, draw
 from bathyscope.foresight.table.networks import network
 from bathyscope.foresight.table.tasks import TableTask, task
@@ -66,7 +66,7 @@ def label(number: int) -> dict[str, object]:
     }
 
 
-def outcome(row: Mapping[str, Any], budget: int) -> str:
+def outcome(row: JsonMapping, budget: int) -> str:
     """`trains`, `fails` or `between` within a budget of steps, both seeds asked."""
     place = BUDGETS.index(budget)
     scores = [seed[place] for seed in row["scores"]]

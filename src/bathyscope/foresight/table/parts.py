@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from pydantic import Field
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import make_folder, write_atomic
+from bathyscope.core.json_values import JsonObject
 from bathyscope.foresight.table.draw import VERSION
 from bathyscope.foresight.table.labels import label
 from bathyscope.runs import Configuration, open_run, read_run
@@ -18,7 +19,7 @@ from bathyscope.sweep import Backend, Tally, sweep
 PART = 50
 """Networks in a part."""
 
-Row = dict[str, Any]
+Row = JsonObject
 
 
 class Labelling(Configuration):

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.training.trackers.plain import Logger, log_run
 
 
 def lightning_callback(
-    out: Path | str, name: str, *, settings: Mapping[str, Any] | None = None
+    out: Path | str, name: str, *, settings: JsonMapping | None = None
 ) -> object:
     """A `lightning.Callback` that writes what a module logs as a run: `Trainer(callbacks=[…])`.
 

@@ -5,12 +5,12 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import ConfigDict
 from torch import Tensor
 
 from bathyscope.core.files import write_atomic
+from bathyscope.core.json_values import JsonObject
 from bathyscope.runs import Configuration, Run, open_run
 
 
@@ -31,7 +31,7 @@ class Logger:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.folder = run.folder
-        self._last: dict[str, Any] = {}
+        self._last: JsonObject = {}
         self._diverged_at: int | None = None
 
     def log(

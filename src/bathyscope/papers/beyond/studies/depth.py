@@ -1,7 +1,6 @@
 """Do plain networks of 50 to 164 layers train without shortcuts and without normalisation?"""
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -198,7 +197,7 @@ _CONVOLUTIONAL = partial(
 )
 
 
-def _study(name: str, what: str, presets: dict[str, Any]) -> Study:
+def _study(name: str, what: str, presets: dict[str, DeepPreset]) -> Study:
     return Study(
         name=f"beyond.{name}",
         title=f"Depth without shortcuts: {what}",

@@ -1,12 +1,11 @@
 """The assumptions of the theme `nests`: their words, and what the paper says of how often they hold."""
 
-from typing import Any
-
 import torch
 from torch import nn
 
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.batch import Batch
 
 A1 = "assumption 1: Σ v_L yᵀ ≠ 0, and Σ v_L v_Lᵀ has full rank"
 A2 = "assumption 2: the loss is differentiable and convex"
@@ -19,7 +18,7 @@ def measure_assumption_1(seed: int) -> Measured:
     """Networks as drawn, one whose last feature is dead, and the same with that feature perturbed."""
     from bathyscope.papers.nests.claims.problems import ROOMY, certified, estimator, problem
 
-    def holds(network: nn.Module, pair: tuple[Any, Any]) -> bool:
+    def holds(network: nn.Module, pair: Batch) -> bool:
         found = certified(network, pair).assumption(1)
         return found is not None and found.holds
 

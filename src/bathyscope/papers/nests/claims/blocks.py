@@ -1,5 +1,6 @@
 """Equation 7, remark 2 and corollaries 1 and 2: what more blocks bring, against fewer and none."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import torch
@@ -30,7 +31,7 @@ _SLACK = 1e-6  # of the constant predictor's risk
 
 
 def measure_equation_7(
-    seed: int, *, model: nn.Module | None = None, data: object = None
+    seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
     """Largest rise of the risk from block to block, cut off and solved anew; and a predictable feature."""
     if model is not None or data is not None:
@@ -119,7 +120,7 @@ def _shortened(network: ResNEst, blocks: int) -> ResNEst:
 
 
 def measure_corollary_1(
-    seed: int, *, model: nn.Module | None = None, data: object = None
+    seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
     """Risks at local minima of the prediction weights after 1, …, L blocks."""
     network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
@@ -160,7 +161,11 @@ COROLLARY_1 = Claim(
 
 
 def measure_corollary_2(
-    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    width: int = ROOMY,
 ) -> Measured:
     """Risks at local minima in all weights, against the best linear predictor."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
@@ -269,7 +274,11 @@ COROLLARY_2 = Claim(
 
 
 def measure_remark_2(
-    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    width: int = ROOMY,
 ) -> Measured:
     """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)

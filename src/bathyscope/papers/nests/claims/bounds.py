@@ -1,6 +1,6 @@
 """Proposition 2, theorem 1 and section 3.2: the lower bound, and when every local minimum attains it."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ from bathyscope.certificates import certify, mixing_matrix
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
 from bathyscope.nets import ResNEst
 from bathyscope.papers.nests.claims.assumptions import A2, A3, A4
@@ -31,7 +32,7 @@ _ATTAINED = 1e-6  # of the constant predictor's risk: what L-BFGS leaves
 
 
 def measure_proposition_2(
-    seed: int, *, model: nn.Module | None = None, data: object = None
+    seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
     """ε at random weights and at local minima, and the convexity of the augmented problem."""
     cases: list[tuple[str, ResNEst, Pair]] = []
@@ -109,7 +110,11 @@ PROPOSITION_2 = Claim(
 
 
 def measure_theorem_1(
-    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    width: int = ROOMY,
 ) -> Measured:
     """ε, as a share of the constant predictor's risk, at local minima from several starts."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
@@ -133,7 +138,7 @@ def measure_theorem_1(
     assert found.linear_feature_risk is not None
     assert found.attainable_epsilon is not None
     assert found.bound is not None
-    numbers: dict[str, Any] = {
+    numbers: JsonObject = {
         "minima": rows,
         "attainable": found.attainable_epsilon / found.constant_risk,
         "linear_epsilon": (found.linear_feature_risk - found.bound) / found.constant_risk,

@@ -1,14 +1,16 @@
 """Propositions 3 and 4: DenseNEsts against linear predictors, and as wide ResNEsts."""
 
+from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import nn
 
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.batch import Batch
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
 from bathyscope.nets import DenseNEst, dense_to_residual, densenest
 from bathyscope.papers.nests.claims.assumptions import A2
@@ -32,7 +34,9 @@ def _network(outputs: int) -> DenseNEst:
     ).double()
 
 
-def _given(model: nn.Module | None, data: object) -> tuple[DenseNEst, tuple[Any, Any]] | None:
+def _given(
+    model: nn.Module | None, data: Iterable[object] | None
+) -> tuple[DenseNEst, Batch] | None:
     if model is None and data is None:
         return None
     if not isinstance(model, DenseNEst) or data is None:
@@ -44,7 +48,11 @@ def _given(model: nn.Module | None, data: object) -> tuple[DenseNEst, tuple[Any,
 
 
 def measure_proposition_3(
-    seed: int, *, model: nn.Module | None = None, data: Any = None, train: bool = True
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    train: bool = True,
 ) -> Measured:
     """Risks of DenseNEsts brought to a local minimum, and of the best linear predictor.
 
@@ -52,7 +60,7 @@ def measure_proposition_3(
     minimum. With `train` False the network stays as drawn, which breaks the assumption.
     """
     given = _given(model, data)
-    cases: list[tuple[str, DenseNEst, tuple[Any, Any]]] = []
+    cases: list[tuple[str, DenseNEst, Batch]] = []
     if given is not None:
         cases.append(("given", *given))
     else:
@@ -62,7 +70,7 @@ def measure_proposition_3(
             cases.append(
                 (loss, _network(outputs), problem(seed, loss=loss, outputs=outputs, samples=200))
             )
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     assumptions: list[Assumption] = []
     for name, network, pair in cases:
         if train:
@@ -90,7 +98,7 @@ def measure_proposition_3(
     return Measured(numbers={"cases": rows}, assumptions=tuple(assumptions))
 
 
-def _solve_output_(network: DenseNEst, pair: tuple[Any, Any]) -> None:
+def _solve_output_(network: DenseNEst, pair: Batch) -> None:
     """Bring W_{L+1}, and its bias where there is one, to the minimum of their convex problem."""
     x, y = pair
     loss = mean_loss(y)
@@ -130,7 +138,7 @@ PROPOSITION_3 = Claim(
 
 
 def measure_proposition_4(
-    seed: int, *, model: nn.Module | None = None, data: Any = None
+    seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
     """Outputs of a DenseNEst and of its ResNEst; assumption 4 and the least ε of the latter."""
     given = _given(model, data)

@@ -1,7 +1,7 @@
 """Proposition 1 and theorem 2: curvature of the risk in the prediction weights."""
 
+from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ from torch import nn
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.nests.claims.assumptions import A1, A3, A4
 from bathyscope.papers.nests.claims.problems import (
     ROOMY,
@@ -22,7 +23,11 @@ from bathyscope.papers.nests.claims.problems import (
 
 
 def measure_landscape(
-    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = ROOMY
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    width: int = ROOMY,
 ) -> Measured:
     """Curvatures at zero prediction weights, at a constructed saddle and at a local minimum."""
     network, pair = given_or_drawn(model, data, seed=seed, width=width)
@@ -34,7 +39,7 @@ def measure_landscape(
             parameter.zero_()
     minimum, reached = local_minimum(network, pair, seed=seed)
     places = {"zero": zero, "saddle": saddle(network, pair), "minimum": minimum}
-    numbers: dict[str, Any] = {"outputs": network.output.out_features}
+    numbers: JsonObject = {"outputs": network.output.out_features}
     found = None
     for name, place in places.items():
         found = certified(place, pair)
@@ -58,7 +63,11 @@ def measure_landscape(
 
 
 def measure_proposition_1(
-    seed: int, *, model: nn.Module | None = None, data: object = None, width: int = 8
+    seed: int,
+    *,
+    model: nn.Module | None = None,
+    data: Iterable[object] | None = None,
+    width: int = 8,
 ) -> Measured:
     """The same; of the numbered assumptions only the first is needed."""
     found = measure_landscape(seed, model=model, data=data, width=width)

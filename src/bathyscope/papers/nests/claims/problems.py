@@ -1,8 +1,8 @@
 """What the claims on nonlinear estimators share: networks, data, local minima and saddles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -71,7 +71,7 @@ def estimator(
 
 
 def given_or_drawn(
-    model: nn.Module | None, data: object, *, seed: int, width: int
+    model: nn.Module | None, data: Iterable[object] | None, *, seed: int, width: int
 ) -> tuple[ResNEst, Pair]:
     """The user's ResNEst and data, or ours.
 
@@ -96,7 +96,7 @@ def given_or_drawn(
     return deepcopy(model).double(), given_pair(model, data)
 
 
-def given_pair(model: nn.Module, data: Any) -> Pair:
+def given_pair(model: nn.Module, data: Iterable[object]) -> Pair:
     """The user's inputs and targets in float64, such that a certificate can be made of them.
 
     Raises:

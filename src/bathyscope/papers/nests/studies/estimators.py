@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.nests.studies.scikit_models import NAMES, OURS, models
 from bathyscope.papers.nests.studies.scikit_sets import SETS, Task
 from bathyscope.studies.computation import Computation
@@ -59,7 +60,7 @@ class Scores(Computation):
         """What is predicted, inputs and targets."""
         return SETS[self.set].task, *SETS[self.set].load(self.seed)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[JsonObject]:
         """One row a model; the training risks of ours from their certificates."""
         task, X, y = self.samples()
         kept = np.random.default_rng(self.seed).permutation(len(X))[: self.num_samples]

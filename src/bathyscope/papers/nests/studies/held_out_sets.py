@@ -7,9 +7,9 @@ changed after looking at the scores here needs a new collection, not a new score
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import datasets
 
 from bathyscope.papers.nests.studies.scikit_sets import Task
@@ -152,7 +152,9 @@ def _parts_of_measured_sets() -> Iterator[Named]:
     yield "cancer_few", X[:150], y[:150]
 
 
-def _chosen(X: Any, y: Any, rows: Any) -> Pair:
+def _chosen(
+    X: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rows: npt.NDArray[np.bool_] | slice
+) -> Pair:
     return X[rows], y[rows]
 
 

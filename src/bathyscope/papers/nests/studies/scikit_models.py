@@ -1,8 +1,6 @@
 """Models with default settings: ours, and those of scikit-learn that they are compared with."""
 
-from typing import Any
-
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -43,7 +41,7 @@ _MODELS: dict[Task, dict[str, object]] = {
 NAMES = tuple(_MODELS["regression"])
 
 
-def models(task: Task, *, seed: int, several: bool = False) -> dict[str, Any]:
+def models(task: Task, *, seed: int, several: bool = False) -> dict[str, BaseEstimator]:
     """Unfitted models by name, seeded where they draw at random.
 
     Args:

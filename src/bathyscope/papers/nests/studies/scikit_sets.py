@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from sklearn import datasets
 
+ArrayPair = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 Task = Literal["regression", "classification"]
 
 
@@ -22,19 +25,17 @@ class ScikitSet:
     """
 
     task: Task
-    draw: Callable[..., tuple[Any, Any]]
+    draw: Callable[..., ArrayPair]
     generated: bool = True
     nonlinear: bool = True
 
-    def load(self, seed: int) -> tuple[Any, Any]:
+    def load(self, seed: int) -> ArrayPair:
         """Inputs and targets; those of a carried set are the same for every seed."""
         return self.draw(random_state=seed) if self.generated else self.draw()
 
 
-def _carried(
-    task: Task, load: Callable[..., tuple[Any, Any]], column: int | None = None
-) -> ScikitSet:
-    def draw() -> tuple[Any, Any]:
+def _carried(task: Task, load: Callable[..., ArrayPair], column: int | None = None) -> ScikitSet:
+    def draw() -> ArrayPair:
         X, y = load(return_X_y=True)
         return X, y if column is None else y[:, column]
 

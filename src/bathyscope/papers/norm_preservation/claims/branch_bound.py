@@ -1,8 +1,8 @@
 """Corollary 1 and lemma 1: how far a branch of small norm can change the norm of a gradient."""
 
 import math
+from collections.abc import Iterable
 from statistics import median
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +12,9 @@ from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import loss_for, normal
 from bathyscope.claims.reading import numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.batch import Batch
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption, Block
 from bathyscope.linalg import conv_singular_values
 from bathyscope.nets import ResidualBlock
@@ -51,15 +53,18 @@ def branch_bound(module: nn.Module, block: Block) -> float | None:
     return delta
 
 
-def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any = None) -> Measured:
+def measure_corollary_1(
+    seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
+) -> Measured:
     """δ and the gradient-norm ratio of every block, of two networks at two scales or of the one given."""
     if model is None:
         pair, networks = _default(seed, data)
     elif data is None:
         raise UsageError("A network of your own needs data: a pair (inputs, targets).")
     else:
-        pair, networks = tuple(data), {"given": model}
-    rows: list[dict[str, Any]] = []
+        (x, y), networks = data, {"given": model}
+        pair = (x, y)
+    rows: list[JsonObject] = []
     without = []
     for name, network in networks.items():
         found = measure.gradients(network, pair, loss=loss_for(pair[1]))
@@ -100,12 +105,13 @@ def measure_corollary_1(seed: int, *, model: nn.Module | None = None, data: Any 
 _SCALED = "He × 0.1"
 
 
-def _default(seed: int, data: Any) -> tuple[tuple[Any, Any], dict[str, nn.Module]]:
+def _default(seed: int, data: Iterable[object] | None) -> tuple[Batch, dict[str, nn.Module]]:
     generator = torch.Generator().manual_seed(seed)
-    pair = (
-        tuple(data) if data is not None else (normal(generator, 32, 16), normal(generator, 32, 16))
-    )
-    width = pair[0].shape[1]
+    if data is None:
+        x, y = normal(generator, 32, 16), normal(generator, 32, 16)
+    else:
+        x, y = (torch.as_tensor(part) for part in data)
+    width = x.shape[1]
     networks: dict[str, nn.Module] = {}
     for scale in (1.0, 0.1):
         network = nets.build(
@@ -115,7 +121,7 @@ def _default(seed: int, data: Any) -> tuple[tuple[Any, Any], dict[str, nn.Module
             for parameter in network.parameters():
                 parameter.mul_(scale)
         networks["He" if scale == 1 else _SCALED] = network
-    return (pair[0].double(), pair[1].double()), networks
+    return (x.double(), y.double()), networks
 
 
 def corollary_1(numbers: Numbers) -> list[Relation]:

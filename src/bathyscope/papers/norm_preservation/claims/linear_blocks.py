@@ -1,7 +1,6 @@
 """Theorem 2, lemma 3 and equations 3 and 10: a linear map as many residual blocks near the identity."""
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from bathyscope.claims.draws import half_squares, normal
 from bathyscope.claims.reading import linear_layers, numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
 from bathyscope.linalg import polar_factor
 from bathyscope.nets import Network
@@ -117,7 +117,7 @@ def measure_blocks(seed: int, *, blocks: tuple[int, ...] = _BLOCKS) -> Measured:
     )
 
 
-def _deep_enough(cases: list[dict[str, Any]]) -> tuple[Assumption]:
+def _deep_enough(cases: list[JsonObject]) -> tuple[Assumption]:
     room = min(case["blocks"] - 3 * case["gamma"] for case in cases)
     return (Assumption(statement="L ≥ 3γ (L − 3γ)", holds=room >= 0, value=room),)
 
@@ -163,7 +163,7 @@ def lemma_3_positive(numbers: Numbers) -> list[Relation]:
     ]
 
 
-def _small(case: dict[str, Any]) -> Relation:
+def _small(case: JsonObject) -> Relation:
     sign = ">" if case["det_sign"] > 0 else "<"
     return at_most(
         f"L = {case['blocks']}, det {sign} 0: σ_max(W)", case["largest_weight"], case["delta"]

@@ -1,7 +1,6 @@
 """Theorem 1 and lemma 2: a smooth invertible map as residual blocks that come near the identity."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,6 +9,7 @@ from torch import Tensor
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_most
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
 from bathyscope.papers.norm_preservation.claims.linear_blocks import residual_factors
 
@@ -73,7 +73,7 @@ def measure_rate(seed: int, *, orientation: int = 1) -> Measured:
     x = x / x.norm(dim=1, keepdim=True).clamp_min(1)
     targets = normal(generator, _SAMPLES, _SIZE)
     determinant = float(torch.linalg.det(F.slope(torch.zeros(_SIZE, dtype=torch.float64))))
-    numbers: dict[str, Any] = {"blocks": _BLOCKS, "by_gradients": [], "by_slopes": [], "errors": []}
+    numbers: JsonObject = {"blocks": _BLOCKS, "by_gradients": [], "by_slopes": [], "errors": []}
     for num_blocks in _BLOCKS:
         gradient, slope, error = 0.0, 0.0, 0.0
         for sample, target in zip(x, targets, strict=True):

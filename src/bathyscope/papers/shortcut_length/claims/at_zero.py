@@ -1,7 +1,6 @@
 """What the claims at zero share: the network at zero weights, its data, and assumption 3."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +53,7 @@ def hessian_of(network: Network, data: Pair) -> Float[Tensor, " D D"]:
     return hessian(network, data, loss=half_squares).dense()
 
 
-def vectors(data: Any, *, seed: int, width: int = 4, samples: int = 40) -> Pair:
+def vectors(data: Iterable[object] | None, *, seed: int, width: int = 4, samples: int = 40) -> Pair:
     """Inputs and targets of one dimension, in float64: those given, or drawn.
 
     Labels become one-hot vectors, and the inputs as many whitened principal components, as in

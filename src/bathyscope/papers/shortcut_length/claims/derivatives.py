@@ -1,6 +1,7 @@
 """Lemmas 3 and 4 and definition 4: derivatives of the loss at zero, of every order needed."""
 
 import math
+from collections.abc import Iterable
 from itertools import product
 
 import torch
@@ -86,7 +87,7 @@ LEMMA_3 = Claim(
 )
 
 
-def measure_lemma_4(seed: int, *, data: object = None) -> Measured:
+def measure_lemma_4(seed: int, *, data: Iterable[object] | None = None) -> Measured:
     """Blocks of Hessians at zero of four units, against those of the first two."""
     pair = vectors(data, seed=seed, width=3)
     errors: dict[str, float] = {}
@@ -124,7 +125,7 @@ LEMMA_4 = Claim(
 )
 
 
-def measure_definition_4(seed: int, *, data: object = None) -> Measured:
+def measure_definition_4(seed: int, *, data: Iterable[object] | None = None) -> Measured:
     """The order in ε of L(ε w) − L(0), n = 1 to 4, as the median over directions."""
     pair = vectors(data, seed=seed)
     generator = torch.Generator().manual_seed(seed)

@@ -1,7 +1,7 @@
 """Lemmas 1 and 2 and theorem 1: a deep network with vanishing weights that fits every sample."""
 
 import math
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -76,7 +76,9 @@ LEMMA_1 = Claim(
 )
 
 
-def samples(data: Any, seed: int) -> tuple[Tensor, Tensor, tuple[Assumption, ...]]:
+def samples(
+    data: Iterable[object] | None, seed: int
+) -> tuple[Tensor, Tensor, tuple[Assumption, ...]]:
     """Inputs, one-hot labels, and assumptions 1 and 2 as they are found."""
     if data is None:
         generator = torch.Generator().manual_seed(seed)
@@ -119,7 +121,9 @@ def samples(data: Any, seed: int) -> tuple[Tensor, Tensor, tuple[Assumption, ...
     )
 
 
-def measure_lemma_2(seed: int, *, data: object = None, step: float = 0.02) -> Measured:
+def measure_lemma_2(
+    seed: int, *, data: Iterable[object] | None = None, step: float = 0.02
+) -> Measured:
     """Paths of all samples, one after the other: steps, their length, and the room they keep."""
     x, y, assumptions = samples(data, seed)
     if not all(a.holds for a in assumptions):
@@ -175,7 +179,7 @@ LEMMA_2 = Claim(
 
 
 def measure_theorem_1(
-    seed: int, *, data: object = None, units: tuple[int, ...] = (100, 400, 1600)
+    seed: int, *, data: Iterable[object] | None = None, units: tuple[int, ...] = (100, 400, 1600)
 ) -> Measured:
     """Networks of R units that carry the samples to their labels, and the size of their weights."""
     x, y, assumptions = samples(data, seed)

@@ -1,5 +1,6 @@
 """Theorem 2: the Hessian at zero for n = 1, 2 and 3, with activations at every position."""
 
+from collections.abc import Iterable
 from itertools import product
 
 import torch
@@ -25,7 +26,10 @@ _ROUNDING = 1e-10
 
 
 def measure_theorem_2(
-    seed: int, *, data: object = None, activations: tuple[str, ...] = ("identity", "tanh")
+    seed: int,
+    *,
+    data: Iterable[object] | None = None,
+    activations: tuple[str, ...] = ("identity", "tanh"),
 ) -> Measured:
     """Hessians by automatic differentiation and in closed form, for every choice of positions."""
     assumptions = assumption_3(activations)
@@ -155,7 +159,7 @@ THEOREM_2 = Claim(
 )
 
 
-def measure_equation_22(seed: int, *, data: object = None) -> Measured:
+def measure_equation_22(seed: int, *, data: Iterable[object] | None = None) -> Measured:
     """All eigenvalues of 2-shortcut networks at zero, with tanh at mid, and the moments' values."""
     pair = vectors(data, seed=seed)
     width = pair[0].shape[1]
@@ -204,7 +208,7 @@ EQUATION_22 = Claim(
 )
 
 
-def measure_equation_29(seed: int, *, data: object = None) -> Measured:
+def measure_equation_29(seed: int, *, data: Iterable[object] | None = None) -> Measured:
     """Blocks of a linear 1-shortcut network at zero, and the formulas entry by entry."""
     x, y = pair = vectors(data, seed=seed)
     m, d = x.shape
@@ -244,7 +248,7 @@ EQUATION_29 = Claim(
 )
 
 
-def measure_equation_10(seed: int, *, data: object = None) -> Measured:
+def measure_equation_10(seed: int, *, data: Iterable[object] | None = None) -> Measured:
     """The percentile condition number of 1-shortcut networks at zero, over the number of units."""
     closed = zero_point(*vectors(data, seed=seed), n=1)
     units = (2, 4, 8, 16, 32)

@@ -1,7 +1,6 @@
 """Figure 10: the path of a sample through the network of theorem 1, around the others."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bathyscope.claims.reading import linear_layers
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.shortcut_length.claims.construction import (
     carrying_network,
     minimum_distance,
@@ -84,7 +84,7 @@ class CarriedPath(Computation):
 
     def _row(
         self, r: int, places: Tensor, before: Tensor, y: Tensor, rho: float, *, norm: float
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[JsonObject]:
         apart = torch.cdist(places, places).fill_diagonal_(torch.inf).min(dim=1).values
         for i, place in enumerate(places):
             yield {

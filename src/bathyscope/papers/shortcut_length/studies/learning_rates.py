@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import legend, mean_lines, named, panels, plain_ticks
@@ -70,7 +71,7 @@ class RateGrid(Computation):
         """Of the weights."""
         return tuple(range(self.seeds))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[JsonObject]:
         """One row a learning rate and seed: the final loss, infinite where it diverged."""
         examples = (whitened if self.relu else second_moments)(
             self.data, self.components, self.num_train

@@ -1,7 +1,6 @@
 """Finding 4 and section VII-C: special starts against skips, and a search that may choose skips."""
 
 from statistics import fmean, geometric_mean
-from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +9,7 @@ from bathyscope import nets
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.singularity.claims.short_training import NUM_TRAIN, digits, short_training
 from bathyscope.remedies import procrustes_, shortcut_
 from bathyscope.training import Callback, LoopView
@@ -43,7 +43,7 @@ _NETWORKS: dict[str, tuple[str, str | None, bool]] = {
 
 def measure_starts(seed: int, *, depth: int = 20, lr: float = 0.01) -> Measured:
     """Narrow networks after 32 steps: with skips, with special starts, and one held orthogonal."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for name, (family, init, held) in _NETWORKS.items():
         model = nets.build(f"{family}-{depth}", in_channels=1, width=8, init=init, seed=seed)
         run = short_training(

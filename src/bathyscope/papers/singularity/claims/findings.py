@@ -6,6 +6,7 @@ from typing import Any
 from bathyscope import nets
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.members import num_parameters
 from bathyscope.core.records import Assumption
 from bathyscope.papers.singularity.claims.short_training import (
@@ -23,18 +24,18 @@ FITTED = 0.97
 """Training accuracy from which on a network has fitted its data."""
 EXPLODING = 1e3
 """Growth of the gradient through the network from which on it explodes."""
-_NARROW: dict[str, dict[str, Any]] = {
+_NARROW: dict[str, JsonObject] = {
     "resnet": {"width": 8},
     "resnext": {"width": 4, "group_width": 4},
 }
 # 67,906 and 68,323 parameters at 20 layers
-_OF_ONE_SIZE: dict[str, dict[str, Any]] = {
+_OF_ONE_SIZE: dict[str, JsonObject] = {
     "resnet": {"width": 8},
     "resnext": {"width": 7, "group_width": 4},
 }
 
 
-def _settings(**more: Any) -> dict[str, Any]:
+def _settings(**more: Any) -> JsonObject:
     return {"data": "digits", "samples": NUM_TRAIN, "momentum": 0.9, **more}
 
 
@@ -103,7 +104,7 @@ FINDING_1 = Claim(
 
 def measure_skips(seed: int, *, depth: int = 20, lr: float = 0.02) -> Measured:
     """Narrow networks with skips after some steps, with and without batch normalisation."""
-    runs: dict[str, dict[str, Any]] = {"normalised": {}, "bare": {}}
+    runs: dict[str, JsonObject] = {"normalised": {}, "bare": {}}
     for family, options in _NARROW.items():
         for kind in runs:
             model = nets.build(f"{family}-{depth}", in_channels=1, seed=seed, **options)

@@ -2,9 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch.nn.functional as F
 from torch import nn
@@ -12,6 +10,7 @@ from torch import nn
 from bathyscope import data, measure
 from bathyscope.claims.reading import numbers_of
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.json_values import JsonMapping
 from bathyscope.training import Callback, Examples, LoopView, Record, TrainingConfig, fit
 
 NUM_TRAIN, NUM_TEST, BATCH_SIZE, PROBE_SIZE = 256, 354, 32, 32
@@ -94,7 +93,7 @@ def short_training(
         test=test,
         callbacks=(watch, *callbacks),
     )
-    accuracies: Mapping[str, Any] = outcome.result
+    accuracies: JsonMapping = outcome.result
     return ShortRun(
         train_accuracy=float(accuracies.get("train_accuracy", 0.1)),
         test_accuracy=float(accuracies.get("test_accuracy", 0.1)),

@@ -2,7 +2,6 @@
 
 import math
 from statistics import mean
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,6 +10,7 @@ from torch import Tensor
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
 from bathyscope.linalg import conditioning_of
 from bathyscope.papers.singularity.claims.assumptions import LINEAR
@@ -202,7 +202,7 @@ def measure_sizes(seed: int) -> Measured:
     κ of the networks is reported after each of eight blocks, the amplification after the last.
     """
     generator = torch.Generator().manual_seed(seed)
-    numbers: dict[str, Any] = {"gaussian": {}, "networks": {}, "amplification": {}}
+    numbers: JsonObject = {"gaussian": {}, "networks": {}, "amplification": {}}
     sizes: dict[Kind, int] = {"residual": _WIDE, "aggregated": _SLIM}
     for kind, size in sizes.items():
         free, depths, gaussian_answers, network_answers = [], [], [], []

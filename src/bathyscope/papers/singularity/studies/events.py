@@ -1,10 +1,9 @@
 """What can go wrong in a deep network, and when and where each of it is first seen in a run."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
+
+from bathyscope.core.json_values import JsonMapping
 
 EVENTS: dict[str, str] = {
     "gradient_explosion": "gradient explosion",
@@ -30,7 +29,7 @@ MEANING = (
 
 
 def first_events(
-    frame: pd.DataFrame, *, ending: Mapping[str, Any]
+    frame: pd.DataFrame, *, ending: JsonMapping
 ) -> dict[str, tuple[float, str | None]]:
     """Where and when each event is first seen in the records of a run.
 

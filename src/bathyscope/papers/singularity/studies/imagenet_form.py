@@ -1,7 +1,6 @@
 """The runs of section VI on ImageNet: networks of 101 layers in the form for large images."""
 
-from typing import Any
-
+from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.singularity.studies.trained import PAPER as PAPER_OF_164
 from bathyscope.papers.singularity.studies.trained import TrainedPreset
 
@@ -23,7 +22,7 @@ class ImageNetPreset(TrainedPreset):
         """The network's form with four stages and a stem that shrinks the image to a quarter."""
         return f"imagenet-{network}-{self.depth}"
 
-    def options_of(self, network: str) -> dict[str, Any]:
+    def options_of(self, network: str) -> JsonObject:
         """The width; for ResNeXt also the paths, which stay of four channels each."""
         paths = {"cardinality": max(_TRUE_PATHS * self.width // _TRUE_WIDTH, 1)}
         return {"width": self.width} | (paths if network == "resnext" else {})

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bathyscope.core.json_values import JsonObject
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.studies.watcher import Watch
@@ -44,7 +45,7 @@ class TrainedPreset(Preset):
         """The catalog name of one of `NETWORKS`."""
         return f"{network}-{self.depth}"
 
-    def options_of(self, network: str) -> dict[str, Any]:
+    def options_of(self, network: str) -> JsonObject:
         """The keyword arguments it is built with; the paths of ResNeXt are narrowed alike."""
         if self.width == _TRUE_WIDTH:
             return {}

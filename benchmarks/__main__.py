@@ -22,7 +22,7 @@ BENCHMARKS = (
     "treatment",
 )
 # Counts rather than ratios, of half an hour: only when named.
-LONG = ("transformer_faults", "events", "fuzz", "soak", "real_bugs")
+LONG = ("growth", "imagenet_stream", "transformer_faults", "events", "fuzz", "soak", "real_bugs")
 
 
 def main(names: list[str]) -> int:

@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bathyscope.core.errors import UsageError
@@ -57,3 +58,38 @@ def test_no_scheduler_at_the_address(tmp_path):
         pytest.raises(UsageError, match="No Dask scheduler"),
     ):
         sweep(work, [Job(number=1, log="x")], out=tmp_path / "out", backend=dask(gone))
+
+
+def test_studies_and_claims_survive_the_death_of_a_worker(tmp_path, monkeypatch):
+    """`reproduce` and `check` on two workers, one of them killed: the numbers of this process."""
+    from bathyscope import studies
+    from bathyscope.claims import all_claims, check
+    from bathyscope.cli.check import _check_elsewhere
+    from tests.papers.tiny import shrink
+
+    study = "shortcut_length.figure_5"
+    shrink(monkeypatch, study)
+    names = ["norm_preservation.lemma_1", "norm_preservation.theorem_1", "nests.theorem_1"]
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        killed = []
+
+        def kill_one(tally):
+            if not killed and tally.done:
+                with distributed.Client(cluster) as client:
+                    killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        there = studies.run(
+            study, out=tmp_path / "there", backend=dask(address), on_change=kill_one
+        )
+        claims = [all_claims()[name] for name in names]
+        found = _check_elsewhere(claims, f"dask://{address}", seed=1, workers=None, echo=False)
+    assert killed
+    here = studies.run(study, out=tmp_path / "here")
+    pd.testing.assert_frame_equal(there.table, here.table, check_exact=True)
+    assert [c.met for c in there.checks] == [c.met for c in here.checks]
+    for claim, record in found:
+        assert record == check(claim.name, seed=1)

@@ -5,8 +5,10 @@ so that `bathyscope --help` answers at once.
 """
 
 import functools
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Annotated, Any
 
 import typer
@@ -69,13 +71,37 @@ def bathyscope(
     """
 
 
+_TOGETHER = ("diagnose", "forecast", "treat", "hessian")
+"""Verbs that all processes of torchrun run together, on the model that a factory shares out."""
+
+_WRITES = ("out", "as_json", "save")
+
+
+@contextmanager
+def _one_report(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """Within, under torchrun, a group of processes of which the first alone speaks and writes."""
+    if name not in _TOGETHER or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    from bathyscope.training.distributed import launched_group
+
+    with launched_group() as group, ExitStack() as stack:
+        if group.rank:
+            written = (*_WRITES, "recipe") if name == "treat" else _WRITES
+            options |= {option: None for option in written if option in options}
+            nothing = stack.enter_context(open(os.devnull, "w"))  # noqa: PTH123
+            stack.enter_context(redirect_stdout(nothing))
+        yield
+
+
 def _add(name: str, verb: Callable[..., None]) -> None:
     """Register a verb; `sys.exit` in a user's own code is an error of that code, not an end."""
 
     @functools.wraps(verb)
     def guarded(*args: object, **kwargs: Any) -> None:
         try:
-            verb(*args, **kwargs)
+            with _one_report(name, kwargs):
+                verb(*args, **kwargs)
         except SystemExit as error:
             raise BathyscopeError(
                 f"The work was cut off: code of yours (the model, its data or its loss) called "

@@ -77,6 +77,29 @@ def build_case(words: CaseWords, name: str) -> Case:
     return _complete(words, name, model, batch)
 
 
+def skeleton_case(words: CaseWords) -> tuple[nn.Module, Any]:
+    """The network of a case without weights, on the meta device, and the inputs of a batch.
+
+    Raises:
+        UsageError: a name is unknown, the factory fails there, or a run was named.
+    """
+    name = words.model
+    if is_folder(name):
+        raise UsageError("A run has its weights already; plan with the name of its network.")
+    options = read_assignments(words.set_ or [])
+    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+    with torch.device("meta"):
+        if ":" in name:
+            model = model_of(name, options=options, sample_shape=shape, num_classes=classes)
+        else:
+            from bathyscope import nets
+
+            sizes = nets.options_for(name, shape, num_classes=classes)
+            model = nets.skeleton(name, **sizes | options)
+    inputs = batch if isinstance(batch, Mapping) else batch[0]  # type: ignore[index]
+    return model, inputs
+
+
 def _case_of_run(words: CaseWords, folder: Path) -> Case:
     """The network of a run with its newest weights, and its own training data unless others are given.
 

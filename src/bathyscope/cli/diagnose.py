@@ -39,6 +39,10 @@ def diagnose(
     recipe: Annotated[
         Path | None, typer.Option(help="Apply this recipe (.json, of `treat`) first.")
     ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Only say what it would cost; no weights are made."),
+    ] = False,
     out: Annotated[
         list[Path] | None, typer.Option(help="Write the report: .html, .json or .png.")
     ] = None,
@@ -50,6 +54,8 @@ def diagnose(
     """Measure a network block by block and say what is wrong, where, and what helps.
 
     Example: bathyscope diagnose plain-110 --data digits --lr 0.1 --probes full --out report.html
+
+    Example: bathyscope diagnose gpt-96 --set width=12288 --data text --plan
     """
     # long: most of it is the options, one a line
     severities = ["note", "warning", "problem"]
@@ -58,6 +64,9 @@ def diagnose(
     from bathyscope import diagnosis, report
     from bathyscope.cli.waiting import waiting
 
+    if plan:
+        _plan(words, probes, memory)
+        return
     if against is not None and str(words.as_json) == "-":
         raise UsageError(
             "--against is told in words, and --json - leaves room for JSON only; give --json a file."
@@ -102,6 +111,28 @@ def diagnose(
     gravest = -1 if found.severity is None else found.severity.rank
     if fail_on is not None and gravest >= severities.index(fail_on):
         raise typer.Exit(3)
+
+
+def _plan(words: CaseWords, probes: str, memory: float | None) -> None:
+    from dataclasses import asdict
+
+    from bathyscope.cli.build import skeleton_case
+    from bathyscope.core.memory import readable_size
+    from bathyscope.diagnosis import plan_diagnosis
+
+    model, inputs = skeleton_case(words)
+    found = plan_diagnosis(model, inputs, optimizer=words.optimizer, probes=probes, memory=memory)
+
+    def say() -> None:
+        typer.echo(f"{words.model}: {found}")
+        for probe in found.probes:
+            typer.echo(
+                f"  {probe.name:<42} {probe.passes:>5.0f} passes  {probe.operations:9.2e} operations"
+                f"  {readable_size(probe.memory):>8}"
+            )
+
+    plain = asdict(found) | {"memory": found.memory, "steps": found.steps, "seconds": found.seconds}
+    words.answer(plain, say)
 
 
 def explain(

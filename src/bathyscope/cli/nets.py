@@ -67,6 +67,7 @@ def _summary(
     from bathyscope import nets as catalog
     from bathyscope.core import blocks_of
     from bathyscope.core.members import num_parameters
+    from bathyscope.diagnosis import plan_diagnosis
 
     family = catalog.family_of(name)
     options: JsonObject = {} if classes is None else {"num_classes": classes}
@@ -81,15 +82,17 @@ def _summary(
         shape = (family.options()["context"].default,)
     else:
         shape = (family.options()["width"].default,)
-    network = catalog.build(name, seed=0, **options)
+    network = catalog.skeleton(name, **options)
     dtype = torch.long if "vocabulary" in family.options() else torch.float32
-    blocks = blocks_of(network, torch.zeros(1, *shape, dtype=dtype))
+    inputs = torch.zeros(2, *shape, dtype=dtype, device="meta")
+    blocks = blocks_of(network, inputs)
     return {
         "name": name,
         "summary": family.summary,
         "theme": family.theme,
         "input": list(shape),
         "parameters": num_parameters(network),
+        "cost": str(plan_diagnosis(network, inputs.expand(64, *shape))),
         "blocks": _block_rows(blocks),
         "transition_layers": list(network.transition_layers())
         if isinstance(network, catalog.Network)
@@ -149,6 +152,7 @@ def _print_summary(summary: JsonObject) -> None:
 
     title = f"{summary['name']}: {summary['summary']} ({summary['theme']})"
     caption = f"{len(summary['blocks'])} blocks, {summary['parameters']:,} parameters"
+    caption += f"\ndiagnose, on 64 samples: {summary['cost']}"
     if summary["transition_layers"]:
         caption += f"\ntransition layers: {', '.join(summary['transition_layers'])}"
     table = Table(title=title, caption=caption, caption_justify="left")

@@ -8,7 +8,7 @@ from typing import overload
 from torch import nn
 
 from bathyscope.core.arguments import check_names
-from bathyscope.core.batch import check_parameters
+from bathyscope.core.batch import check_parameters, tensors_in
 from bathyscope.core.calls import Call, calls_of, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
@@ -80,7 +80,8 @@ def blocks_of(
     """
     if isinstance(blocks, Blocks):
         return blocks
-    check_parameters(model)
+    is_meta = all(t.is_meta for t in tensors_in(example))  # shapes alone, as for a plan
+    check_parameters(model, with_values=not is_meta)
     model = unwrap(model)
     names = () if blocks is None else check_names("blocks", blocks, least=1)
     # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer

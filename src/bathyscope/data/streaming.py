@@ -115,7 +115,7 @@ class Streamed:
             BathyscopeError: a worker was ended.
         """
         loader = DataLoader(
-            _Reader(self),
+            _BatchReader(self),
             batch_sampler=[self.rows[order.cpu()].tolist() for order in orders],
             num_workers=self.workers,
             collate_fn=_as_it_is,
@@ -157,7 +157,7 @@ def usual_workers() -> int:
     return max(1, min(4, (os.cpu_count() or 1) // 2))
 
 
-class _Reader(Dataset[Tensor]):
+class _BatchReader(Dataset[Tensor]):
     """What a worker has of a stream: it reads whole batches, and hands faults over as words.
 
     An exception would come out of the loader with the trace of the worker in its text.

@@ -6,6 +6,7 @@ from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
 from bathyscope.diagnosis.look_ahead import FindingEvent, events_of
+from bathyscope.diagnosis.plan import DiagnosisPlan, plan_diagnosis
 from bathyscope.diagnosis.race import Attempt
 from bathyscope.diagnosis.thresholds import THRESHOLDS, Threshold, Thresholds
 from bathyscope.diagnosis.treatment import Treatment, treat
@@ -17,6 +18,7 @@ __all__ = [
     "Contender",
     "Course",
     "Diagnosis",
+    "DiagnosisPlan",
     "Difference",
     "FindingEvent",
     "Threshold",
@@ -26,5 +28,6 @@ __all__ = [
     "compare",
     "diagnose",
     "events_of",
+    "plan_diagnosis",
     "treat",
 ]

@@ -16,7 +16,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.processes import common_batches, processes_of
+from bathyscope.core.processes import Processes, common_batches, processes_of
 from bathyscope.core.records import Severity
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
@@ -241,10 +241,8 @@ def treat(
     root, allowed = _check(model, diagnosis, allow)
     spend = check_count("spend", spend, least=LEAST_SPEND)
     if (group := processes_of(model)) is not None:
-        own = None if batches is None else common_batches(group, batches)
-        return treat_together(model, diagnosis, optimizer, own, partial(
-            treat, allow=allowed, spend=spend, seed=seed, tell=tell
-        ))  # fmt: skip
+        alone = partial(treat, allow=allowed, spend=spend, seed=seed, tell=tell)
+        return treat_together(model, group, diagnosis, optimizer, batches, alone)
     given = [diagnosis.setting.batch] if batches is None else batches
     if not isinstance(given, Iterable):
         raise UsageError(
@@ -292,6 +290,7 @@ def treat(
 
 def treat_together(
     model: nn.Module,
+    group: Processes,
     diagnosis: Diagnosis,
     optimizer: torch.optim.Optimizer | None,
     batches: Iterable[Batch] | None,
@@ -304,7 +303,8 @@ def treat_together(
     """
     given = [diagnosis.setting.batch]
     with put_together(model, given, optimizer, what="treat") as (inner, _, stepper):
-        done = treat_one(inner, diagnosis, optimizer=stepper, batches=batches)
+        whole = None if batches is None else common_batches(group, batches)
+        done = treat_one(inner, diagnosis, optimizer=stepper, batches=whole)
     if done.recipe is None:
         return replace(done, optimizer=optimizer or done.optimizer)
     if is_sharded(unwrap(model)):

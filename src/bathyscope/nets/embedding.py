@@ -63,6 +63,8 @@ class TokenEmbedding(nn.Module):
                 f"The sequences have {tokens.shape[1]} tokens, but the network takes at most "
                 f"{self.context}; cut them, or build it with a larger context."
             )
+        if tokens.is_meta:  # shapes alone
+            return
         low, high = int(tokens.min()), int(tokens.max())
         if low < 0 or high >= self.token.num_embeddings:
             raise UsageError(

@@ -21,12 +21,12 @@ from bathyscope import nets
 
 Make = Callable[[int], tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]]
 
-_REPEATS = 3
+_REPEATS = 2
 _ENOUGH = 1.0  # seconds: what takes longer is not repeated
 
 
 def case(
-    *, depth: int = 29, width: int = 8, batch: int = 16, side: int = 8
+    *, depth: int = 11, width: int = 8, batch: int = 16, side: int = 8
 ) -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
     """A network of bottleneck blocks on random images."""
     torch.manual_seed(0)
@@ -35,9 +35,9 @@ def case(
 
 
 AGAINST: dict[str, tuple[tuple[int, ...], Make]] = {
-    "depth": ((11, 101, 1001), lambda n: case(depth=n, batch=8)),
-    "width": ((16, 32, 64), lambda n: case(width=n)),
-    "batch": ((32, 128, 512), lambda n: case(batch=n)),
+    "depth": ((11, 101, 1001), lambda n: case(depth=n, batch=4)),
+    "width": ((8, 16, 32), lambda n: case(width=n)),
+    "batch": ((16, 64, 256), lambda n: case(batch=n)),
     "image side": ((8, 16, 32), lambda n: case(side=n)),
 }
 # Exponents from the number of operations of a pass; spectra add what the page says.
@@ -152,8 +152,8 @@ def _one_of(rank: int, number: int, port: int, queue: Any) -> None:
     torch.distributed.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number
     )
-    model, (x, y) = case(batch=64)
+    model, (x, y) = case(batch=32)
     wrapped = nn.parallel.DistributedDataParallel(model)
-    rows = slice(rank * 64 // number, (rank + 1) * 64 // number)
+    rows = slice(rank * 32 // number, (rank + 1) * 32 // number)
     queue.put(least_seconds(diagnosis(wrapped, (x[rows], y[rows]))))
     torch.distributed.destroy_process_group()

@@ -20,7 +20,8 @@ import torch
 from bathyscope import data, nets
 from bathyscope.runs import load_checkpoint
 from bathyscope.studies.registry import all_studies
-from bathyscope.training import Callback, Loop, train
+from bathyscope.training import Callback, train
+from bathyscope.training.loop import Loop
 
 _CLASSES = 1000
 _BATCHES = 200

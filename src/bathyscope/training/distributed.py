@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from bathyscope.core.processes import lost_peer_in_words
+
 
 @dataclass(frozen=True)
 class Group:
@@ -110,6 +112,7 @@ def launched_group() -> Iterator[Group]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        yield Group(dist.get_rank(), dist.get_world_size())
+        with lost_peer_in_words("the work"):
+            yield Group(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

@@ -7,9 +7,10 @@ import textwrap
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from bathyscope.core.errors import UsageError
-from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights
+from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights, watch
 from tests.recorder.trainings import ResidualNet
 
 KILLED = """
@@ -44,6 +45,43 @@ def test_a_run_killed_after_its_nan_still_tells_the_block_and_the_step(tmp_path)
     assert "Step 23" in str(found)
 
 
+def session(folder, state, *, seed, steps=30):
+    """A part of a training that starts from a state of the weights; the state at its end."""
+    torch.manual_seed(seed)
+    model = ResidualNet()
+    if state is not None:
+        model.load_state_dict(state)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with watch(model, every=7, log=folder) as seen:
+        for _ in range(steps):
+            x = torch.randn(32, 16)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), x[:, :4].argmax(1)).backward()
+            optimizer.step()
+    return {name: value.clone() for name, value in model.state_dict().items()}, seen
+
+
+def test_a_resume_with_corrupted_weights_is_told_from_the_log(tmp_path):
+    state, first = session(tmp_path / "log", None, seed=0)
+    assert (first.steps, first.events) == (30, ())
+    state, second = session(tmp_path / "log", state, seed=1)
+    assert (second.steps, second.events) == (30, ())
+    assert "up to step 59" in str(autopsy_of_log(tmp_path / "log"))
+    state["blocks.4.one.weight"] *= 6
+    session(tmp_path / "log", state, seed=2)
+    found = autopsy_of_log(tmp_path / "log")
+    assert (found.events[0].kind, found.events[0].step) == ("weights-changed", 60)
+    assert found.began == "blocks.4"
+    assert "step 59: the log ended" in str(found)
+
+
+def test_a_log_whose_weights_are_damaged_is_begun_anew_and_not_blamed(tmp_path):
+    session(tmp_path, None, seed=0, steps=8)
+    (tmp_path / "weights.json").write_text('{"step": "x"')
+    _, seen = session(tmp_path, None, seed=0, steps=8)
+    assert seen.events == ()
+
+
 def test_two_states_of_the_weights_name_the_layer():
     torch.manual_seed(0)
     before = ResidualNet().state_dict()
@@ -74,11 +112,11 @@ def test_weights_of_two_models_are_refused():
 def test_metrics_without_blocks_tell_when():
     ordinary = [
         {"step": t, "loss": 2.0 - 0.02 * t + 0.01 * (t % 3), "gradient_norm": 1.0, "lr": 0.1}
-        for t in range(40)
+        for t in range(60)
     ]
     assert autopsy_of_metrics(ordinary).events == ()
-    jumped = [*ordinary, {"step": 40, "loss": 30.0, "gradient_norm": 90.0, "lr": 0.1}]
+    jumped = [*ordinary, {"step": 60, "loss": 30.0, "gradient_norm": 90.0, "lr": 0.1}]
     found = autopsy_of_metrics(jumped)
-    assert [(e.kind, e.step) for e in found.events] == [("loss-spike", 40)]
-    lost = [*ordinary, {"step": 40, "loss": float("nan"), "gradient_norm": 1.0, "lr": 0.1}]
+    assert [(e.kind, e.step) for e in found.events] == [("loss-spike", 60)]
+    lost = [*ordinary, {"step": 60, "loss": float("nan"), "gradient_norm": 1.0, "lr": 0.1}]
     assert autopsy_of_metrics(lost).events[0].kind == "not-finite"

@@ -25,6 +25,7 @@ PLANTED = [
         ("weights-changed", t.label(n, i), n, t.corrupted_weights(i), 8)
         for n, i in (("plain", 2), ("residual", 3), ("convolutional", 1))
     ],
+    *[("entropy-falls", f"blocks.{i}", "gpt", t.sharp_attention(i), 9) for i in (0, 2)],
 ]
 
 
@@ -49,6 +50,7 @@ def test_a_planted_event_is_noticed(kind, began, network, plant, seed):
         ("residual", {"batch_size": 4}),
         ("convolutional", {"optimizer": "sgd"}),
         ("residual", {"batch_size": 1, "lr": 3e-4}),
+        ("gpt", {"batch_size": 8}),
     ],
 )
 def test_ordinary_noise_is_no_event(network, options):

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bathyscope import nets
 from bathyscope.recorder import Watch, watch
 
 Plant = Callable[["Training", Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -66,7 +67,11 @@ def plain(depth=6, width=24):
     return nn.Sequential(*layers, nn.Linear(width, 4))
 
 
-NETWORKS = {"plain": plain, "residual": ResidualNet, "convolutional": ConvNet}
+def gpt(depth=3):
+    return nets.build(f"gpt-{depth}", vocabulary=16, width=16, heads=2, context=8)
+
+
+NETWORKS = {"plain": plain, "residual": ResidualNet, "convolutional": ConvNet, "gpt": gpt}
 
 
 @dataclass
@@ -74,6 +79,47 @@ class Training:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
+
+
+class Labelled:
+    """Labels that the inputs decide, up to noise."""
+
+    def __init__(self, generator):
+        self.generator = generator
+        self.inputs = torch.randn(1024, 16)
+        self.labels = (self.inputs[:, :4] + 0.3 * torch.randn(1024, 4)).argmax(1)
+
+    def batch(self, size):
+        chosen = torch.randint(1024, (size,), generator=self.generator)
+        return self.inputs[chosen], self.labels[chosen]
+
+    def loss(self, output, labels):
+        return F.cross_entropy(output, labels)
+
+
+class Counting:
+    """Sequences that count upwards from anywhere, modulo 16: the next number is asked for."""
+
+    def __init__(self, generator):
+        self.generator = generator
+
+    def batch(self, size):
+        start = torch.randint(16, (size, 1), generator=self.generator)
+        x = (start + torch.arange(8)) % 16
+        return x, (x + 1) % 16
+
+    def loss(self, output, labels):
+        return F.cross_entropy(output.flatten(0, 1), labels.flatten())
+
+
+def parameter_groups(model):
+    """The maps of each block's attention in a group of their own, by the block; the rest in the first."""
+    attention: dict[str, list[nn.Parameter]] = {}
+    rest = []
+    for name, parameter in model.named_parameters():
+        inside = ".attention." in name and parameter.ndim == 2
+        (attention.setdefault(name.split(".")[1], []) if inside else rest).append(parameter)
+    return [{"params": rest}, *({"params": found} for found in attention.values())]
 
 
 def train(
@@ -89,24 +135,21 @@ def train(
     optimizer="adam",
     **options,
 ) -> Watch:
-    """Train on labels that the inputs decide, up to noise; the planted event comes at step `at`."""
+    """Train a network on the task that suits it; the planted event comes at step `at`."""
     torch.manual_seed(seed)
     model = NETWORKS[network]()
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[optimizer]
     settings = {"lr": lr or 1e-3} if optimizer == "adam" else {"lr": lr or 0.05, "momentum": 0.9}
-    training = Training(
-        model, kind(model.parameters(), **settings), torch.Generator().manual_seed(seed)
-    )
-    inputs = torch.randn(1024, 16)
-    labels = (inputs[:, :4] + 0.3 * torch.randn(1024, 4)).argmax(1)
+    generator = torch.Generator().manual_seed(seed)
+    training = Training(model, kind(parameter_groups(model), **settings), generator)
+    task = Counting(generator) if network == "gpt" else Labelled(generator)
     with watch(model, every=every, **options) as seen:
         for step in range(steps):
-            chosen = torch.randint(1024, (batch_size,), generator=training.generator)
-            x, y = inputs[chosen], labels[chosen]
+            x, y = task.batch(batch_size)
             if plant is not None and step == at:
                 x, y = plant(training, x, y)
             training.optimizer.zero_grad()
-            F.cross_entropy(model(x), y).backward()
+            task.loss(model(x), y).backward()
             training.optimizer.step()
     return seen
 
@@ -141,6 +184,16 @@ def rate_jump(factor):
     def plant(training, x, y):
         for group in training.optimizer.param_groups:
             group["lr"] *= factor
+        return x, y
+
+    return plant
+
+
+def sharp_attention(index, factor=300):
+    """A rate that is far too large for the attention of one block: it comes to look at single keys."""
+
+    def plant(training, x, y):
+        training.optimizer.param_groups[1 + index]["lr"] *= factor
         return x, y
 
     return plant

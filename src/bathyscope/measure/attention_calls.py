@@ -81,13 +81,23 @@ class AttentionCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         with aside():
-            if func is F.scaled_dot_product_attention:
-                self.told(_fused(*args, **kwargs))
-            elif func is F.multi_head_attention_forward:
-                self.told(_multi_head(*args, **kwargs))
-            elif isinstance(output, Tensor) and args:
-                self._follow(func, args, kwargs, output)
+            self.look(func, args, kwargs, output)
         return output
+
+    def look(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+    ) -> None:
+        """Tell of a call that is attention; follow what may become one."""
+        if func is F.scaled_dot_product_attention:
+            self.told(_fused(*args, **kwargs))
+        elif func is F.multi_head_attention_forward:
+            self.told(_multi_head(*args, **kwargs))
+        elif isinstance(output, Tensor) and args:
+            self._follow(func, args, kwargs, output)
 
     def _follow(
         self,

@@ -11,6 +11,13 @@ from bathyscope.recorder.history import Band, History, Series, band, logarithms
 # A spike leaves its band by so many robust deviations; with ordinary heavy-tailed noise (small
 # batches) that alone happens every few hundred steps, so it must also pass all the run has shown.
 _LOSS_DEVIATIONS, _DEVIATIONS = 5.0, 8.0
+# Times the greatest excess of a loss so far; more where the band itself has shown excesses of so many
+# spreads: its tails are heavy, and the next record may lie far above the last.
+_RECORD, _HEAVY_TAIL, _RECORD_OF_HEAVY_TAILS = 2.0, 4.0, 3.0
+# Share of the loss itself, and of that at the start, below which a jump is of no interest.
+_OF_LOSS, _OF_START = 0.15, 0.03
+# Steps before a loss is judged: a tail shows itself only in many.
+_FIRST_LOSSES = 48
 # A loss that comes back by this share of what was learnt, and stays there, has relapsed.
 _RELAPSE, _STAYS = 0.5, 8
 # Decades above its median, and times the highest of the run, for a gradient that spikes.
@@ -80,14 +87,21 @@ def not_finite(history: History, *, place: str | None = None) -> Event | None:
 
 
 def loss_spike(history: History) -> Event | None:
-    """A loss above everything the run has shown, or one that fell back for several steps."""
+    """A loss further above its band than the run has shown, or one that fell back for several steps."""
     losses = history.losses
     ordinary = band(losses[:-1])
-    if ordinary is None or not math.isfinite(losses[-1]):
+    if ordinary is None or not math.isfinite(losses[-1]) or history.num_steps <= _FIRST_LOSSES:
         return None
     jump = ordinary.excess(float(losses[-1]))
-    highest = history.highest_loss
-    if jump > _LOSS_DEVIATIONS * ordinary.spread and jump > 1.5 * (highest - ordinary.middle) > 0:
+    tail = ordinary.excess(float(np.nanmax(losses[:-1])))
+    times = _RECORD_OF_HEAVY_TAILS if tail > _HEAVY_TAIL * ordinary.spread else _RECORD
+    least = max(
+        _LOSS_DEVIATIONS * ordinary.spread,
+        times * history.highest_excess,
+        _OF_LOSS * abs(ordinary.middle),
+        _OF_START * abs(history.start_loss),
+    )
+    if jump > least:
         began = _origin(history)
         return _event(
             history, "loss-spike", began, loss=float(losses[-1]), median_before=ordinary.middle
@@ -96,9 +110,9 @@ def loss_spike(history: History) -> Event | None:
     if earlier is None:
         return None
     learnt = history.start_loss - earlier.middle
-    least = float(np.min(losses[-_STAYS:]))
+    lowest = float(np.min(losses[-_STAYS:]))
     needed = max(_RELAPSE * learnt, 6 * earlier.spread, 0.1 * abs(earlier.middle))
-    if learnt > 3 * earlier.spread and least > earlier.middle + needed:
+    if learnt > 3 * earlier.spread and lowest > earlier.middle + needed:
         first = len(losses) - _STAYS
         return _event(
             history,

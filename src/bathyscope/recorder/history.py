@@ -54,7 +54,8 @@ class History:
         labels: of the groups.
         num_steps: taken in so far.
         start_loss: median of the first losses.
-        highest_loss, highest_gradient: among the steps that were ordinary.
+        highest_excess: of a loss above the median of those before it, among the ordinary steps.
+        highest_gradient: among the same.
         start_weights: norms after the first step.
     """
 
@@ -63,7 +64,7 @@ class History:
         self.window = window
         self.num_steps = 0
         self.start_loss = math.nan
-        self.highest_loss = -math.inf
+        self.highest_excess = 0.0
         self.highest_gradient = 0.0
         self.start_weights: Norms = np.zeros(0)
         self._steps = np.zeros(window, dtype=np.int64)
@@ -87,7 +88,8 @@ class History:
     def accept(self) -> None:
         """The last step was ordinary: let what it showed count as such."""
         if math.isfinite(loss := float(self.losses[-1])):
-            self.highest_loss = max(self.highest_loss, loss)
+            usual = _median(self.losses[:-1])
+            self.highest_excess = max(self.highest_excess, loss - usual)
         if math.isfinite(gradient := float(self.total_gradients[-1])):
             self.highest_gradient = max(self.highest_gradient, gradient)
 

@@ -1,10 +1,14 @@
 """The log of a watched training: samples, steps and events, each a file of JSON lines."""
 
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.files import make_folder
+from bathyscope.core.files import make_folder, write_atomic
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.history import Signal
 from bathyscope.recorder.samples import Row
@@ -14,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SAMPLES, STEPS, EVENTS = "watch.jsonl", "steps.jsonl", "events.jsonl"
+WEIGHTS = "weights.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LastWeights:
+    """The norm of every group's weights after the last step of a log at which they were written."""
+
+    step: int
+    norms: Mapping[str, float]
 
 
 class Log:
@@ -38,6 +51,12 @@ class Log:
         """One sample, a line for each block."""
         for row in rows:
             self._writers[SAMPLES].append(row)
+
+    def weights(self, last: LastWeights) -> None:
+        """What a training that goes on from here will be compared with."""
+        norms = {label: norm for label, norm in last.norms.items() if math.isfinite(norm)}
+        record = json.dumps({"step": last.step, "norms": norms})
+        write_atomic(self.folder / WEIGHTS, record.encode())
 
     def event(self, event: Event) -> None:
         """One event, with everything before it, on the disk when this returns."""
@@ -73,6 +92,16 @@ def read_events(folder: Path) -> list[Event]:
         )
     found = (Event.from_json(record) for record in read_metrics(folder / EVENTS))
     return [event for event in found if event is not None]
+
+
+def last_weights(folder: Path) -> LastWeights | None:
+    """The weights at the end of a log; None where there is none, or where it cannot be read."""
+    try:
+        record = json.loads((folder / WEIGHTS).read_bytes())
+        norms = {str(label): float(norm) for label, norm in record["norms"].items()}
+        return LastWeights(int(record["step"]), norms)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def is_log(folder: Path) -> bool:

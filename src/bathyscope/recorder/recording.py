@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import Ears
+from bathyscope.recorder.attention import HeardAttention
 from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import detect
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
-from bathyscope.recorder.log import Log
+from bathyscope.recorder.log import LastWeights, Log, last_weights
 from bathyscope.recorder.samples import COLUMNS, SampleTap, TakenSamples, sample_rows
 from bathyscope.recorder.trackers import Tracker, log_event, log_row
 
@@ -28,6 +29,9 @@ _PAUSE = 64
 _SHARE, _FEWEST = 0.005, 16
 # A norm that differs by more between two steps was not left so by the optimizer.
 _CHANGED = 0.01
+# Between the end of a log and a training that goes on from a checkpoint lie ordinary steps: a group
+# whose norm differs by this share, and so many times as far as the median group, was not left so.
+_RESUMED, _UNLIKE = 0.5, 10.0
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class OpenStep:
     rate: float = math.nan
     tap: SampleTap | None = None
     ears: Ears | None = None
+    attention: HeardAttention | None = None
 
 
 class Recording:
@@ -54,7 +59,8 @@ class Recording:
 
     Attributes:
         every: steps between two full samples.
-        steps: closed so far.
+        first_step: its number; other than 0 where the log holds an earlier part of the training.
+        steps: the number of the step that comes next.
         events: in order.
         waiting: events that nobody has been told of yet.
     """
@@ -65,6 +71,7 @@ class Recording:
         self.blocks = blocks
         self.groups = groups
         self.every = every
+        self.first_step = 0
         self.steps = 0
         self.events: list[Event] = []
         self.waiting: list[Event] = []
@@ -88,9 +95,55 @@ class Recording:
         return self.steps % interval == 0
 
     @property
+    def _is_undecided(self) -> bool:
+        """Whether the passes so far may turn out to be parts of one step."""
+        return not self.counts_updates and self.steps - self.first_step < _UNDECIDED
+
+    @property
     def num_bytes(self) -> int:
         """Memory that it takes."""
         return self.history.num_bytes + sum(v.nbytes for v in self.samples.values)
+
+    def write_to(self, log: Log, norms: Norms) -> None:
+        """Keep a log; where it holds an earlier part of the training, count on from there.
+
+        Weights, of these norms by group, that are not those it ended with, up to ordinary steps, are
+        told of: a checkpoint that was damaged, or another one.
+        """
+        self.log = log
+        last = last_weights(log.folder)
+        if last is None:
+            return
+        self.first_step = self.steps = last.step + 1
+        now = dict(zip(self.groups.labels, norms.tolist(), strict=True))
+        shared = [label for label in now if label in last.norms]
+        change = {x: abs(now[x] - last.norms[x]) / max(last.norms[x], 1e-30) for x in shared}
+        if not change:
+            return
+        changes = list(change.values())
+        label = max(change, key=lambda x: change[x] if math.isfinite(change[x]) else math.inf)
+        if not change[label] <= max(_RESUMED, _UNLIKE * float(np.nanmedian(changes))):
+            numbers = {"weight_norm": now[label], "norm_before": last.norms[label]}
+            before = (
+                f"step {last.step}: the log ended, and the training went on from a checkpoint",
+            )
+            self.tell(
+                Event(
+                    kind="weights-changed",
+                    step=self.steps,
+                    began=label,
+                    block=label,
+                    before=before,
+                    numbers=numbers,
+                )
+            )
+
+    def write_weights(self) -> None:
+        """Write what a training that goes on from the last step will be compared with."""
+        if self.log is not None and self.history.num_steps:
+            norms = self.history.weights[-1].tolist()
+            last = int(self.history.steps[-1])
+            self.log.weights(LastWeights(last, dict(zip(self.groups.labels, norms, strict=True))))
 
     def count_updates(self, step: OpenStep) -> None:
         """The first update has come: the passes before it belonged to this one step, and are let go.
@@ -98,14 +151,14 @@ class Recording:
         Their first sample stands for the step where its last pass has none.
         """
         self.counts_updates = True
-        if self.steps:
-            self.steps = 0
+        if self.steps > self.first_step:
+            self.steps = self.first_step
             self.history = History(self.groups.labels)
             self.curve = BoundedCurve()
             first = self.samples.values[:1] if step.tap is None else []
             self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:
-                self.samples.append(0, values)
+                self.samples.append(self.first_step, values)
             if self.log is not None:
                 self.log.forget()
 
@@ -139,7 +192,7 @@ class Recording:
             found = [event for event in found if event.kind != "weights-run-away"]
         if step.tap is not None and not step.tap.is_empty:
             found += self._keep(step.tap)
-        if not self.counts_updates and self.steps < _UNDECIDED:
+        if self._is_undecided:
             # these passes may turn out to be parts of one step, on unlike parts of the data
             found = [event for event in found if event.kind == "not-finite"]
         if not found:
@@ -153,8 +206,9 @@ class Recording:
         rows = list(sample_rows(self.blocks, self.steps, tap.values))
         if self.log is not None:
             self.log.sample(rows)
-            if self.counts_updates or self.steps >= _UNDECIDED:
+            if not self._is_undecided:
                 self.log.flush()
+                self.write_weights()
         if self.tracker is not None:
             for row in rows:
                 log_row(self.tracker, row)

@@ -12,15 +12,21 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.processes import Processes
 from bathyscope.core.records import Block
 from bathyscope.linalg import conditioning_of
+from bathyscope.measure.attention_calls import AttentionCall
+from bathyscope.measure.attention_scores import head_entropy
 from bathyscope.recorder.event import Event, EventKind
 
 Row = dict[str, float | int | str | bool | None]
 Values = np.ndarray[tuple[int, int], np.dtype[np.floating]]
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-COLUMNS = ("mean", "std", "dead", "variety", "gradient_in", "gradient_out", "condition", "rank")
+COLUMNS = (
+    *("mean", "std", "dead", "variety", "entropy", "gradient_in", "gradient_out", "condition"),
+    "rank",
+)
 """`dead`: share of units with one value for all samples; `variety`: share of the output's energy in
-which samples differ from their mean."""
+which samples differ from their mean; `entropy`: of attention, mean over heads, from 0 (each query
+looks at one key) to 1 (at all alike)."""
 
 _SAMPLES = 16  # compared with one another: enough to see a collapse
 
@@ -30,6 +36,9 @@ _RUN_AWAY = 100.0
 _DEAD, _ALIVE = 0.9, 0.5
 # Share of energy between samples now, and at least before.
 _ALIKE, _VARIED = 1e-4, 1e-2
+# Entropy of attention now, and at least in the last samples before: heads that learn to look at one
+# place do so over many samples.
+_SHARP, _SPREAD_OUT, _LAST_SAMPLES = 0.1, 0.4, 4
 
 
 class SampleTap:
@@ -52,6 +61,8 @@ class SampleTap:
         self.values: Values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=kept)
         self.conditioning = conditioning
         self.group = group
+        self.num_attention_calls = 0
+        self._inside: Block | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -59,10 +70,20 @@ class SampleTap:
         return bool(np.isnan(self.values[:, :2]).all())
 
     def on_input(self, block: Block, x: Tensor) -> None:
-        """Nothing: the input is the output of the block before."""
+        """A block begins, and with it its attention: the input is the output of the block before."""
+        self._inside = block
+
+    def on_attention(self, call: AttentionCall) -> None:
+        """Entropy of the attention in the block at hand; of several calls the least."""
+        self.num_attention_calls += 1
+        if self._inside is not None:
+            entropy = float(head_entropy(call).nanmean())
+            before = self.values[self._inside.index, COLUMNS.index("entropy")]
+            self._put(self._inside, "entropy", float(np.fmin(entropy, before)))
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Moments of the output, its dead units, its variety, and its conditioning where asked."""
+        self._inside = None
         x = x.to(self.dtype)
         mean, deviation = self._moments(x)
         self._put(block, "mean", mean)
@@ -159,14 +180,20 @@ class TakenSamples:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a column that was never measured
             usual = np.nanmedian(np.stack(before), axis=0)
-        std, dead, variety = (COLUMNS.index(c) for c in ("std", "dead", "variety"))
+            recent = np.nanmedian(np.stack(before[-_LAST_SAMPLES:]), axis=0)
+        std, dead, variety, entropy = (
+            COLUMNS.index(c) for c in ("std", "dead", "variety", "entropy")
+        )
         away = (now[:, std] > _RUN_AWAY * usual[:, std]) & (usual[:, std] > 0)
         died = (now[:, dead] >= _DEAD) & (usual[:, dead] <= _ALIVE)
         alike = (now[:, variety] < _ALIKE) & (usual[:, variety] > _VARIED)
+        sharp = (now[:, entropy] < _SHARP) & (recent[:, entropy] > _SPREAD_OUT)
+        usual[:, entropy] = recent[:, entropy]
         judged: tuple[tuple[EventKind, Flags, int], ...] = (
             ("activations-run-away", away, std),
             ("units-die", died, dead),
             ("collapse", alike & ~died, variety),
+            ("entropy-falls", sharp, entropy),
         )
         for kind, found, column in judged:
             if found.any():

@@ -28,6 +28,7 @@ from bathyscope.core.preserve import is_measuring
 from bathyscope.core.processes import Processes, join_if_all_come, processes_of
 from bathyscope.core.sharded import is_sharded, own_class
 from bathyscope.recorder import loss_tap
+from bathyscope.recorder.attention import HeardAttention
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.log import Log
@@ -85,6 +86,7 @@ class Watch:
         self._step = OpenStep()
         self._given = model
         self._group: Processes | None = None
+        self._has_attention = True  # as long as no sample has shown that it has none
 
     def __enter__(self) -> "Watch":
         if self._is_active:
@@ -121,7 +123,8 @@ class Watch:
         yield self._called.register_forward_pre_hook(
             self._before_pass, with_kwargs=True, prepend=is_sharded(self.model)
         )
-        yield self._called.register_forward_hook(self._after_pass)
+        # a pass that raises is one, too: the mode that hears of attention must not outlive it
+        yield self._called.register_forward_hook(self._after_pass, always_call=True)
         yield register_optimizer_step_pre_hook(self._before_update)
         yield register_optimizer_step_post_hook(self._after_update)
 
@@ -142,6 +145,8 @@ class Watch:
                 self._close_step()
             if self._log is not None:
                 self._log.flush(sync=True)
+            if self.recording is not None:
+                self.recording.write_weights()
         self._let_go()
 
     @property
@@ -157,7 +162,7 @@ class Watch:
             return 0
         # without an optimizer a pass is a step, and the last one is still open
         is_open = bool(self._step.passes) and not self.recording.counts_updates
-        return self.recording.steps + is_open
+        return self.recording.steps - self.recording.first_step + is_open
 
     @property
     def rows(self) -> list[Row]:
@@ -215,7 +220,10 @@ class Watch:
         blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
         groups = parameter_groups(self.model, blocks, group=self._group)
         recording = Recording(self.model, blocks, groups, every=self.every)
-        recording.log, recording.tracker = self._log, self._tracker
+        recording.tracker = self._tracker
+        norms = groups.weight_norms()  # shards of weights are summed up by all processes together
+        if self._log is not None:
+            recording.write_to(self._log, norms)
         return recording
 
     def _open_pass(
@@ -248,7 +256,8 @@ class Watch:
             is_double=next(self.model.parameters()).dtype == torch.float64,
         )
         if self._called is not self.model:
-            first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
+            with HeardAttention(step.tap.on_attention):
+                first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
             return
         step.ears = Ears((step.tap,), in_training=True)
         for name in {b.name for b in blocks} | {b.end for b in blocks}:
@@ -257,16 +266,27 @@ class Watch:
                 starting={b.call: b for b in blocks if b.name == name},
                 ending={b.call: b for b in blocks if b.end == name},
             )
+        if self._has_attention:
+            step.attention = HeardAttention(step.tap.on_attention)
+            step.attention.__enter__()
 
     def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
+        self._stop_hearing_attention()
         if self._step.ears is not None:
             self._step.ears.remove()  # gradients still arrive: their hooks are on the tensors
             self._step.ears.end_of_forward()
         for tensor in tensors_in(output):
             if tensor.requires_grad:
                 tensor.register_hook(self._hear_backward)
+
+    def _stop_hearing_attention(self) -> None:
+        step = self._step
+        if step.attention is not None and step.tap is not None:
+            heard, step.attention = step.attention, None
+            heard.__exit__(None, None, None)
+            self._has_attention = step.tap.num_attention_calls > 0 and not heard.failed
 
     def _hear_loss(self, value: Tensor) -> None:
         self._step.heard = value

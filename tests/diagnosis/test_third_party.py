@@ -91,3 +91,68 @@ def test_a_hugging_face_language_model():
     batch = {"input_ids": tokens, "labels": tokens}
     assert [b.name for b in blocks_of(model, batch)] == [f"transformer.h.{i}" for i in range(5)]
     assert problems(model, batch) == []
+
+
+def sgd(model):
+    """What torchvision trains with, at its linear scaling of the rate: 0.1 for a batch of 256."""
+    return torch.optim.SGD(model.parameters(), lr=0.1 * 16 / 256, momentum=0.9, weight_decay=1e-4)
+
+
+def adamw(rate):
+    def optimizer(model):
+        return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
+
+    return optimizer
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mobilenet_v3_small", "shufflenet_v2_x0_5", "mnasnet0_5", "regnet_y_400mf"),
+        *("squeezenet1_1", "efficientnet_b0", "vgg11_bn"),
+    ],
+)
+def test_torchvision_networks_under_their_usual_optimizer_have_no_problem(name):
+    torch.manual_seed(0)
+    model = getattr(torchvision_models(), name)(num_classes=10)
+    assert problems(model, images(64, 16), optimizer=sgd(model)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(("resnet10t", 64), ("mobilenetv3_small_050", 64), ("ghostnet_050", 64)),
+        *(("regnetx_002", 64), ("edgenext_xx_small", 64), ("mobilevit_xxs", 64)),
+        ("test_vit", 160),
+    ],
+)
+def test_timm_networks_under_their_usual_optimizer_have_no_problem(name, size):
+    torch.manual_seed(0)
+    model = timm().create_model(name, num_classes=10)
+    assert problems(model, images(size, 16), optimizer=adamw(1e-3)(model)) == []
+
+
+SMALL = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4}
+WIDE = SMALL | {"intermediate_size": 96}
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "settings"),
+    [
+        ("RobertaConfig", "RobertaForMaskedLM", WIDE),
+        ("ElectraConfig", "ElectraForMaskedLM", WIDE | {"embedding_size": 48}),
+        ("AlbertConfig", "AlbertForMaskedLM", WIDE | {"embedding_size": 48}),
+        ("GPTNeoXConfig", "GPTNeoXForCausalLM", WIDE),
+        ("MistralConfig", "MistralForCausalLM", WIDE | {"num_key_value_heads": 2}),
+        ("BloomConfig", "BloomForCausalLM", {"vocab_size": 60, "hidden_size": 48, "n_layer": 4}),
+        ("OPTConfig", "OPTForCausalLM", SMALL | {"ffn_dim": 96, "word_embed_proj_dim": 48}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_hugging_face_networks_under_their_usual_optimizer_have_no_problem(config, model, settings):
+    transformers = installed("transformers")
+    torch.manual_seed(0)
+    built = getattr(transformers, model)(getattr(transformers, config)(**settings))
+    tokens = torch.randint(3, 60, (8, 24))
+    batch = {"input_ids": tokens, "labels": tokens}
+    assert problems(built, batch, optimizer=adamw(5e-5)(built)) == []

@@ -1,5 +1,8 @@
 """Loops as people write them: the training is bit for bit the same, and steps are counted rightly."""
 
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import pytest
@@ -153,6 +156,60 @@ def test_a_compiled_model_is_sampled_by_a_pass_of_its_own():
         ordinary(compiled, optimizer)
     assert seen.steps == 6
     assert set(seen.table.block) == {"blocks.0", "blocks.1"}
+
+
+TOGETHER = """
+    import sys, torch, torch.distributed as dist
+    import torch.nn.functional as F
+    from torch.nn.parallel import DistributedDataParallel
+    from bathyscope.recorder import watch
+    from tests.recorder.trainings import ResidualNet
+
+    torch.set_num_threads(1)
+    folder, rank = sys.argv[1], int(sys.argv[2])
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+
+    def train(steps, lost, **options):
+        torch.manual_seed(0)
+        model = DistributedDataParallel(ResidualNet())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        generator = torch.Generator().manual_seed(rank)  # each process has its own data
+        seen = watch(model, every=5, **options) if options else None
+        if seen is not None:
+            seen.__enter__()
+        for step in range(steps):
+            x = torch.randn(16, 16, generator=generator)
+            if step == lost and rank == 1:
+                x[3] = torch.nan
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), x[:, :4].argmax(1)).backward()
+            optimizer.step()
+        if seen is not None:
+            seen.remove()
+        return model.module.state_dict(), seen
+
+    alone, _ = train(12, None)
+    watched, seen = train(12, None, log=f"{folder}/quiet")
+    assert all(torch.equal(alone[name], watched[name]) for name in alone), "not bit for bit"
+    assert (seen.steps, seen.events) == (12, ())
+    _, seen = train(24, 20, log=f"{folder}/lost")
+    torch.save([(e.kind, e.step, e.began) for e in seen.events], f"{folder}/{rank}")
+    dist.destroy_process_group()
+"""
+
+
+def test_two_processes_that_train_together(tmp_path):
+    script = textwrap.dedent(TOGETHER)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(rank)])
+        for rank in range(2)
+    ]
+    assert [p.wait(timeout=240) for p in processes] == [0, 0]
+    first, second = (torch.load(tmp_path / str(rank), weights_only=True) for rank in range(2))
+    assert first[0][:2] == ("not-finite", 20)  # the other one's gradient came with the mean
+    assert second[0] == ("not-finite", 20, "input")
+    # the first process alone writes: each step once
+    assert [row["step"] for row in read_metrics(tmp_path / "quiet" / STEPS)] == list(range(12))
 
 
 def test_a_diagnosis_inside_a_watched_loop_is_no_step():

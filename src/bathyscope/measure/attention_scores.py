@@ -106,7 +106,8 @@ def _weights(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def _relative_entropy(weights: Tensor, num_seen: Tensor) -> Tensor:
-    return torch.special.entr(weights).sum(-1) / num_seen.clamp(min=2).log()
+    entropy: Tensor = torch.special.entr(weights).sum(-1)
+    return entropy / num_seen.clamp(min=2).log()
 
 
 def sampled_scores(

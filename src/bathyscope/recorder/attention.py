@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
@@ -17,6 +18,15 @@ class HeardAttention(AttentionCalls):
     def __init__(self, told: Callable[[AttentionCall], None]) -> None:
         super().__init__(told)
         self.failed = False
+        self._hearing = ExitStack()
+
+    def start(self) -> None:
+        """Hear of every call from here on."""
+        self._hearing.enter_context(self)
+
+    def stop(self) -> None:
+        """Hear of none any more."""
+        self._hearing.close()
 
     def look(
         self,

@@ -4,7 +4,7 @@ import numpy as np
 
 from bathyscope.recorder.history import Signal
 
-MOST_POINTS = 512
+MOST_POINTS = 256
 
 
 class BoundedCurve:
@@ -25,24 +25,35 @@ class BoundedCurve:
         self.most = most
         self._stride = 1
         self._num_seen = 0
-        self._points: list[tuple[int, float, float, float]] = []
+        self._num_points = 0
+        self._steps = np.zeros(most + 1, dtype=np.int64)
+        self._values = np.zeros((most + 1, 3), dtype=np.float32)
 
     @property
     def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Of the points that are kept."""
-        return np.array([point[0] for point in self._points], dtype=np.int64)
+        return self._steps[: self._num_points].copy()
 
     @property
     def values(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         """One row a point: loss, gradient norm, learning rate."""
-        rows = [point[1:] for point in self._points]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), 3)
+        return self._values[: self._num_points].copy()
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the points."""
+        return self._steps.nbytes + self._values.nbytes
 
     def append(self, signal: Signal) -> None:
         """Take in one step."""
         if self._num_seen % self._stride == 0:
-            self._points.append((signal.step, signal.loss, signal.gradient, signal.rate))
-            if len(self._points) > self.most:
-                del self._points[1::2]
+            self._steps[self._num_points] = signal.step
+            self._values[self._num_points] = (signal.loss, signal.gradient, signal.rate)
+            self._num_points += 1
+            if self._num_points > self.most:
+                kept = (self._num_points + 1) // 2
+                self._steps[:kept] = self._steps[: self._num_points : 2].copy()
+                self._values[:kept] = self._values[: self._num_points : 2].copy()
+                self._num_points = kept
                 self._stride *= 2
         self._num_seen += 1

@@ -16,7 +16,7 @@ from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
-from bathyscope.recorder.samples import COLUMNS, SampleTap, TakenSamples, sample_rows
+from bathyscope.recorder.samples import SampleTap, TakenSamples, sample_rows
 from bathyscope.recorder.trackers import Tracker, log_event, log_row
 
 # After an event, full signals are taken ten times as often for the time of one interval.
@@ -25,8 +25,8 @@ _MORE_OFTEN = 10
 _UNDECIDED = 32
 # The same kind of event is told again only after so many steps without one.
 _PAUSE = 64
-# The record takes at most this share of the model's own memory, but holds sixteen samples at least.
-_SHARE, _FEWEST = 0.005, 16
+# Samples take at most this share of the model's own memory, but there are twelve of them at least.
+_SHARE, _FEWEST = 0.003, 12
 # A norm that differs by more between two steps was not left so by the optimizer.
 _CHANGED = 0.01
 # Between the end of a log and a training that goes on from a checkpoint lie ordinary steps: a group
@@ -79,8 +79,9 @@ class Recording:
         self.tracker: Tracker | None = None
         self.counts_updates = False
         size = sum(p.numel() * p.element_size() for p in model.parameters())
-        most = int(_SHARE * size) // (4 * max(1, len(blocks)) * len(COLUMNS))
-        self.samples = TakenSamples(blocks, most=max(_FEWEST, most))
+        self.samples = TakenSamples(blocks, most=_FEWEST)
+        most = int(_SHARE * size) // max(1, self.samples.num_bytes_each)
+        self.samples.most = max(_FEWEST, most)
         self.history = History(groups.labels)
         self.curve = BoundedCurve()
         self._dense_until = 0
@@ -101,8 +102,9 @@ class Recording:
 
     @property
     def num_bytes(self) -> int:
-        """Memory that it takes."""
-        return self.history.num_bytes + sum(v.nbytes for v in self.samples.values)
+        """Memory that it takes at most, however long the training."""
+        samples = self.samples.most * self.samples.num_bytes_each
+        return self.history.num_bytes + self.curve.num_bytes + samples
 
     def write_to(self, log: Log, norms: Norms) -> None:
         """Keep a log; where it holds an earlier part of the training, count on from there.

@@ -164,6 +164,11 @@ class TakenSamples:
             del self.steps[1:half:2]
             del self.values[1:half:2]
 
+    @property
+    def num_bytes_each(self) -> int:
+        """Memory of one sample."""
+        return np.dtype(np.float32).itemsize * len(self.blocks) * len(COLUMNS)
+
     def rows(self) -> Iterator[Row]:
         """One row for each step and block."""
         for step, values in zip(self.steps, self.values, strict=True):

@@ -54,7 +54,7 @@ class Watch:
 
     Attributes:
         recording: what was recorded so far; None before the first pass.
-        seconds: time spent inside the hooks.
+        seconds: of CPU time, spent inside the hooks; the reduction of a sample not counted.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class Watch:
             )
         if self._has_attention:
             step.attention = HeardAttention(step.tap.on_attention)
-            step.attention.__enter__()
+            step.attention.start()
 
     def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
         if is_measuring() or self.recording is None:
@@ -285,7 +285,7 @@ class Watch:
         step = self._step
         if step.attention is not None and step.tap is not None:
             heard, step.attention = step.attention, None
-            heard.__exit__(None, None, None)
+            heard.stop()
             self._has_attention = step.tap.num_attention_calls > 0 and not heard.failed
 
     def _hear_loss(self, value: Tensor) -> None:
@@ -368,7 +368,7 @@ class Watch:
     @contextmanager
     def _guard(self) -> Iterator[None]:
         """Whatever goes wrong inside, the user's training goes on: warn once and stop."""
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             yield
         except Exception as error:
@@ -378,7 +378,7 @@ class Watch:
                 stacklevel=4,
             )
         finally:
-            self.seconds += time.perf_counter() - began
+            self.seconds += time.thread_time() - began
 
 
 def watch(

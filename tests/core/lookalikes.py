@@ -209,6 +209,41 @@ class MixerLike(nn.Module):
         return self.head(self.blocks(x).mean(1))
 
 
+class Unit(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.map, self.norm = nn.Linear(d, d), nn.LayerNorm(d)
+
+    def forward(self, x):
+        return self.norm(self.map(x)).tanh()
+
+
+class TwoUnits(nn.Module):
+    """Two equal units one after the other, their input added, and an activation of the sum."""
+
+    def __init__(self, d, ending):
+        super().__init__()
+        self.first, self.second, self.ending = Unit(d), Unit(d), ending
+        self.activation = nn.ReLU(inplace=ending == "in place")
+
+    def forward(self, x):
+        out = self.second(self.first(x))
+        if self.ending == "in place":
+            out += x
+            return self.activation(out)
+        return self.activation(x + out) if self.ending == "module" else torch.tanh(x + out)
+
+
+class UnitsLike(nn.Module):
+    def __init__(self, ending, blocks=3, d=8):
+        super().__init__()
+        self.blocks = nn.Sequential(*[TwoUnits(d, ending) for _ in range(blocks)])
+        self.head = nn.Linear(d, 4)
+
+    def forward(self, x):
+        return self.head(self.blocks(x))
+
+
 class Stage(nn.Module):
     """Two blocks one after the other."""
 

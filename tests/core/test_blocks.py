@@ -39,6 +39,12 @@ def test_two_parts_of_a_block_are_no_blocks_but_two_blocks_of_a_stage_are():
     ]
 
 
+@pytest.mark.parametrize("ending", ["module", "function", "in place"])
+def test_two_equal_units_whose_sum_has_an_activation_are_one_block(ending):
+    model = like.UnitsLike(ending)
+    assert names(model, torch.randn(2, 8)) == ["blocks.0", "blocks.1", "blocks.2"]
+
+
 def test_hugging_face_like_with_keyword_inputs_and_tuple_outputs():
     example = {"input_ids": torch.randint(11, (2, 5))}
     found = blocks_of(like.HuggingFaceLike(), example)

@@ -143,14 +143,25 @@ def _is_better(candidate: list[Call], best: list[Call]) -> bool:
     ours, theirs = sum(map(_num_weighted, candidate)), sum(map(_num_weighted, best))
     if best and {id(c) for c in best} & {id(a) for c in candidate for a in _ancestors(c)}:
         # finer than the best so far: take it if little lies beside it and there are several in each,
-        # one after the other: two with sums or transpositions between them are the parts of a block
+        # one after the other: two with sums or transpositions between or after them are the parts of
+        # a block
         several = len(candidate) >= 3 * len(best) or (
-            len(candidate) >= 2 * len(best) and any(c.follows in candidate for c in candidate)
+            len(candidate) >= 2 * len(best)
+            and any(c.follows in candidate for c in candidate)
+            and not all(_ends_in_a_function(c) for c in best)
         )
         return several and ours >= _FINER_SHARE * theirs
     if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:
         return not _is_better(best, candidate)
     return ours > theirs
+
+
+def _ends_in_a_function(call: Call) -> bool:
+    """Whether what a module gives is made after its last layer: a sum, and maybe an activation of it."""
+    last = call.returns
+    while last is not None and isinstance(last.module, _ACTIVATIONS):
+        last = last.follows
+    return last is None
 
 
 def _with_gaps_filled(calls: list[Call], trunk: list[Call]) -> list[Call]:

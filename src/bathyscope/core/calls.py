@@ -26,6 +26,8 @@ class Call:
     children: list["Call"] = field(default_factory=list)
     follows: "Call | None" = None
     """The call whose output, untouched, is this one's input."""
+    returns: "Call | None" = None
+    """The call inside whose output, untouched, is this one's; None where a function made it."""
 
     @property
     def maps_a_tensor(self) -> bool:
@@ -56,7 +58,13 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
     calls: list[Call] = []
     counts: dict[str, int] = {}
     open_calls: list[Call] = []
-    made_by = WeakIdKeyDictionary()
+    made_by = (
+        WeakIdKeyDictionary()
+    )  # the call that gave a tensor, and how often it was written then
+
+    def maker(tensor: Tensor) -> Call | None:
+        call, version = made_by.get(tensor, (None, 0))
+        return call if call is not None and version == tensor._version else None
 
     def began(module: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         name = names[module]
@@ -66,7 +74,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         )
         counts[name] = call.number + 1
         if args and isinstance(args[0], Tensor):
-            call.follows = made_by.get(args[0])
+            call.follows = maker(args[0])
         if parent is not None:
             parent.children.append(call)
         calls.append(call)
@@ -78,7 +86,8 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         tensor = main_tensor(output)
         if tensor is not None:
             call.out_shape = tuple(tensor.shape)
-            made_by[tensor] = call
+            call.returns = maker(tensor)
+            made_by[tensor] = (call, tensor._version)
 
     with preserve_model(model, copy_parameters=False), torch.no_grad():
         model.eval()

@@ -105,7 +105,6 @@ def test_verdict_first_then_findings_in_order():
     for finding in report.findings:
         assert f"<code>{finding.code}</code>" in html
         assert finding.source in html
-        assert f"<b>Cause</b> {finding.cause}" in html
         assert (finding.remedy or "No remedy is known.") in html.replace("&#39;", "'")
     assert "all 27 blocks" in html
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bathyscope.core.records import Block, Cause, Finding, Severity
+from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.report.numbers import counted, number
 from bathyscope.report.record import Level, Report
 from bathyscope.report.strips import Drawing, draw
@@ -26,7 +26,6 @@ class FindingView:
     severity: Severity
     title: str
     code: str
-    cause: Cause
     drawing: Drawing
     blocks: Sequence[str]
     evidence: Sequence[tuple[str, str]]
@@ -80,7 +79,6 @@ def _view(finding: Finding, blocks: Sequence[Block]) -> FindingView:
         severity=finding.severity,
         title=finding.title,
         code=finding.code,
-        cause=finding.cause,
         drawing=draw(["here" if block.label in named else "" for block in blocks]),
         blocks=finding.blocks,
         evidence=[(k.replace("_", " "), number(v)) for k, v in finding.evidence.items()],

@@ -1,7 +1,7 @@
 """One forward and one backward pass that hands out what goes in and out of every block."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -61,6 +61,7 @@ def probe(
     loss: LossFn,
     blocks: Blocks,
     taps: tuple[Tap, ...] = (),
+    watching: tuple[AbstractContextManager[object], ...] = (),
     at_end: Callable[[object, Tensor], None] | None = None,
 ) -> Probe:
     """Run the model forward and back once, in the mode it stands in, and leave it as it was.
@@ -73,6 +74,7 @@ def probe(
         loss: a scalar from output and targets.
         blocks: where to listen, from `blocks_of`.
         taps: what listens.
+        watching: entered around the forward pass alone: modes that see each of its functions.
         at_end: called with the output and the loss between the forward and the backward pass.
 
     Raises:
@@ -84,7 +86,10 @@ def probe(
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     with preserve_model(model, copy_parameters=False), listen(model, blocks, taps) as ears:
         with torch.enable_grad():
-            output = run_forward(model, inputs)
+            with ExitStack() as stack:
+                for mode in watching:
+                    stack.enter_context(mode)
+                output = run_forward(model, inputs)
             value = loss_value(loss, output, targets)
         ears.end_of_forward()
         if at_end is not None:
@@ -121,11 +126,16 @@ def listen(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator[
     ears = Ears(taps)
     with ExitStack() as stack:
         stack.callback(ears.remove)
-        for name in {b.name for b in blocks} | {b.end for b in blocks}:
+        starting: dict[str, dict[int, Block]] = {}
+        ending: dict[str, dict[int, Block]] = {}
+        for block in blocks:
+            starting.setdefault(block.name, {})[block.call] = block
+            ending.setdefault(block.end, {})[block.call] = block
+        for name in starting | ending:
             ears.attach(
                 model.get_submodule(name),
-                starting={b.call: b for b in blocks if b.name == name},
-                ending={b.call: b for b in blocks if b.end == name},
+                starting=starting.get(name, {}),
+                ending=ending.get(name, {}),
             )
         yield ears
 
@@ -173,11 +183,13 @@ class Ears:
     def _hand_out(self, block: Block, x: Tensor | None, value: str, gradient: str) -> None:
         if x is None:
             return
-        for tap in self.taps:
-            with aside():
-                getattr(tap, value)(block, x.detach())
+        with aside():
+            seen = x.detach()
+            for tap in self.taps:
+                getattr(tap, value)(block, seen)
             if x.requires_grad:
-                x.register_hook(_on_gradient(getattr(tap, gradient), block))
+                tell = [getattr(tap, gradient) for tap in self.taps]
+                x.register_hook(_on_gradient(tell, block))
 
     def end_of_forward(self) -> None:
         """From here on calls belong to the backward pass."""
@@ -189,18 +201,25 @@ class Ears:
             handle.remove()
 
 
-def _on_gradient(tell: Callable[[Block, Tensor], None], block: Block) -> Callable[[Tensor], None]:
+def _on_gradient(
+    tell: list[Callable[[Block, Tensor], None]], block: Block
+) -> Callable[[Tensor], None]:
     def hook(gradient: Tensor) -> None:
         with aside():
-            tell(block, gradient.detach())
+            seen = gradient.detach()
+            for told in tell:
+                told(block, seen)
 
     return hook
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Within, nothing is differentiated, and modes that watch torch's functions see nothing."""
-    with torch.no_grad(), torch._C.DisableTorchFunction():
+    """Within, nothing is differentiated, and modes that watch torch's functions see nothing.
+
+    The modes are put off first: they would see gradients being turned off.
+    """
+    with torch._C.DisableTorchFunction(), torch.no_grad():
         yield
 
 

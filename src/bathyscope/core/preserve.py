@@ -113,21 +113,24 @@ class _ParameterState:
     values: Tensor | None
     grad: Tensor | None
     requires_grad: bool
+    address: int
     hooks: dict[str, object]
 
     @classmethod
     def of(cls, parameter: nn.Parameter, *, copy: bool) -> "_ParameterState":
+        data = parameter.data
         return cls(
             parameter,
-            parameter.data,
+            data,
             parameter.detach().clone() if copy else None,
             parameter.grad,
             parameter.requires_grad,
+            _address(data),
             {name: _copy_of(getattr(parameter, name, None)) for name in _TENSOR_HOOK_TABLES},
         )
 
     def restore(self) -> None:
-        if _address(self.parameter) != _address(self.data):
+        if _address(self.parameter) != self.address:
             self.parameter.data = self.data
         if self.values is not None:
             _write_back(self.parameter, self.values)
@@ -150,6 +153,7 @@ class _ModuleState:
 
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
+        own = vars(module)
         buffers = dict(module._buffers)
         return cls(
             module,
@@ -158,8 +162,8 @@ class _ModuleState:
             buffers,
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
             # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
-            {name: v for name, v in vars(module).items() if isinstance(v, Tensor)},
-            {name: _copy_of(getattr(module, name, None)) for name in HOOK_TABLES},
+            {name: v for name, v in own.items() if isinstance(v, Tensor)},
+            {name: _copy_of(own[name]) for name in HOOK_TABLES if own.get(name) is not None},
         )
 
     def restore(self) -> None:
@@ -171,11 +175,14 @@ class _ModuleState:
             buffer = self.buffers[name]
             assert buffer is not None
             _write_back(buffer, values)
-        for name, table in self.hooks.items():
+        own = vars(self.module)
+        for name in HOOK_TABLES:
+            table, now = self.hooks.get(name), own.get(name)
             if isinstance(table, dict):
-                _refill(getattr(self.module, name, None), table)
-            elif table is not None or hasattr(self.module, name):
-                setattr(self.module, name, table)
+                if table or now:
+                    _refill(now, table)
+            elif table is not None or now is not None:
+                own[name] = table
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +239,6 @@ def _copy_of(table: object) -> object:
 
 def _refill(table: object, contents: object) -> None:
     """Give a dict its former contents, in order, without replacing the dict: others may hold it."""
-    if isinstance(table, dict):
+    if isinstance(table, dict) and (table or contents):
         table.clear()
         table.update(contents if isinstance(contents, dict) else {})

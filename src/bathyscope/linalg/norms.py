@@ -37,7 +37,11 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
 
 
 def _in_runs(flat: Float[Tensor, " n"]) -> float:
+    if flat.numel() <= _RUN:
+        return torch.linalg.vector_norm(flat).item()
     whole = flat.numel() // _RUN * _RUN
-    norms = torch.linalg.vector_norm(flat[:whole].view(-1, _RUN), dim=1).double()
-    rest = torch.linalg.vector_norm(flat[whole:]).double()
-    return math.hypot(torch.linalg.vector_norm(norms).item(), rest.item())
+    norms = torch.linalg.vector_norm(flat[:whole].view(-1, _RUN), dim=1)
+    norm = torch.linalg.vector_norm(norms, dtype=torch.float64).item()
+    if whole == flat.numel():
+        return norm
+    return math.hypot(norm, torch.linalg.vector_norm(flat[whole:]).item())

@@ -7,11 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def rescale(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], float]:
+def rescale(
+    tensor: Float[Tensor, " ..."], *, largest: float | None = None
+) -> tuple[Float[Tensor, " ..."], float]:
     """The tensor in float32 at least, divided by a power of two where its squares leave the range.
 
     Gradients of 1e-25 and activations of 1e25 are what a deep network in trouble has, and in
-    float32 their squares are 0 and infinite.
+    float32 their squares are 0 and infinite. The largest absolute value can be given where it is known.
 
     Returns:
         The tensor, itself where nothing had to be done, and what it was divided by: 1, a power of
@@ -27,8 +29,9 @@ def rescale(tensor: Float[Tensor, " ..."]) -> tuple[Float[Tensor, " ..."], float
         tensor = tensor.float()
     if tensor.numel() == 0:
         return tensor, 0.0
-    low, high = tensor.aminmax()
-    largest = max(-low.item(), high.item())
+    if largest is None:
+        low, high = tensor.aminmax()
+        largest = max(-low.item(), high.item())
     if largest == 0 or not math.isfinite(largest):
         return tensor, largest
     limits = torch.finfo(tensor.dtype)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm, rescale
@@ -59,8 +60,7 @@ def activations(
     """
     found = find_blocks(model, batch, blocks)
     tap = ActivationTap(model, found)
-    with tap.watching:
-        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching,))
     return tap.measurement()
 
 
@@ -68,7 +68,7 @@ class ActivationTap(Silent):
     """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
 
     def __init__(self, model: nn.Module, blocks: Blocks, *, mode: ModeTap | None = None) -> None:
-        self.model = model
+        self.members = Members(model)
         self.rows = Rows(
             blocks,
             ("mean", "std", "min", "max", "dead_units", "nonlinearity", "change", "not_finite"),
@@ -103,7 +103,7 @@ class ActivationTap(Silent):
             return
         block = self.inside[0]
         self.rows.put(block, nonlinearity=name)
-        axes = axes_of(self.model, block, ndim=output.ndim)
+        axes = axes_of(self.members, block, ndim=output.ndim)
         dead = dead_units(output, units=axes.units)
         if dead is not None:
             share = dead / output.shape[axes.units]
@@ -132,17 +132,25 @@ def moments_of(x: Tensor) -> Moments:
         (-2.0, 2.0, 0.33333333333333337)
     """
     lost = 0.0
-    tensor, unit = rescale(x)
-    if not math.isfinite(unit):
+    low, high = _range(x)
+    if not math.isfinite(low) or not math.isfinite(high):
         lost = share_not_finite(x)
-        tensor, unit = rescale(x[torch.isfinite(x)])
-    if tensor.numel() == 0:
+        x = x[torch.isfinite(x)]
+        low, high = _range(x)
+    if x.numel() == 0:
         return Moments(math.nan, math.nan, math.nan, math.nan, lost)
+    tensor, unit = rescale(x, largest=max(-low, high))
     unit = unit or 1.0  # all zeros
-    low, high = (bound.item() for bound in tensor.aminmax())
     mean = tensor.sum().item() / tensor.numel()
     mean_square = frobenius_norm(tensor) ** 2 / tensor.numel()
     variance = mean_square - mean**2
     if variance < _CANCELLATION * mean_square:
         variance = frobenius_norm(tensor - mean) ** 2 / tensor.numel()
-    return Moments(unit * mean, unit * math.sqrt(variance), unit * low, unit * high, lost)
+    return Moments(unit * mean, unit * math.sqrt(variance), low, high, lost)
+
+
+def _range(x: Tensor) -> tuple[float, float]:
+    if x.numel() == 0:
+        return math.nan, math.nan
+    low, high = x.aminmax()
+    return low.item(), high.item()

@@ -14,6 +14,7 @@ from bathyscope.core.batch import Batch, LossFn, check_batch, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import aside, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm
@@ -105,8 +106,7 @@ def attention(
     """
     found = find_blocks(model, batch, blocks)
     tap = AttentionTap(model, found, samples=samples, queries=queries)
-    with tap.watching():
-        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching(),))
     tap.look_at(batch)
     measured = tap.measurement()
     if measured is None:
@@ -141,8 +141,7 @@ def attention_heads(
     """
     found = find_blocks(model, batch, blocks)
     tap = AttentionTap(model, found, samples=samples, queries=queries)
-    with tap.watching():
-        probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching(),))
     labels = {block.index: block.label for block in found}
     return {labels[index]: tuple(h.statistics for h in heads) for index, heads in tap.heads.items()}
 
@@ -165,6 +164,7 @@ class AttentionTap(Silent):
         self, model: nn.Module, blocks: Blocks, *, samples: int = SAMPLES, queries: int = QUERIES
     ) -> None:
         self.model = unwrap(model)
+        self.members = Members(model)
         self.blocks = blocks
         self.samples = samples
         self.queries = queries
@@ -218,7 +218,7 @@ class AttentionTap(Silent):
         if block.index not in self.heads:
             return
         if x.ndim == 3:
-            samples = axes_of(self.model, block, ndim=3).samples
+            samples = axes_of(self.members, block, ndim=3).samples
             likeness = token_likeness(x.transpose(0, 1) if samples == 1 else x)
             self.rows.put(block, token_likeness=likeness.cosine, token_spread=likeness.spread)
         if self.first_norm:

@@ -31,6 +31,10 @@ _PASSED_ON = frozenset(
 )
 _ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
 _FILLED = frozenset({torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_})
+_WATCHED = (
+    frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward, torch.where})
+    | _SOFTMAX | _PRODUCTS | _TIMES | _OVER | _PASSED_ON | _ADDED | _FILLED
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +84,8 @@ class AttentionCalls(TorchFunctionMode):
         """Call the function, with the mode off inside it, and tell of it where it is attention."""
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
+        if func not in _WATCHED:
+            return output
         with aside():
             self.look(func, args, kwargs, output)
         return output

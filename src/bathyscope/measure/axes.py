@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from bathyscope.core.members import modules_of
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.records import Block
 
 _SPATIAL = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -20,7 +20,7 @@ class Axes:
     units: int
 
 
-def axes_of(model: nn.Module, block: Block, *, ndim: int) -> Axes:
+def axes_of(model: nn.Module | Members, block: Block, *, ndim: int) -> Axes:
     """Name the axes of what a block passes on.
 
     Convolutions put units second (samples, channels, height, width); everything else puts them
@@ -33,7 +33,7 @@ def axes_of(model: nn.Module, block: Block, *, ndim: int) -> Axes:
     """
     if ndim <= 2:
         return Axes(("samples", "features")[:ndim], 0, ndim - 1)
-    modules = modules_of(model, block).values()
+    modules = members_of(model).of(block).values()
     if any(isinstance(module, _CONVOLUTIONAL) for module in modules):
         spatial = _SPATIAL.get(ndim - 2) or tuple(f"axis {i}" for i in range(2, ndim))
         return Axes(("samples", "channels", *spatial), 0, 1)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import Probe, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import conditioning_of, frobenius_norm
@@ -83,7 +84,7 @@ class GradientTap(Silent):
         cutoff: float | None = None,
         largest_side: int = LARGEST_SIDE,
     ) -> None:
-        self.model = model
+        self.members = Members(model)
         self.cutoff = cutoff
         self.largest_side = largest_side
         self.norms_in: dict[int, float] = {}
@@ -102,7 +103,7 @@ class GradientTap(Silent):
         """The norm at the input."""
         self.norms_in[block.index] = self._norm(block, gradient)
         if block.kind in RECURRENT and gradient.ndim == 3:
-            axes = axes_of(self.model, block, ndim=3)
+            axes = axes_of(self.members, block, ndim=3)
             time = 1 - axes.samples
             tenth = max(1, gradient.shape[time] // 10)
             first = frobenius_norm(gradient.narrow(time, 0, tenth))
@@ -115,7 +116,7 @@ class GradientTap(Silent):
         self.norms_out[block.index] = self._norm(block, gradient)
         if gradient.ndim == 0 or gradient.numel() == 0:
             return
-        axis = axes_of(self.model, block, ndim=gradient.ndim).samples
+        axis = axes_of(self.members, block, ndim=gradient.ndim).samples
         side = min(gradient.shape[axis], gradient.numel() // gradient.shape[axis])
         if side > self.largest_side:
             self.rows.note(

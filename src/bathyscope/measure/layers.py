@@ -10,7 +10,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 from bathyscope.core.batch import main_tensor
 from bathyscope.core.calls import unwrap
-from bathyscope.core.members import modules_of
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Block
 
@@ -44,7 +44,7 @@ class WeightLayer:
         )
 
 
-def layers_of(model: nn.Module, block: Block) -> list[WeightLayer]:
+def layers_of(model: nn.Module | Members, block: Block) -> list[WeightLayer]:
     """Weights of a block that are matrices or kernels; norms and biases are left out.
 
     A parametrised weight (spectral or weight norm) is taken as the layer applies it.
@@ -56,12 +56,12 @@ def layers_of(model: nn.Module, block: Block) -> list[WeightLayer]:
     """
     return [
         layer
-        for name, module in modules_of(model, block).items()
+        for name, module in members_of(model).of(block).items()
         for layer in _layers(name, module)
     ]
 
 
-def parameters_of(model: nn.Module, block: Block) -> dict[str, nn.Parameter]:
+def parameters_of(model: nn.Module | Members, block: Block) -> dict[str, nn.Parameter]:
     """Parameters of a block by their names in the model; one that is shared appears once.
 
     Examples:
@@ -70,9 +70,10 @@ def parameters_of(model: nn.Module, block: Block) -> dict[str, nn.Parameter]:
         ['0.weight', '0.bias']
     """
     found: dict[int, tuple[str, nn.Parameter]] = {}
-    for name, module in modules_of(model, block).items():
-        for own, parameter in module.named_parameters(recurse=False):
-            found.setdefault(id(parameter), (f"{name}.{own}" if name else own, parameter))
+    for name, module in members_of(model).of(block).items():
+        for own, parameter in module._parameters.items():
+            if parameter is not None:
+                found.setdefault(id(parameter), (f"{name}.{own}" if name else own, parameter))
     return dict(found.values())
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
-from bathyscope.core.members import modules_of
+from bathyscope.core.members import Members
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Measurement
 from bathyscope.measure.rows import Rows
@@ -34,8 +34,9 @@ class NormInputs:
             layer: the norm it belongs to.
         """
         rows = Rows(blocks, ("variance_over_epsilon", "layer"))
+        members = Members(model)
         for block in blocks:
-            found = [(self.variance[n], n) for n in modules_of(model, block) if n in self.variance]
+            found = [(self.variance[n], n) for n in members.of(block) if n in self.variance]
             if found:
                 value, layer = min(found)
                 rows.put(block, variance_over_epsilon=value, layer=layer)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm
@@ -53,13 +54,14 @@ def parameter_gradient_measurement(
 ) -> Measurement:
     """The measurement `parameter_gradients`, given the gradients of a pass by parameter name."""
     rows = Rows(blocks, ("norm", "share", "zero_layers", "scale_share"))
+    members = Members(model)
     norms: dict[int, float] = {}
     scales: dict[int, float] = {}
     for block in blocks:
         # a parameter that the loss does not reach has no gradient: that is zero
         of_layers, of_scales = (
             [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in names]
-            for names in _trained_names(model, block)
+            for names in _trained_names(members, block)
         )
         if of_layers:
             norms[block.index] = math.hypot(*of_layers)
@@ -74,7 +76,7 @@ def parameter_gradient_measurement(
     return rows.measurement("parameter_gradients")
 
 
-def _trained_names(model: nn.Module, block: Block) -> tuple[list[str], list[str]]:
+def _trained_names(model: Members, block: Block) -> tuple[list[str], list[str]]:
     """Names of the block's trained weights with two axes or more, and of its scales."""
     trained = {n: p for n, p in parameters_of(model, block).items() if p.requires_grad}
     layers = [name for name, p in trained.items() if p.ndim >= 2]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import Conditioning, hosvd_of, rescale
@@ -118,7 +119,7 @@ class RepresentationTap(Silent):
         largest_side: int = LARGEST_SIDE,
         keep: bool = False,
     ) -> None:
-        self.model = model
+        self.members = Members(model)
         self.cutoff = cutoff
         self.largest_side = largest_side
         self.keep = keep
@@ -129,7 +130,7 @@ class RepresentationTap(Silent):
         """Decompose the output in every mode."""
         if x.ndim == 0 or x.numel() == 0:
             return
-        axes = axes_of(self.model, block, ndim=x.ndim)
+        axes = axes_of(self.members, block, ndim=x.ndim)
         by_sample = x.movedim(axes.samples, 0).flatten(1)
         cosine = mean_cosine(by_sample)
         self.rows.put(block, mean_cosine=cosine)

@@ -84,13 +84,11 @@ def standard(
     gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
     attention = AttentionTap(model, found)
     taps = (attention, activation, representation, gradient)
-    with (
-        activation.watching,
-        attention.watching(),
-        norm_inputs(model) as norms,
-        input_sizes(model) as sizes,
-    ):
-        result = probe(model, batch, loss=loss, blocks=found, taps=taps, at_end=end)
+    watching = (activation.watching, attention.watching())
+    with norm_inputs(model) as norms, input_sizes(model) as sizes:
+        result = probe(
+            model, batch, loss=loss, blocks=found, taps=taps, watching=watching, at_end=end
+        )
     measurements = [
         activation.measurement(),
         representation.measurement(),

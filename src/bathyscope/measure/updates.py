@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement
@@ -95,10 +97,11 @@ def update_measurement(
             *("stable_rank", "lost", "not_finite"),
         ),
     )
+    members = Members(model)
     for block in blocks:
         steps_in_block = [
             Step(name, parameter.detach(), steps[name], gradients[name].dtype)
-            for name, parameter in parameters_of(model, block).items()
+            for name, parameter in parameters_of(members, block).items()
             if name in steps and parameter.ndim >= 2 and parameter.numel()
         ]
         if steps_in_block:
@@ -111,7 +114,7 @@ def update_measurement(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Step:
     """A weight, what would be added to it, and the dtype its gradient came in."""
 
@@ -120,10 +123,20 @@ class Step:
     change: Tensor
     dtype: torch.dtype
 
+    @cached_property
+    def norm(self) -> float:
+        """‖W‖."""
+        return frobenius_norm(self.weight)
+
+    @cached_property
+    def change_norm(self) -> float:
+        """‖ΔW‖."""
+        return frobenius_norm(self.change)
+
     @property
     def ratio(self) -> float:
         """‖ΔW‖/‖W‖."""
-        return quotient(frobenius_norm(self.change), frobenius_norm(self.weight))
+        return quotient(self.change_norm, self.norm)
 
     @property
     def cutoff(self) -> float:
@@ -138,27 +151,31 @@ class Step:
 
 
 def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
-    total = math.hypot(*(frobenius_norm(step.change) for step in steps))
-    rows.put(
-        block, ratio=quotient(total, math.hypot(*(frobenius_norm(step.weight) for step in steps)))
-    )
+    total = math.hypot(*(step.change_norm for step in steps))
+    rows.put(block, ratio=quotient(total, math.hypot(*(step.norm for step in steps))))
     ratios = [(step.ratio, step.name) for step in steps if math.isfinite(step.ratio)]
     if ratios:
         ratio, layer = max(ratios)
         rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)
-    moved = sum(int((step.change != 0).sum()) for step in steps)
+    moved = sum(int(torch.count_nonzero(step.change)) for step in steps)
     entries = sum(step.change.numel() for step in steps)
     rows.put(
         block,
         lost=sum(map(_num_lost, steps)) / max(1, moved),
-        not_finite=sum(share_not_finite(s.change) * s.change.numel() for s in steps) / entries,
+        not_finite=sum(map(_num_not_finite, steps)) / entries,
     )
+
+
+def _num_not_finite(step: Step) -> float:
+    if math.isfinite(step.change_norm):
+        return 0.0
+    return share_not_finite(step.change) * step.change.numel()
 
 
 def _num_lost(step: Step) -> int:
     """Entries with a step that W + ΔW, rounded to the dtype of W, leaves as they are."""
     after = (step.weight.double() + step.change).to(step.weight.dtype)
-    return int(((step.change != 0) & (after == step.weight)).sum())
+    return int(torch.count_nonzero((step.change != 0) & (after == step.weight)))
 
 
 def _put_ranks(rows: Rows, block: Block, steps: list[Step], *, largest_side: int) -> None:
@@ -218,7 +235,7 @@ def next_steps(
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
     with preserve_model(model, copy_parameters=False):
         try:
-            twin = copy.deepcopy(optimizer)
+            twin = copy.deepcopy(optimizer, _wide_copies(optimizer))
         except (RuntimeError, TypeError, AttributeError) as error:
             raise _cannot_step(optimizer, error) from error
         pairs = [
@@ -234,7 +251,6 @@ def next_steps(
         before = {}
         for name, ours in pairs:
             ours.grad = None
-            _widen(ours, twin.state.get(ours, {}))
             if name is not None and name in gradients:
                 before[name] = ours.detach().clone()
                 ours.grad = gradients[name].to(ours.dtype)
@@ -245,18 +261,27 @@ def next_steps(
     return {name: ours.detach() - before[name] for name, ours in pairs if name and name in before}
 
 
-def _widen(parameter: Tensor, state: dict[str, object]) -> None:
-    """A parameter and the parts of its optimizer state that have its shape, in float64."""
-    if not parameter.is_floating_point():
-        return
-    for key, value in state.items():
-        if (
-            isinstance(value, Tensor)
-            and value.shape == parameter.shape
-            and value.is_floating_point()
-        ):
-            state[key] = value.double()
-    parameter.data = parameter.data.double()
+def _wide_copies(optimizer: torch.optim.Optimizer) -> dict[int, object]:
+    """Parameters and the parts of their state that have their shape, in float64, by `id`.
+
+    As the memo of `copy.deepcopy` they take the place of the copies it would make one by one.
+    """
+    copies: dict[int, object] = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if not parameter.is_floating_point():
+                continue
+            copies[id(parameter)] = nn.Parameter(
+                parameter.detach().to(torch.float64, copy=True), parameter.requires_grad
+            )
+            for value in optimizer.state.get(parameter, {}).values():
+                if (
+                    isinstance(value, Tensor)
+                    and value.shape == parameter.shape
+                    and value.is_floating_point()
+                ):
+                    copies[id(value)] = value.detach().to(torch.float64, copy=True)
+    return copies
 
 
 def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageError:

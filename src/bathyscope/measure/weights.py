@@ -11,6 +11,7 @@ from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import calls_of, unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.members import Members
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
@@ -128,8 +129,9 @@ def _put_layers(
     largest_side: int,
 ) -> None:
     seen: dict[str, dict[str, Number]] = {}  # a module that several blocks call is measured once
+    members = Members(model)
     for block in blocks:
-        layers = layers_of(model, block)
+        layers = layers_of(members, block)
         _put_sizes(rows, block, layers)
         spectra = []
         for layer in layers:
@@ -149,15 +151,21 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     filled = [layer.weight for layer in layers if layer.weight.numel()]
     if not filled:
         return
+    bounds = [w.aminmax() for w in filled]
+    norms = [frobenius_norm(w) for w in filled]
+    entries = sum(w.numel() for w in filled)
+    lost = [
+        0.0 if math.isfinite(norm) else share_not_finite(w) * w.numel()
+        for w, norm in zip(filled, norms, strict=True)
+    ]
     rows.put(
         block,
-        min=min(w.min().item() for w in filled),
-        max=max(w.max().item() for w in filled),
-        norm=math.hypot(*(frobenius_norm(w) for w in filled)),
-        zero_layers=sum(not w.any().item() for w in filled),
+        min=min(low.item() for low, _ in bounds),
+        max=max(high.item() for _, high in bounds),
+        norm=math.hypot(*norms),
+        zero_layers=sum(norm == 0 for norm in norms),
+        not_finite=sum(lost) / entries,
     )
-    entries = sum(w.numel() for w in filled)
-    rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)
 
 
 def _put_worst(

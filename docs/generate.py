@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.claims import Claim, all_claims, themes
+from bathyscope.cli import listings
 from bathyscope.core.papers import papers
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
@@ -294,3 +295,4 @@ if __name__ == "__main__":
     for name, page in (PAGES | REFERENCE).items():
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(page())
+    listings.FILE.write_text(listings.listings_text(), encoding="utf-8")

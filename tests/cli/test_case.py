@@ -196,7 +196,10 @@ def test_help_and_errors_do_not_load_torch():
     import json, sys
     from bathyscope import cli
     from typer.testing import CliRunner
-    for words in (["--help"], ["diagnose", "--help"], ["diagnose"]):
+    for words in (
+        *(["--help"], ["diagnose", "--help"], ["diagnose"]),
+        *(["explain"], ["explain", "dead-units"], ["explain", "no-such"]),
+    ):
         CliRunner().invoke(cli.app, words)
     print(json.dumps("torch" in sys.modules))
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.listings import claim_row, claim_rows
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import ClaimCheck, Verdict
@@ -69,14 +70,13 @@ def check(
     Example: bathyscope check all --on dask --workers 8
     """
     limit = _limit(fail_on)
+    if what == "list":
+        rows = claim_rows()
+        words.answer(rows, lambda: _print_list(rows))
+        return
     from bathyscope.claims import all_claims, claim_of, themes
 
     claims = all_claims()
-
-    if what == "list":
-        rows = [_entry(claim) for claim in claims.values()]
-        words.answer(rows, lambda: _print_list(rows))
-        return
     one = what != "all" and what not in themes()
     chosen = [claim_of(what)] if one else [c for c in claims.values() if what in ("all", c.theme)]
     if not one and (model or "data" in words.given):
@@ -89,7 +89,7 @@ def check(
         records = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
     else:
         records = _check_elsewhere(chosen, on, seed=words.seed, workers=workers, echo=aloud)
-    rows = [{**_entry(claim), **_record(record)} for claim, record in records]
+    rows = [{**claim_row(claim), **_record(record)} for claim, record in records]
     if publish:
         _publish([record for _, record in records if record is not None])
     words.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
@@ -180,19 +180,6 @@ def _check_one(name: str, *, seed: int, **given: Any) -> ClaimCheck:
         return test(name, seed=seed, **given)
     finally:
         torch.set_num_threads(threads)
-
-
-def _entry(claim: "Claim") -> JsonObject:
-    return {
-        "claim": claim.name,
-        "theme": claim.theme,
-        "number": claim.number,
-        "status": claim.status,
-        "statement": claim.statement,
-        "assumed": list(claim.assumptions),
-        "tested": claim.tested,
-        "takes": list(claim.takes),
-    }
 
 
 def _publish(records: list[ClaimCheck]) -> None:

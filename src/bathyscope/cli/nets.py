@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bathyscope.cli.case import JsonFile, answer
+from bathyscope.cli.listings import family_rows
 from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -30,33 +31,11 @@ def nets(
     Example: bathyscope nets procresnet-166 --classes 100
     """
     if name is None:
-        rows = _families()
+        rows = family_rows()
         answer(as_json, rows, lambda: _print_families(rows))
         return
     summary = _summary(name, size=size, channels=channels, classes=classes)
     answer(as_json, summary, lambda: _print_summary(summary))
-
-
-def _families() -> list[dict[str, object]]:
-    from bathyscope import nets as catalog
-    from bathyscope.core.members import num_parameters
-
-    rows = []
-    for key, family in catalog.families().items():
-        example = catalog.skeleton(family.example)
-        row = {
-            "family": key,
-            "pattern": family.pattern,
-            "depths": family.formula,
-            "erased_form": family.erasable,
-            "summary": family.summary,
-            "theme": family.theme,
-            "example": family.example,
-            "parameters": num_parameters(example),
-            "options": list(family.options()),
-        }
-        rows.append(row)
-    return rows
 
 
 def _summary(

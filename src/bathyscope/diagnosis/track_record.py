@@ -12,10 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bathyscope.core.files import write_atomic
 from bathyscope.core.records import Finding, Severity
-from bathyscope.foresight.table.parts import PART, Row, read_rows, write_rows
+
+if TYPE_CHECKING:
+    from bathyscope.foresight.table.parts import Row
 
 FILE = "track_record.json"
 PARTS = Path("docs/forecast")
@@ -122,7 +125,7 @@ def severities_found(number: int) -> dict[str, str]:
     return {f.code: f.severity.value for f in sorted(found, key=lambda f: f.severity.rank)}
 
 
-def tally(rows: Iterable[Row], found: Mapping[int, Mapping[str, str]]) -> Records:
+def tally(rows: "Iterable[Row]", found: Mapping[int, Mapping[str, str]]) -> Records:
     """The records of all codes.
 
     Args:
@@ -147,6 +150,7 @@ def tally(rows: Iterable[Row], found: Mapping[int, Mapping[str, str]]) -> Record
 def diagnose_table(parts: Path = PARTS, *, anew: bool = False) -> tuple[int, Records]:
     """Diagnose every labelled network that has not been, and count; held-out ones are left alone."""
     from bathyscope.foresight.table.draw import draw
+    from bathyscope.foresight.table.parts import PART, read_rows, write_rows
 
     rows = [row for row in read_rows(parts) if not draw(row["number"]).held_out]
     known = {} if anew else {r["number"]: r["found"] for r in read_rows(parts, kind="findings")}

@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.papers import papers, part
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("listings.json")
 _PACKAGE = Path(__file__).parents[1]
 
-Row = dict[str, Any]
+Row = JsonObject
 
 
 def family_rows() -> list[Row]:

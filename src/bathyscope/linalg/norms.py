@@ -38,10 +38,10 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
 
 def _in_runs(flat: Float[Tensor, " n"]) -> float:
     if flat.numel() <= _RUN:
-        return torch.linalg.vector_norm(flat).item()
+        return float(torch.linalg.vector_norm(flat))
     whole = flat.numel() // _RUN * _RUN
     norms = torch.linalg.vector_norm(flat[:whole].view(-1, _RUN), dim=1)
-    norm = torch.linalg.vector_norm(norms, dtype=torch.float64).item()
+    norm = float(torch.linalg.vector_norm(norms, dtype=torch.float64))
     if whole == flat.numel():
         return norm
-    return math.hypot(norm, torch.linalg.vector_norm(flat[whole:]).item())
+    return math.hypot(norm, float(torch.linalg.vector_norm(flat[whole:])))

@@ -60,6 +60,11 @@ def test_nothing_measured_is_still_told():
     assert printed(bare).splitlines()[0].startswith("preresnet-164 ✓ clean")
 
 
+def test_the_outcome_is_told():
+    report = dataclasses.replace(clean(6), outcome="After 100 steps: accuracy 98 %.")
+    assert "outcome: After 100 steps: accuracy 98 %." in printed(report)
+
+
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     colour = r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;)[0-9;]*m"

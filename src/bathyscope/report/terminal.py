@@ -41,6 +41,8 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
         console.print(_stages(report, glyphs))
     if report.forecast is not None:
         console.print(_forecast(report.forecast))
+    if report.outcome:
+        console.print(Text("outcome: ", style="dim") + Text(report.outcome))
     for finding in report.findings[:most_findings]:
         console.print()
         _show_finding(finding, console, glyphs)

@@ -1,14 +1,22 @@
-"""Run the benchmarks named on the command line, or all: one JSON object a line."""
+"""Run the benchmarks named on the command line, or all but the long ones: one JSON object a line.
+
+python -m benchmarks measure hosvd
+python -m benchmarks --against OLD.jsonl        # and what got slower since, by more than a tenth
+"""
 
 import importlib
 import json
 import sys
+from pathlib import Path
+
+from benchmarks.against import Line, changes, read_lines
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
 BENCHMARKS = (
     "training_step",
     "hosvd",
     "measure",
+    "diagnose",
     "attention",
     "watching",
     "forecast",
@@ -16,26 +24,47 @@ BENCHMARKS = (
     "stacked",
     "conv_spectrum",
     "procrustes",
-    "estimators",
-    "kill",
     "curvature",
-    "treatment",
 )
-# Counts rather than ratios, of half an hour: only when named.
-LONG = ("growth", "imagenet_stream", "transformer_faults", "events", "fuzz", "soak", "real_bugs")
+# Counts rather than ratios, or of many minutes: only when named.
+LONG = (
+    *("estimators", "kill", "treatment", "growth", "imagenet_stream", "transformer_faults"),
+    *("events", "fuzz", "soak", "real_bugs"),
+)
 
 
-def main(names: list[str]) -> int:
-    """Print the lines of each; 2 for a name that is not there. Words from `--` on are a benchmark's."""
-    names = names[: next((i for i, word in enumerate(names) if word.startswith("--")), None)]
+def main(words: list[str]) -> int:
+    """Print the lines of each; words from another `--` on are a benchmark's.
+
+    Returns:
+        0; 1 where something is slower than in the earlier run; 2 for a name or file that is not there.
+    """
+    earlier: list[Line] = []
+    if "--against" in words:
+        place = words.index("--against")
+        path = Path(words[place + 1] if place + 1 < len(words) else "")
+        words = words[:place] + words[place + 2 :]
+        if not path.is_file():
+            print(f"--against takes the lines of an earlier run, but {str(path)!r} is no file.",
+                  file=sys.stderr)  # fmt: skip
+            return 2
+        earlier = read_lines(path)
+    names = words[: next((i for i, word in enumerate(words) if word.startswith("--")), None)]
     if unknown := [name for name in names if name not in (*BENCHMARKS, *LONG)]:
         there_are = ", ".join((*BENCHMARKS, *LONG))
         print(f"There is no benchmark named {unknown[0]}; there are {there_are}.", file=sys.stderr)
         return 2
+    measured: list[Line] = []
     for name in names or BENCHMARKS:
         for line in importlib.import_module(f"benchmarks.{name}").lines():
             print(json.dumps(line), flush=True)
-    return 0
+            measured.append(line)
+    found = changes(earlier, measured)
+    for kind, text in found:
+        print(f"{kind}: {text}", file=sys.stderr)
+    if earlier and not found:
+        print("Nothing changed by more than a tenth.", file=sys.stderr)
+    return 1 if any(kind == "slower" for kind, _ in found) else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+"""`diagnose` of small networks, in training steps of their own, with the optimizer given.
+
+`ratio` is the least CPU time of a diagnosis over the least of a training step: what other work on the
+machine takes from the caches only makes both longer. Small networks are the hard case: their steps are
+short, and what is done block by block in Python, and the eigenvalues of Gram matrices, are not.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bathyscope
+from bathyscope import nets
+from bathyscope.core.batch import Batch
+from benchmarks.interleaved import interleaved
+
+
+def lines(*, repeats: int = 5) -> Iterator[dict[str, Any]]:
+    """Standard and full diagnoses of MLPs, a convolutional network and a transformer."""
+    torch.set_num_threads(1)
+    for name, build in _CASES.items():
+        for probes in ("standard", "full"):
+            yield _line(name, build, probes, repeats=repeats if probes == "standard" else 3)
+
+
+def _line(
+    name: str, build: Callable[[], tuple[nn.Module, Batch]], probes: str, *, repeats: int
+) -> dict[str, Any]:
+    torch.manual_seed(0)
+    model, batch = build()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+
+    step()  # the optimizer has its state
+    cases = {
+        "diagnose": lambda: bathyscope.diagnose(
+            model, batch, optimizer=optimizer, probes="full" if probes == "full" else "standard"
+        ),
+        "step": step,
+    }
+    times = interleaved(cases, repeats=repeats)
+    return {
+        "benchmark": "diagnose",
+        "case": f"{name}: {probes}",
+        "ratio": round(times["step"].fastest_ratio_to(times["diagnose"]), 2),
+        "median_ratio": round(times["step"].ratio_to(times["diagnose"]), 2),
+        "cpu_seconds": round(times["diagnose"].median_cpu, 4),
+        "wall_seconds": round(times["diagnose"].median_wall, 4),
+        "step_cpu_seconds": round(times["step"].median_cpu, 5),
+        "repeats": repeats,
+    }
+
+
+def _mlp(width: int) -> tuple[nn.Module, Batch]:
+    layers: list[nn.Module] = [nn.Linear(64, width), nn.ReLU()]
+    for _ in range(18):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.Linear(width, 10))
+    return model, (torch.randn(64, 64), torch.randint(10, (64,)))
+
+
+def _images(name: str, size: int) -> tuple[nn.Module, Batch]:
+    images = torch.randn(32, 3, size, size)
+    return nets.build(name, num_classes=10), (images, torch.randint(10, (32,)))
+
+
+_CASES: dict[str, Callable[[], tuple[nn.Module, Batch]]] = {
+    "MLP of 20 layers, width 64, batch 64": lambda: _mlp(64),
+    "MLP of 20 layers, width 128, batch 64": lambda: _mlp(128),
+    "resnet-20, 16x16, batch 32": lambda: _images("resnet-20", 16),
+    "vit-6, 32x32, batch 32": lambda: _images("vit-6", 32),
+}

@@ -1,0 +1,67 @@
+"""A benchmark that gets slower is seen."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import __main__ as bench
+from benchmarks.against import changes, read_lines
+
+
+def line(benchmark, ratio, case="a", **more):
+    return {"benchmark": benchmark, "case": case, "ratio": ratio, **more}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        (line("measure", 2.0), line("measure", 2.21), ["slower"]),  # a cost
+        (line("measure", 2.0), line("measure", 2.19), []),
+        (line("measure", 2.0), line("measure", 1.8), ["faster"]),
+        (line("hosvd", 10.0), line("hosvd", 9.0), ["slower"]),  # times as fast as another
+        (line("hosvd", 10.0), line("hosvd", 11.2), ["faster"]),
+        (line("hosvd", 10.0), line("hosvd", 11.2, lower_is_better=True), ["slower"]),
+        (line("hosvd", 10.0, case="b"), line("hosvd", 1.0), []),
+        (line("hosvd", None), line("hosvd", 1.0), []),
+        (line("hosvd", 1.0), line("hosvd", None), []),
+    ],
+)
+def test_a_change_of_more_than_a_tenth_is_told(old, new, kinds):
+    assert [kind for kind, _ in changes([old], [new])] == kinds
+
+
+def test_the_slowest_comes_first():
+    old = [line("measure", 1.0, case) for case in "abc"]
+    new = [line("measure", ratio, case) for ratio, case in zip((1.2, 3.0, 0.5), "abc", strict=True)]
+    assert [text[:10] for _, text in changes(old, new)] == [
+        "measure, b",
+        "measure, a",
+        "measure, c",
+    ]
+
+
+@pytest.fixture
+def hosvd(monkeypatch):
+    made = [line("hosvd", 5.0)]
+    monkeypatch.setattr(
+        bench.importlib, "import_module", lambda name: SimpleNamespace(lines=lambda: made)
+    )
+    return made
+
+
+@pytest.mark.parametrize(("before", "code"), [(5.0, 0), (8.0, 1), (2.0, 0)])
+def test_the_command_compares_with_a_file(hosvd, before, code, tmp_path, capsys):
+    old = tmp_path / "old.jsonl"
+    old.write_text("make: entering\n" + json.dumps(line("hosvd", before)) + "\n")
+    assert len(read_lines(old)) == 1
+    assert bench.main(["hosvd", "--against", str(old)]) == code
+    told = capsys.readouterr()
+    assert json.loads(told.out) == hosvd[0]
+    assert ("slower: hosvd, a: 8.0 before, 5.0 now" in told.err) == (code == 1)
+
+
+def test_a_file_or_name_that_is_not_there_is_said(hosvd, capsys):
+    assert bench.main(["--against", "none.jsonl"]) == 2
+    assert "none.jsonl" in capsys.readouterr().err
+    assert bench.main(["nothing"]) == 2

@@ -8,6 +8,7 @@ text of a file (`<!-- file: mine.py -->`) is written where the page's commands r
 the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers.
 """
 
+import itertools
 import re
 import shlex
 import textwrap
@@ -116,18 +117,18 @@ def scene() -> dict[str, object]:
     }
 
 
-_PYTHON = [
-    runs
-    for page in PAGES
-    if (
-        runs := [
-            block
-            for block in blocks_in(page)
-            if (block.language == "python" and block.mark in (None, "slow"))
-            or block.mark == "output"
-        ]
-    )
-]
+def _python_in(page: Path) -> list[list[Block]]:
+    """The blocks that run one after the other: all of a page, and those before the first slow one."""
+    blocks = [
+        block
+        for block in blocks_in(page)
+        if (block.language == "python" and block.mark in (None, "slow")) or block.mark == "output"
+    ]
+    quick = list(itertools.takewhile(lambda block: block.mark != "slow", blocks))
+    return [runs for runs in ([blocks, quick] if len(quick) < len(blocks) else [blocks]) if runs]
+
+
+_PYTHON = [runs for page in PAGES for runs in _python_in(page)]
 
 
 def without_digits(text: str) -> list[str]:
@@ -136,7 +137,7 @@ def without_digits(text: str) -> list[str]:
     return re.sub(r"[-−]?\d[\d,.]*(e-?\d+)?", "#", " ".join(lines)).split()
 
 
-@pytest.mark.parametrize("blocks", _cases(_PYTHON, name=lambda b: b[0].page))
+@pytest.mark.parametrize("blocks", _cases(_PYTHON, name=lambda b: f"{b[0].page}-{len(b)}"))
 def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

@@ -12,6 +12,9 @@ ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb hug
 ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers tests/recorder/test_third_party.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
+# Each worker begins with half of the tests in their order, so that what a file sets up is set up once; who is
+# done first takes of the other's.
+TWO := -n 2 --dist worksteal
 
 .PHONY: demo test test-all test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help
@@ -38,16 +41,16 @@ demo: $(STAMP)  ## three deep networks: forecast, diagnosed, trained; the one th
 	    --steps 100 --treat --out demo
 
 test: $(STAMP)  ## the tests, with reduced counts where a full count is long
-	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m 'not slow'
 
 test-all: $(STAMP)  ## the tests at full count
-	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2
+	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO)
 
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
 	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(ZOO_TESTS)
 
-test-docs: $(STAMP)  ## every block of code in README, docs and notebooks, the long ones too
-	$(TEST_ENV) $(BIN)/python -m pytest -q -n 2 tests/test_docs_code.py tests/test_notebooks.py
+test-docs: $(STAMP)  ## the long code of README, docs and notebooks, which `make test` leaves out
+	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m slow tests/test_docs_code.py tests/test_notebooks.py
 
 lint: $(STAMP)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

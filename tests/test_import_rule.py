@@ -84,3 +84,16 @@ def test_the_rule_can_be_broken(tmp_path):
     assert violations("linalg", imported_packages(file)) == {"nets", "data"}
     assert violations("measure", imported_packages(file)) == {"nets"}
     assert violations("studies", imported_packages(file)) == set()
+
+
+def test_import_rule_protocols_can_be_checked_at_run_time():
+    """A signature that names another one cannot be checked, so that nothing could be imported under test."""
+    unchecked = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(re.match(r"Protocol\b", ast.unparse(base)) for base in node.bases)
+        and not any("runtime_checkable" in ast.unparse(d) for d in node.decorator_list)
+    ]
+    assert unchecked == []

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from bathyscope.certificates.linear import LinearPrediction
 from bathyscope.certificates.saddle import CriticalPoint
 from bathyscope.certificates.width import Width
 from bathyscope.core.records import Assumption
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,8 @@ _PLAIN = (
 )
 
 
-def _fields(record: Any) -> Mapping[str, object]:
-    return {name: _finite(getattr(record, name)) for name in record.__dataclass_fields__}
+def _fields(record: "DataclassInstance") -> Mapping[str, object]:
+    return {field.name: _finite(getattr(record, field.name)) for field in fields(record)}
 
 
 def _finite(value: object) -> object:

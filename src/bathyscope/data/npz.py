@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import torch
@@ -140,7 +140,7 @@ def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     version = np.lib.format.read_magic(member)
     read = (
         np.lib.format.read_array_header_1_0

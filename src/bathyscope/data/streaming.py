@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
@@ -19,6 +19,7 @@ AHEAD = 2
 """Batches that every worker reads ahead."""
 
 
+@runtime_checkable
 class Records(Protocol):
     """Samples on a disk."""
 
@@ -177,6 +178,6 @@ class _BatchReader(Dataset[Tensor]):
         return torch.stack(samples) if samples else empty, faults
 
 
-def _as_it_is(found: Any) -> Any:
+def _as_it_is(found: object) -> object:
     """What a reader gives for a batch is a batch already."""
     return found

@@ -1,6 +1,6 @@
 """The schemes by name."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from bathyscope.inits.xavier import xavier_
 from bathyscope.inits.zero_branch import zero_branch_
 
 
+@runtime_checkable
 class Scheme(Protocol):
     """Fills a model in place and returns it."""
 

@@ -6,9 +6,9 @@ that is added there is written, read, checked and described here. Infinities are
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
 
@@ -230,7 +230,7 @@ def _read_state(saved: SavedState) -> Report:
     )
 
 
-def _read_all(record: Callable[..., R], saved: list[Any]) -> tuple[R, ...]:
+def _read_all(record: Callable[..., R], saved: Sequence[BaseModel]) -> tuple[R, ...]:
     """Records of models; values in `evidence` and `score` may be infinities."""
     found = []
     for model in saved:

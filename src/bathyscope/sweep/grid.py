@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -43,7 +42,7 @@ class Grid(Configuration):
 
     fixed: dict[str, object] = Field(default_factory=dict)
     product: dict[str, list[object]] = Field(default_factory=dict)
-    zip: list[dict[str, list[Any]]] = Field(default_factory=list)
+    zip: list[dict[str, list[object]]] = Field(default_factory=list)
     seeds: int | list[int] | None = None
     override: list[Override] = Field(default_factory=list)
 

@@ -1,10 +1,13 @@
 """The metrics of a run in TensorBoard."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
 from bathyscope.training.callbacks import Callback, LoopView, Record
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class TensorBoard(Callback):
@@ -19,7 +22,7 @@ class TensorBoard(Callback):
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        self._writer: Any = None
+        self._writer: SummaryWriter | None = None
 
     def on_start(self, loop: LoopView) -> None:
         """Open the event file.
@@ -48,10 +51,12 @@ class TensorBoard(Callback):
 
     def on_end(self, loop: LoopView, ending: str) -> None:
         """Close the event file."""
+        assert self._writer is not None, "a run has begun"
         self._writer.add_text("ending", ending, loop.step)
         self._writer.close()
 
     def _write(self, kind: str, record: Record) -> None:
+        assert self._writer is not None, "a run has begun"
         for name, value in record.items():
             if isinstance(value, float):
                 self._writer.add_scalar(f"{kind}/{name}", value, record["step"])

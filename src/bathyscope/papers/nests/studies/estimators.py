@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator, Sequence, Set
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.nests.studies.scikit_models import NAMES, OURS, models
-from bathyscope.papers.nests.studies.scikit_sets import SETS, Task
+from bathyscope.papers.nests.studies.scikit_sets import SETS, Task, Values
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import panels
 from bathyscope.studies.record import Check, Preset, Study
@@ -56,7 +55,7 @@ class Scores(Computation):
         """Of everything drawn."""
         return (self.seed,)
 
-    def samples(self) -> tuple[Task, Any, Any]:
+    def samples(self) -> tuple[Task, Values, Values]:
         """What is predicted, inputs and targets."""
         return SETS[self.set].task, *SETS[self.set].load(self.seed)
 

@@ -1,7 +1,5 @@
 """The estimators on forty sets that none of their defaults was chosen on."""
 
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -16,7 +14,7 @@ from bathyscope.papers.nests.studies.estimators import (
 )
 from bathyscope.papers.nests.studies.held_out_sets import NONLINEAR, NONLINEAR_CLASSES, collection
 from bathyscope.papers.nests.studies.scikit_models import NAMES, OURS
-from bathyscope.papers.nests.studies.scikit_sets import Task
+from bathyscope.papers.nests.studies.scikit_sets import Task, Values
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -31,7 +29,7 @@ class HeldOutScores(Scores):
         """`held-out-steps-seed0`."""
         return f"held-out-{self.set}-seed{self.seed}"
 
-    def samples(self) -> tuple[Task, Any, Any]:
+    def samples(self) -> tuple[Task, Values, Values]:
         """The seed splits and starts the models; the sets are one draw."""
         return collection()[self.set]
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import datasets
 
-from bathyscope.papers.nests.studies.scikit_sets import Task
+from bathyscope.papers.nests.studies.scikit_sets import Task, Values
 
-Named = tuple[str, object, object]
-Pair = tuple[object, object]
+Named = tuple[str, Values, Values]
+Pair = tuple[Values, Values]
 
 NONLINEAR = {
     "friedman1_many_inputs", "friedman2_few", "friedman3_few", "low_rank_waves", "swiss_roll_hole",
@@ -152,9 +152,7 @@ def _parts_of_measured_sets() -> Iterator[Named]:
     yield "cancer_few", X[:150], y[:150]
 
 
-def _chosen(
-    X: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rows: npt.NDArray[np.bool_] | slice
-) -> Pair:
+def _chosen(X: Values, y: Values, rows: npt.NDArray[np.bool_] | slice) -> Pair:
     return X[rows], y[rows]
 
 
@@ -168,9 +166,9 @@ def _waveforms(rng: np.random.Generator, n: int) -> Pair:
 
 
 @functools.lru_cache(maxsize=1)
-def collection() -> dict[str, tuple[Task, object, object]]:
+def collection() -> dict[str, tuple[Task, Values, Values]]:
     """All of them by name, in the one draw that is scored: task, inputs, targets."""
-    found: dict[str, tuple[Task, object, object]] = {}
+    found: dict[str, tuple[Task, Values, Values]] = {}
     found |= {name: ("regression", X, y) for name, X, y in regression_sets()}
     found |= {name: ("classification", X, y) for name, X, y in classification_sets()}
     return found | {name: ("classification", X, y) for name, X, y in few_and_separable_sets()}

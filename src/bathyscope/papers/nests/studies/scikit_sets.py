@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import datasets
 
-ArrayPair = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+Values = npt.NDArray[np.generic]
 Task = Literal["regression", "classification"]
 
 
@@ -25,17 +25,19 @@ class ScikitSet:
     """
 
     task: Task
-    draw: Callable[..., ArrayPair]
+    draw: Callable[..., tuple[Values, Values]]
     generated: bool = True
     nonlinear: bool = True
 
-    def load(self, seed: int) -> ArrayPair:
+    def load(self, seed: int) -> tuple[Values, Values]:
         """Inputs and targets; those of a carried set are the same for every seed."""
         return self.draw(random_state=seed) if self.generated else self.draw()
 
 
-def _carried(task: Task, load: Callable[..., ArrayPair], column: int | None = None) -> ScikitSet:
-    def draw() -> ArrayPair:
+def _carried(
+    task: Task, load: Callable[..., tuple[Values, Values]], column: int | None = None
+) -> ScikitSet:
+    def draw() -> tuple[Values, Values]:
         X, y = load(return_X_y=True)
         return X, y if column is None else y[:, column]
 

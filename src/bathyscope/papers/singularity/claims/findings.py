@@ -1,7 +1,6 @@
 """Findings 1 to 3 of section VIII: why plain networks fail, why skips help, why paths generalise."""
 
 import math
-from typing import Any
 
 from bathyscope import nets
 from bathyscope.claims.claim import Claim, Measured, Numbers
@@ -35,7 +34,7 @@ _OF_ONE_SIZE: dict[str, JsonObject] = {
 }
 
 
-def _settings(**more: Any) -> JsonObject:
+def _settings(**more: object) -> JsonObject:
     return {"data": "digits", "samples": NUM_TRAIN, "momentum": 0.9, **more}
 
 

@@ -165,6 +165,7 @@ ODD = {
     "checkpoint": (Checkpointed, "use_reentrant=False"),
     "hook": (with_failing_hook, "a hook of the user's"),
     "empty": (lambda: nn.Linear(4, 0), "are empty"),
+    "complex": (lambda: mlp().to(torch.complex64), "omplex"),
 }
 
 
@@ -223,6 +224,24 @@ def test_point_4_watch_does_not_raise_into_the_loop(make):
         F.cross_entropy(model(VECTORS[0]), VECTORS[1]).backward()
 
 
+class NoTokens(nn.Module):
+    """A block whose output has tokens of no number, as an empty sequence has."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.inner(x[:, None][:, :0])
+
+
+def test_point_4_what_fails_inside_a_watched_pass_is_a_warning():
+    model = nn.Sequential(nn.Linear(4, 4), NoTokens())
+    with pytest.warns(UserWarning, match="watch stopped"), bs.watch(model, every=1):
+        model(VECTORS[0]).sum().backward()
+    assert not any(module._forward_hooks for module in model.modules())
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_point_4_lazy_and_meta_models_are_watched():
     lazy = nn.Sequential(nn.LazyLinear(6), nn.Tanh(), nn.LazyLinear(3))
@@ -249,3 +268,84 @@ def test_point_10_treat_without_an_optimizer_gives_one_of_the_models_parameters(
     treatment = bs.treat(model, bs.diagnose(model, VECTORS))
     held = {id(p) for group in treatment.optimizer.param_groups for p in group["params"]}
     assert held & {id(p) for p in model.parameters()}
+
+
+def test_point_1_the_full_probes_of_a_group_norm():
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.GroupNorm(1, 4), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)
+    )
+    found = bs.diagnose(
+        model, (torch.randn(6, 1, 4, 4), torch.arange(6) % 3), probes="full", steps=1
+    )
+    assert found.blocks
+
+
+def test_point_9_a_zero_size_parameter_beside_others_and_a_frozen_model():
+    model = mlp()
+    model.register_parameter("nothing", nn.Parameter(torch.zeros(0, 3)))
+    assert bs.diagnose(model, VECTORS).blocks
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    assert bs.diagnose(model, VECTORS).blocks
+    for call in (lambda: hessian(model, VECTORS), lambda: bs.forecast(model, [VECTORS])):
+        with pytest.raises(UsageError, match=r"requires_grad|requires a gradient"):
+            call()
+
+
+def test_point_9_parameters_that_are_not_contiguous_can_be_checked():
+    torch.manual_seed(0)
+    model = bs.nets.resnest(3, 2, width=4, feature_sizes=[5, 5])
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight = nn.Parameter(module.weight.detach().T.contiguous().T)
+    assert not all(p.is_contiguous() for p in model.parameters())
+    data = (torch.randn(40, 3), torch.randn(40, 2))
+    assert bs.claims.check("nests.theorem_1", model=model, data=data).verdict
+
+
+def test_point_9_a_number_of_seeds_that_is_none(tmp_path):
+    for seeds in (float("nan"), 0, 1.5, "2"):
+        with pytest.raises(UsageError, match="seeds is a whole number of at least 1"):
+            bs.studies.run("shortcut_length.figure_4", out=tmp_path, seeds=seeds)
+    with pytest.raises(UsageError, match="workers"):
+        bs.studies.run("shortcut_length.figure_4", out=tmp_path, workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+class Failing(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield VECTORS
+        raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("call", [bs.forecast, bs.foresight.features])
+def test_point_9_a_loader_that_fails_midway_in_a_forecast(call):
+    with pytest.raises(UsageError, match="The data could not be read: OSError: the disk is gone"):
+        call(mlp(), Failing())
+
+
+def test_point_2_a_forecast_over_a_shuffling_loader_leaves_the_random_numbers():
+    data = torch.utils.data.TensorDataset(torch.randn(24, 4), torch.arange(24) % 3)
+    loader = torch.utils.data.DataLoader(data, batch_size=4, shuffle=True)
+    model = mlp()
+    before = state_of(model)
+    bs.forecast(model, loader, spend=1)
+    assert first_difference(before, state_of(model)) == ""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (lambda m: torch.optim.LBFGS(m.parameters()), "closure"),
+        (lambda m: torch.optim.SGD(mlp().parameters(), lr=0.1), "none of the model's parameters"),
+        (lambda m: torch.optim.SGD, "torch.optim.Optimizer"),
+    ],
+)
+def test_point_9_an_optimizer_that_cannot_train_the_model(optimizer, message):
+    model = mlp()
+    with pytest.raises(UsageError, match=message):
+        bs.forecast(model, [VECTORS], optimizer=optimizer(model))
+
+
+def test_point_7_a_race_without_end_is_not_planned():
+    assert bs.diagnosis.race.most_entrants(2**60) == 1000

@@ -2,6 +2,7 @@
 
 import copy
 import random
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import bathyscope as bs
+from bathyscope import training
 from bathyscope.curvature import gauss_newton, hessian
+from bathyscope.recorder import autopsy_of_weights
 from benchmarks.fuzzing.odd import OddModel
 
 
@@ -137,6 +140,63 @@ def train_two_steps(case: OddModel) -> None:
         optimizer.step()
 
 
+def _save(case: OddModel) -> None:
+    """A report is written in every form, and read again as it was."""
+    found = bs.diagnose(case.model, case.batch, loss=case.loss)
+    with tempfile.TemporaryDirectory() as folder:
+        for ending in ("html", "json"):
+            found.save(f"{folder}/report.{ending}")
+        again = bs.report.read_report(f"{folder}/report.json")
+    if [b.label for b in again.blocks] != [b.label for b in found.report().blocks]:
+        raise Wrong("the report that is read has other blocks")
+
+
+def _treat(case: OddModel) -> None:
+    """A treatment that is undone leaves the model as it was."""
+    found = bs.diagnose(case.model, case.batch, loss=case.loss)
+    optimizer = _optimizer(case.model)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    treatment = bs.treat(case.model, found, optimizer=optimizer, spend=300)
+    treatment.code()
+    treatment.undo()
+    if rates != [group["lr"] for group in optimizer.param_groups]:
+        raise Wrong("the undone treatment leaves another rate")
+
+
+def _apply(case: OddModel) -> None:
+    """A recipe that is taken back leaves the model as it was."""
+    recipe = bs.remedies.Recipe.parse(
+        {
+            "steps": [
+                {"name": "draw-weights"},
+                {"name": "clip-gradient", "norm": 1.0},
+                {"name": "warm-up", "steps": 3},
+            ]
+        }
+    )
+    optimizer = _optimizer(case.model)
+    recipe.apply_(case.model, optimizer).undo()
+
+
+def _forecast(case: OddModel) -> None:
+    optimizer = _optimizer(case.model)
+    seen = bs.forecast(case.model, [case.batch], loss=case.loss, optimizer=optimizer, spend=8)
+    if not 0 <= seen.probability <= 1:
+        raise Wrong(f"a probability of {seen.probability}")
+
+
+def _evaluate(case: OddModel) -> None:
+    inputs, targets = case.batch
+    training.evaluate(case.model, (inputs, targets), loss=case.loss, batch_size=2)
+
+
+def _autopsy(case: OddModel) -> None:
+    weights = case.model.state_dict()
+    found = autopsy_of_weights(weights, weights)
+    if found.began is not None and not any(layer.lost for layer in found.layers):
+        raise Wrong("weights that did not change are said to have")
+
+
 CALLS: dict[str, Callable[[OddModel], None]] = {
     "blocks_of": lambda case: _ignore(bs.blocks_of(case.model, case.batch[0])),
     "diagnose": _diagnose,
@@ -151,8 +211,18 @@ CALLS: dict[str, Callable[[OddModel], None]] = {
             "representations",
             "deletion",
             "updates",
+            "attention",
+            "parameter_gradients",
+            "representation_spectra",
+            "standard",
         )
     },
+    "save": _save,
+    "treat": _treat,
+    "apply_ and undo": _apply,
+    "forecast": _forecast,
+    "evaluate": _evaluate,
+    "autopsy of weights": _autopsy,
     "hessian product": _product,
     "hessian dense": _dense,
     "hessian extremes": lambda case: _ignore(

@@ -29,6 +29,8 @@ def broken():
     yield torch.randn(6, 1, 8, 8), torch.arange(6)
     raise OSError("the disk is gone")
 """
+RECIPE = '{"steps": [{"name": "draw-weights"}, {"name": "scale-rate", "factor": 0.1}]}'
+EVENT = '{"kind": "loss-spike", "step": 7, "began": "batch", "numbers": {"loss": 9.0}}\n'
 _MODEL = (
     "odd:flat",
     "odd:plain",
@@ -89,7 +91,7 @@ _CASE = {
     "--loss": ("cross_entropy", "cross-entropy", "mse", "odd:fails", "x", ""),
     "--optimizer": ("sgd", "adam", "x", ""),
     "--lr": _NUMBERS,
-    "--batch-size": ("8", *_NUMBERS),
+    "--samples": ("8", *_NUMBERS),
     "--seed": _NUMBERS,
     "--weights": ("weights.safetensors", "damaged", "loop/a", ".", ""),
     "--blocks": ("1", "*", "", "zz"),
@@ -97,17 +99,87 @@ _CASE = {
     "--momentum": _NUMBERS,
     "--set": ("x=1", "x", "=", ""),
 }
+_OUT = ("r.html", "r.json", "r.xyz", "loop/a", ".", "", "x" * 300)
 _OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "diagnose": {
         "--probes": ("standard", "x", ""),
-        "--out": ("r.html", "r.json", "r.xyz", "loop/a", "."),
-        "--fail-on": ("severe", "x", ""),
-        "--steps": _NUMBERS,
+        "--out": _OUT,
+        "--fail-on": ("severe", "problem", "x", ""),
+        "--steps": ("1", "0", "-1", "x", "nan"),
         "--thresholds": ("damaged", "loop/a", "x"),
+        "--budget": _NUMBERS,
+        "--most-blocks": _NUMBERS,
+        "--memory": _NUMBERS,
+        "--silence": ("dead-units", "x", ""),
+        "--against": ("damaged", "loop/a", "grid.toml", ""),
+        "--recipe": ("damaged", "loop/a", "recipe.json", ""),
     },
-    "hessian": {"--extremes": ("1", "0", "-1", "x")},
+    "hessian": {
+        "-k": ("1", "0", "-1", "x"),
+        "--matrix": ("hessian", "gauss-newton", "x", ""),
+        "--batchnorm": ("batch", "x"),
+        "--parameters": ("1.*", "x", ""),
+        "--probes": ("2", "0", "x"),
+        "--steps": ("2", "0", "x"),
+    },
     "certify": {"--out": ("c.json", "loop/a")},
-    "nets": {},
+    "forecast": {"--budget": _NUMBERS, "--spend": ("1", "0", "-1", "x", "nan")},
+    "treat": {
+        "--apply": ("recipe.json", "damaged", "loop/a", "grid.toml", ""),
+        "--allow": ("settings", "x", "", "settings,x"),
+        "--spend": ("0", "-1", "x", "nan"),
+        "--save": _OUT,
+        "--recipe": ("new.json", "loop/a", "."),
+    },
+    "compare": {"--steps": ("1", "0", "-1", "x"), "--out": ("out", "loop/a", "odd.py")},
+    "train": {
+        "--out": ("t", "loop/a", "odd.py", "."),
+        "--epochs": ("1", "0", "-1", "x"),
+        "--schedule": ("constant", "x", ""),
+        "--config": ("damaged", "loop/a", "grid.toml"),
+        "--save-seconds": _NUMBERS,
+        "--save-steps": ("1", "0", "x"),
+    },
+    "check": {"--model": ("odd:flat", "x", ""), "--fail-on": ("violated", "x", "")},
+}
+_PLACES = {
+    "reproduce": {
+        "": ("x", "list", "", "nests.figure_99", "shortcut_length.figure_4"),
+        "--preset": ("x", "", "paper"),
+        "--out": ("loop/a", "odd.py"),
+        "--seeds": ("0", "-1", "x", "nan"),
+        "--workers": ("0", "-1", "x"),
+    },
+    "sweep": {
+        "": ("grid.toml", "damaged", "loop/a", ".", "nowhere", ""),
+        "--out": ("loop/a", "odd.py", "s"),
+        "--on": ("x", "", "dask://", "slurmx"),
+        "--workers": ("0", "-1", "x"),
+    },
+    "show": {
+        "": (".", "damaged", "loop/a", "nowhere", "odd.py", "", "log"),
+        "--metric": ("loss", "x", ""),
+        "--table": ("t.csv", "loop/a", "t.xyz", "."),
+        "--plot": ("p.png", "loop/a", "p.xyz"),
+    },
+    "autopsy": {
+        "": (".", "damaged", "loop/a", "nowhere", "weights.safetensors", "log", ""),
+        "--json": ("-", "loop/a"),
+    },
+    "data fetch": {
+        "": ("mnist", "digits", "x", "", "folder:loop"),
+        "--data-dir": ("here", "loop/a", "odd.py", ""),
+        "--from": ("damaged", "loop/a", "nowhere", ".", "odd.py"),
+    },
+    "data path": {"": ("mnist", "digits", "x", ""), "--data-dir": ("here", "loop/a", "")},
+    "data list": {"": ("",), "--data-dir": ("here", "loop/a", "odd.py")},
+    "nets": {
+        "": ("plain-8", "x", "", "plain-9999999"),
+        "--size": _NUMBERS,
+        "--channels": _NUMBERS,
+        "--classes": _NUMBERS,
+    },
+    "explain": {"": ("dead-units", "x", ""), "--json": ("-", "loop/a")},
 }
 _ALONE: tuple[tuple[str, ...], ...] = (
     ("explain", "dead-units"),
@@ -160,12 +232,32 @@ def command(number: int) -> tuple[str, ...]:
         line = list(draw.choice(_ALONE))
         line.insert(draw.randint(0, len(line)), draw.choice(_WORDS))
         return tuple(line)
-    verb = draw.choice(("diagnose", "diagnose", "hessian", "certify"))
-    words: list[str] = [verb, draw.choice(_MODEL) if draw.random() < 0.5 else "odd:flat"]
-    options = {**_CASE, **_OWN[verb]}
-    for option in draw.sample(list(options), k=draw.randint(0, 3)):
-        words += [option, draw.choice(options[option])]
-    return tuple(words)
+    if draw.random() < 0.3:
+        verb = draw.choice(list(_PLACES))
+        places = dict(_PLACES[verb])
+        words = [*verb.split(), draw.choice(places.pop(""))]
+        if verb == "reproduce":  # never one that would run for minutes
+            words += ["--preset", draw.choice(places["--preset"])]
+        if verb == "sweep":
+            words.append("--dry-run")
+        return (*words, *_drawn_options(draw, places))
+    verb = draw.choice(list(_OWN))
+    words = [verb, draw.choice(_MODEL) if draw.random() < 0.5 else "odd:flat"]
+    if verb == "compare":
+        words.append("odd:flat")
+    if verb == "check":
+        words[1] = draw.choice(("norm_preservation.lemma_1", "x", "nests.theorem_99", "list"))
+    if verb == "train":  # a later word of the same option goes before this one
+        words += ["--out", "t", "--set", "max_steps=2", "--resume"]
+    if verb == "treat":
+        words += ["--apply", "recipe.json"]
+    words += ["--samples", "8", "--data", "odd:batch"]
+    return (*words, *_drawn_options(draw, {**_CASE, **_OWN[verb]}))
+
+
+def _drawn_options(draw: random.Random, options: dict[str, tuple[str, ...]]) -> list[str]:
+    chosen = draw.sample(list(options), k=draw.randint(0, min(3, len(options))))
+    return [word for option in chosen for word in (option, draw.choice(options[option]))]
 
 
 def run_command(words: tuple[str, ...]) -> Outcome:
@@ -202,7 +294,11 @@ def odd_place(folder: Path) -> Iterator[None]:
     (folder / "odd.py").write_text(MODELS)
     (folder / "broken_module.py").write_text("import nothing_of_that_name\n")
     (folder / "damaged").write_bytes(b"\x80\x04{[\xff")
-    (folder / "grid.toml").write_text('[grid]\n"lr" = [0.1, 0.2]\n')
+    (folder / "grid.toml").write_text("[product]\nlr = [0.1, 0.2]\n")
+    (folder / "recipe.json").write_text(RECIPE)
+    (folder / "log").mkdir()
+    (folder / "log" / "steps.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    (folder / "log" / "events.jsonl").write_text(EVENT)
     (folder / "loop").symlink_to("loop")
     before = Path.cwd()
     os.chdir(folder)
@@ -285,6 +381,11 @@ def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
             ("show", "."),
             ("diagnose", "run"),
             ("certify", "run"),
+            ("autopsy", "run"),
+            ("autopsy", "log"),
+            ("show", "log"),
+            ("treat", "odd:flat", "--samples", "8", "--apply", "recipe.json"),
+            ("diagnose", "odd:flat", "--against", "report.json"),
             ("diagnose", "odd:flat", "--weights", "weights.safetensors"),
             ("sweep", "grid.toml", "--dry-run"),
             (

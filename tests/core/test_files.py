@@ -15,6 +15,7 @@ from bathyscope.core.files import (
     DiskFull,
     Locked,
     check_place,
+    clear_remains,
     hold_lock,
     is_locked,
     make_folder,
@@ -159,6 +160,20 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
         raise ValueError("boom")
     assert names(final) == ["new"]
     assert names(tmp_path) == ["set"]
+
+
+def test_a_folder_that_was_moved_aside_by_a_killed_writer_comes_back(tmp_path):
+    final = tmp_path / "set"
+    part = files._temporary(final)
+    killed = part.with_name(part.name.replace(f".{os.getpid()}.", ".4194305."))
+    for kind in ("replaced", "fresh"):
+        (killed / kind).mkdir(parents=True)
+        (killed / kind / kind).touch()
+    clear_remains(final)
+    assert (names(tmp_path), names(final)) == (["set"], ["replaced"])
+    (killed / "replaced").mkdir(parents=True)  # killed after the new one had taken its place
+    clear_remains(final)
+    assert (names(tmp_path), names(final)) == (["set"], ["replaced"])
 
 
 class Walk(Configuration):

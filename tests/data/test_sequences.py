@@ -76,7 +76,7 @@ def test_text_is_the_standard_library_and_targets_are_shifted():
 def test_what_cannot_be_had():
     with pytest.raises(UsageError, match="set of sequences named 'texts'"):
         sequences("texts")
-    with pytest.raises(UsageError, match="3 tokens at least, but 2"):
+    with pytest.raises(UsageError, match="context is a whole number of at least 3, but 2"):
         sequences("copy", context=2)
     with pytest.raises(UsageError, match="9409 sums modulo 97"):
         sequences("addition", num_train=9000, num_test=1000)

@@ -164,3 +164,29 @@ def test_the_goal_of_numbers_and_of_something_else():
 def test_batches_that_cannot_be_used(given, said):
     with pytest.raises(UsageError, match=said):
         features(network(), given)
+
+
+def test_one_output_for_two_classes_is_followed_by_its_loss():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    batch = torch.randn(16, 4), torch.arange(16) % 2
+
+    def loss(output, targets):
+        return F.binary_cross_entropy_with_logits(output[:, 0], targets.float())
+
+    found = features(model, [batch], loss=loss, at=(1, 8))
+    assert sorted(found) == [1, 8]
+    assert all(math.isfinite(v) for values in found.values() for v in values.values())
+
+
+@pytest.mark.parametrize("unknown", [-1, 7])
+def test_labels_of_ones_own_and_losses_below_zero(unknown):
+    model = nn.Linear(4, 3)
+    targets = torch.arange(16) % 3
+    targets[3] = unknown
+
+    def loss(output, targets):
+        known = (targets >= 0) & (targets < 3)
+        return F.cross_entropy(output[known], targets[known]) - 5.0
+
+    found = features(model, [(torch.randn(16, 4), targets)], loss=loss, at=(1, 8))
+    assert all(math.isfinite(v) for values in found.values() for v in values.values())

@@ -1,5 +1,6 @@
 """Every remedy and every composition: undone bit for bit, saved and loaded, printed as code that works."""
 
+import ast
 import copy
 
 import pytest
@@ -257,3 +258,34 @@ def test_the_shortcut_of_a_transition_pools_and_repeats(before, after):
                 source = source.unflatten(1, (-1, factor)).mean(2).movedim(1, -1)
         expected[:, channel] = source
     torch.testing.assert_close(got, expected.transpose(1, 2) if sequence else expected)
+
+
+EVIL = 'a"])\nimport os\nos.environ["PWNED"] = "1"\n# '
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"name": "scale-weights", "factors": {EVIL: 0.5}, "purpose": EVIL},
+        {"name": "scale-weights", "factors": {EVIL: 0.5, "b": 0.25}},
+        {"name": "set-weights", "values": {EVIL: [1.0]}, "purpose": EVIL},
+        {"name": "tailor-activations", "layers": [EVIL], "slope": 0.1},
+        {"name": "add-shortcuts", "spans": [[EVIL, EVIL + "b"]]},
+        {"name": "drop-activation", "layer": EVIL},
+        {"name": "penalise-log-z", "layer": EVIL},
+        {"name": "draw-weights", "layers": [EVIL]},
+    ],
+    ids=lambda step: step["name"],
+)
+def test_point_6_a_recipe_of_anyone_cannot_leave_its_quotes_in_the_code(step):
+    text = Recipe.parse({"steps": [step]}).code()
+    tree = ast.parse(text)
+    names = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
+    assert "os" not in names
+    literals = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    assert EVIL in literals, "the name itself stands there, as a text"

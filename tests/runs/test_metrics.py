@@ -27,6 +27,14 @@ def test_records_come_back_in_order_and_not_finite_ones_too(tmp_path):
     assert "Infinity" not in path.read_text()
 
 
+def test_numbers_that_are_not_finite_are_written_wherever_they_stand(tmp_path):
+    writer = MetricsWriter(tmp_path / "m.jsonl")
+    writer.append({"step": 1, "numbers": {"loss": math.nan, "rates": [0.1, -math.inf]}})
+    writer.flush()
+    (record,) = read_metrics(tmp_path / "m.jsonl")
+    assert record == {"step": 1, "numbers": {"loss": "nan", "rates": [0.1, "-inf"]}}
+
+
 def test_opening_again_appends(tmp_path):
     path = tmp_path / "metrics.jsonl"
     written(path, {"a": 1})

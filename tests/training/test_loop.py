@@ -9,7 +9,7 @@ from torch import nn
 
 from bathyscope import data
 from bathyscope.core.errors import UsageError
-from bathyscope.training import Callback, TrainingConfig, fit
+from bathyscope.training import Callback, TrainingConfig, evaluate, fit
 from bathyscope.training.batches import TrainingBatches, derived_seed
 from bathyscope.training.loop import Patience
 
@@ -218,3 +218,15 @@ def test_patience_counts_evaluations_without_a_better_loss():
     seen = [patience.exhausted(loss, most=2) for loss in (3.0, 2.0, 2.0, 1.0, 1.5, 1.0)]
     assert seen == [False, False, False, False, False, True]
     assert not any(Patience(best=0.0).exhausted(1.0, most=None) for _ in range(9))
+
+
+def test_an_evaluation_gives_every_module_its_own_mode_back():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))
+    model.train()
+    model[1].eval()  # frozen by its user
+    examples = (torch.randn(5, 2), torch.tensor([0, 1, 0, 1, 0]))
+    evaluate(model, examples, loss=nn.functional.cross_entropy)
+    assert [m.training for m in model] == [True, False, True]
+    with pytest.raises(UsageError, match="loss could not be computed"):
+        evaluate(model, examples, loss=lambda output, targets: 1 / 0)
+    assert [m.training for m in model] == [True, False, True]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from bathyscope.core.batch import LossFn, loss_value
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.errors import UnknownName, UsageError, shorten
 
 LossName = Literal["squared", "cross_entropy", "logistic"]
 Rows = Float[Tensor, " n c"]
@@ -221,6 +221,8 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
         if loss not in functions:
             return _checked_function(loss, targets, num_outputs)
         loss = functions[loss]
+    if not isinstance(loss, str):
+        raise UnknownName("loss", shorten(loss), ("squared", "cross_entropy", "logistic"))
     if loss == "cross_entropy":
         return CrossEntropy(_checked_labels(targets, num_outputs))
     if loss not in ("squared", "logistic"):

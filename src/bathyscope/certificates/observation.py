@@ -152,7 +152,7 @@ def _residual_row(network: ResNEst | AugmentedResNEst, x: Tensor, outputs: Tenso
 
 def _join(network: nn.Module, data: Any) -> tuple[Tensor, Tensor]:
     """All inputs and all targets, each one tensor on the CPU."""
-    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+    if not hasattr(data, "__iter__") or getattr(data, "ndim", 1) == 0:
         raise UsageError(
             f"The data are a pair (inputs, targets) or an iterable of pairs, but "
             f"{type(data).__name__} was given."

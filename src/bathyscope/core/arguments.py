@@ -1,11 +1,14 @@
 """Numbers, names and choices that a user hands in, checked in one sentence."""
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 
 from bathyscope.core.errors import UsageError, shorten
+
+_LONGEST_NAME = 255  # bytes of a file's name: the limit of the usual file systems
 
 
 def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
@@ -42,11 +45,38 @@ def check_path(name: str, value: object) -> Path:
     """A path, as text or as a `Path`.
 
     Raises:
-        UsageError: it is something else, or empty.
+        UsageError: it is something else, empty, or longer than a file system takes.
     """
     if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
         raise UsageError(f"{name} is a path, but {shorten(value)} was given.")
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in Path(value).parts):
+        raise UsageError(f"{name} has a name of more than 255 bytes in it: {shorten(value)}.")
     return Path(value)
+
+
+def check_kind(name: str, value: object, kind: type[object] | tuple[type[object], ...]) -> None:
+    """Raise where something is of another kind.
+
+    Raises:
+        UsageError: it is; what is wanted and what was given are named.
+
+    Examples:
+        >>> check_kind("config", {}, dict)
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = " or ".join(k.__name__ for k in kinds)
+        raise UsageError(f"{name} is a {wanted}, but {shorten(value)} was given.")
+
+
+def check_function(name: str, value: object) -> None:
+    """Raise where something cannot be called.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not callable(value):
+        raise UsageError(f"{name} is a function, but {shorten(value)} was given.")
 
 
 def check_number(
@@ -61,7 +91,11 @@ def check_number(
         >>> check_number("percentile", 0.1, low=0.0, high=1.0)
         0.1
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    try:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
     if not math.isfinite(number) or not low <= number <= high or (open_low and number == low):
         least = f"above {low:g}" if open_low else f"of at least {low:g}"
         most = "" if math.isinf(high) else f" and at most {high:g}"

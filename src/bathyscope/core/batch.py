@@ -161,10 +161,26 @@ def check_batches(model: nn.Module, batches: object, *, most: int | None = None)
             f"The batches are a list or a loader of pairs (inputs, targets), but a "
             f"{type(batches).__name__} was given."
         )
-    found = [check_batch(model, batch) for batch in islice(batches, most)]
+    found = [check_batch(model, batch) for batch in islice(read_all(batches), most)]
     if not found:
         raise UsageError("No batch was given: the list or loader is empty; give at least one.")
     return found
+
+
+def read_all(loader: Iterable[object]) -> Iterator[object]:
+    """The batches of a user's loader, or one sentence where it fails midway.
+
+    Raises:
+        UsageError: the loader raised.
+    """
+    try:
+        yield from loader
+    except BathyscopeError:
+        raise
+    except Exception as error:  # a user's own code may raise anything
+        raise UsageError(
+            f"The data could not be read: {_in_a_line(error)}; mend the loader, or pass a batch."
+        ) from error
 
 
 def loss_value(
@@ -179,13 +195,13 @@ def loss_value(
         value = _own_loss_in(output)
     else:
         if _takes_indices(loss):
-            _check_labels(output, targets)
+            check_labels(output, targets)
         try:
             value = loss(output, targets)
         except BathyscopeError:
             raise
         except Exception as error:  # a user's own code may raise anything
-            _check_labels(output, targets)
+            check_labels(output, targets)
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
                 f"{_shape_of(targets)}: {_in_a_line(error)}."
@@ -299,8 +315,12 @@ def _takes_indices(loss: LossFn) -> bool:
     return known and inner.__name__ in _INDEX_LOSSES and "ignore_index" not in options
 
 
-def _check_labels(output: object, targets: object) -> None:
-    """Class labels outside the output's classes crash deep inside a kernel: say it here."""
+def check_labels(output: object, targets: object) -> None:
+    """Class labels outside the output's classes crash deep inside a kernel: say it here.
+
+    Raises:
+        UsageError: there are such labels.
+    """
     if (
         isinstance(output, Tensor)
         and isinstance(targets, Tensor)

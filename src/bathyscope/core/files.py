@@ -26,6 +26,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PATIENCE = 0.3  # seconds; `is_locked` holds a lock for microseconds, and must not refuse a writer
 _POLL = 0.01
+_ASIDE = "replaced"  # where the old folder lies for the moment between two renames
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -135,7 +136,8 @@ def write_folder(final: Path, *, hint: str = "free some space and try again") ->
     """A new empty folder that takes the place of `final` if the block ends without an error.
 
     It is a sibling of `final`, so that the move is one rename; its files are synced to disk first.
-    After an error nothing is left; what a killed process left, the next call clears away.
+    After an error nothing is left; what a killed process left, the next call clears away, and a
+    folder that it had moved aside comes back (`clear_remains`).
 
     Raises:
         DiskFull: there is no room.
@@ -150,7 +152,7 @@ def write_folder(final: Path, *, hint: str = "free some space and try again") ->
             yield fresh
             _sync(fresh)
             if final.is_symlink() or final.exists():
-                final.rename(part / "replaced")
+                final.rename(part / _ASIDE)
             fresh.rename(final)
             sync_folder(final.parent)
         finally:
@@ -158,11 +160,18 @@ def write_folder(final: Path, *, hint: str = "free some space and try again") ->
 
 
 def clear_remains(path: Path) -> None:
-    """Remove what processes of this machine that are no more left beside a path."""
+    """Remove what processes of this machine that are no more left beside a path.
+
+    A folder that `write_folder` had moved aside when it was killed, before the new one took its place,
+    is put back.
+    """
     for remains in path.parent.glob(f"{glob.escape(_stem(path))}.*.tmp"):
         pid = remains.name.split(".")[-3]
         if pid.isdecimal() and not _is_alive(int(pid)):
             if remains.is_dir() and not remains.is_symlink():
+                with suppress(OSError):  # it is not there, or another process was faster
+                    if not path.exists():
+                        (remains / _ASIDE).rename(path)
                 shutil.rmtree(remains, ignore_errors=True)
             else:
                 remains.unlink(missing_ok=True)

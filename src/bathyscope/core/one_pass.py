@@ -1,7 +1,7 @@
 """One forward and one backward pass that hands out what goes in and out of every block."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -106,8 +106,24 @@ def run_backward(value: Tensor, tensors: list[Tensor]) -> tuple[Tensor | None, .
         UsageError: something in the user's own backward pass raises, or the model is checkpointed in
             the re-entrant way, which only `backward()` can run.
     """
-    try:
+    with _explain_backward_errors():
         return torch.autograd.grad(value, tensors, allow_unused=True, retain_graph=False)
+
+
+def accumulate_gradients(value: Tensor) -> None:
+    """The backward pass of a training step, which leaves gradients where the optimizer looks.
+
+    Raises:
+        UsageError: something in the user's own backward pass raises.
+    """
+    with _explain_backward_errors():
+        value.backward()
+
+
+@contextmanager
+def _explain_backward_errors() -> Iterator[None]:
+    try:
+        yield
     except BathyscopeError:
         raise
     except Exception as error:  # hooks and functions of the user's own may raise anything
@@ -146,9 +162,18 @@ class Ears:
     Those of a training are deaf to the passes of measurements, which may come in between.
     """
 
-    def __init__(self, taps: tuple[Tap, ...], *, in_training: bool = False) -> None:
+    def __init__(
+        self,
+        taps: tuple[Tap, ...],
+        *,
+        in_training: bool = False,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self.taps = taps
         self.in_training = in_training
+        self.guard = (
+            guard  # around whatever a tap does, so that it need not raise into a user's loop
+        )
         self.forward = True
         self.handles: list[RemovableHandle] = []
 
@@ -164,8 +189,9 @@ class Ears:
             block = starting.get(calls["in"]) if self.forward else None
             calls["in"] += 1
             if block is not None:
-                x = main_tensor(args) if args else main_tensor(kwargs)
-                self._hand_out(block, x, "on_input", "on_input_gradient")
+                with self.guard():
+                    x = main_tensor(args) if args else main_tensor(kwargs)
+                    self._hand_out(block, x, "on_input", "on_input_gradient")
 
         def after(module: nn.Module, args: object, output: object) -> None:
             if self.in_training and is_measuring():
@@ -173,7 +199,8 @@ class Ears:
             block = ending.get(calls["out"]) if self.forward else None
             calls["out"] += 1
             if block is not None:
-                self._hand_out(block, main_tensor(output), "on_output", "on_output_gradient")
+                with self.guard():
+                    self._hand_out(block, main_tensor(output), "on_output", "on_output_gradient")
 
         if starting:
             self.handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
@@ -189,7 +216,18 @@ class Ears:
                 getattr(tap, value)(block, seen)
             if x.requires_grad:
                 tell = [getattr(tap, gradient) for tap in self.taps]
-                x.register_hook(_on_gradient(tell, block))
+                x.register_hook(self._on_gradient(tell, block))
+
+    def _on_gradient(
+        self, tell: list[Callable[[Block, Tensor], None]], block: Block
+    ) -> Callable[[Tensor], None]:
+        def hook(gradient: Tensor) -> None:
+            with self.guard(), aside():
+                seen = gradient.detach()
+                for told in tell:
+                    told(block, seen)
+
+        return hook
 
     def end_of_forward(self) -> None:
         """From here on calls belong to the backward pass."""
@@ -199,18 +237,6 @@ class Ears:
         """Take every hook away."""
         for handle in self.handles:
             handle.remove()
-
-
-def _on_gradient(
-    tell: list[Callable[[Block, Tensor], None]], block: Block
-) -> Callable[[Tensor], None]:
-    def hook(gradient: Tensor) -> None:
-        with aside():
-            seen = gradient.detach()
-            for told in tell:
-                told(block, seen)
-
-    return hook
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, check_batch, tensors_in
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.batch import Batch, check_batch, read_all, tensors_in
+from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.core.preserve import RngState
 
@@ -94,29 +94,10 @@ class Batches:
         self._state.restore()
         device = _device(self.model)
         try:
-            for batch in _read_all(self._loader):
+            for batch in read_all(self._loader):
                 yield check_batch(self.model, batch if device is None else _move(batch, device))
         finally:
             before.restore()
-
-
-def _read_all(loader: Iterable[object]) -> Iterator[object]:
-    """The batches of a user's loader, or one sentence where it fails midway."""
-    batches = iter(loader)
-    while True:
-        try:
-            batch = next(batches)
-        except StopIteration:
-            return
-        except BathyscopeError:
-            raise
-        except Exception as error:  # a user's own code may raise anything
-            reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else ""
-            raise UsageError(
-                f"The data could not be read: {type(error).__name__}: {reason}; mend the loader, or "
-                "pass a batch."
-            ) from error
-        yield batch
 
 
 @dataclass(frozen=True, slots=True)

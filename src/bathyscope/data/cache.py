@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.files import explain_write_errors, hold_lock, write_folder
 
 Report = Callable[[str], None]
@@ -28,6 +29,15 @@ def cache_dir() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library/Caches/bathyscope"
     return Path.home() / ".cache/bathyscope"
+
+
+def data_folder(given: Path | str | None) -> Path:
+    """The folder that a user names for data, or the cache.
+
+    Raises:
+        UsageError: it is no path.
+    """
+    return cache_dir() if given is None else check_path("data_dir", given).expanduser()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bathyscope.core.arguments import check_name
 from bathyscope.core.errors import UnknownName
 from bathyscope.data.archives import MOST_BYTES
 from bathyscope.data.checksums import File
@@ -57,7 +58,7 @@ def entry(name: str) -> Entry:
         >>> entry("mnist").num_train
         60000
     """
-    if name not in CATALOG:
+    if check_name("The name of the data set", name) not in CATALOG:
         raise UnknownName("data set", name, CATALOG, hint=_HINT)
     return CATALOG[name]
 

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.data.cache import Report, cache_dir, stage
+from bathyscope.core.files import clear_remains
+from bathyscope.data.cache import Report, data_folder, stage
 from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.checksums import WrongChecksum
 from bathyscope.data.loading import how_to_get
@@ -50,11 +52,14 @@ def fetch(
         )
     if wanted.needs_nothing:
         raise UsageError(f"{name} needs no download: use it as it is.")
-    folder = (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
+    folder = data_folder(data_dir) / name
+    clear_remains(folder)  # a set that a killed fetch had moved aside comes back
     if source is None and _is_right(wanted, folder, report):
         report(f"{name} is in {folder} already, and right.")
         return folder
-    sources = wanted.sources if source is None else (_local(wanted, Path(source).expanduser()),)
+    sources = wanted.sources
+    if source is not None:
+        sources = (_local(wanted, check_path("source", source).expanduser()),)
     failures: list[tuple[Source, BathyscopeError]] = []
     for candidate in sources:
         report(f"Fetching {name} from {candidate.label}.")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bathyscope.core.arguments import check_count, check_flag, check_name, check_seed
+from bathyscope.core.arguments import check_count, check_flag, check_name, check_path, check_seed
 from bathyscope.core.errors import UsageError
-from bathyscope.data.cache import cache_dir
+from bathyscope.data.cache import data_folder
 from bathyscope.data.catalog import CATALOG, entry
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.digits import digits
@@ -95,7 +95,7 @@ def load(
         >>> digits.train_inputs.shape, digits.num_classes
         (torch.Size([256, 1, 8, 8]), 10)
     """
-    root = Path(data_dir).expanduser() if data_dir is not None else cache_dir()
+    root = data_folder(data_dir)
     tree = _image_tree(check_name("The name of the data set", name), root)
     seed = check_seed(seed)
     check_flag("normalise", normalise)
@@ -170,12 +170,12 @@ def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
 
 
 def _place(name: str, data_dir: Path | str | None) -> Path:
-    return (Path(data_dir).expanduser() if data_dir is not None else cache_dir()) / name
+    return data_folder(data_dir) / name
 
 
 def _image_tree(name: str, root: Path) -> Path | None:
     if name.startswith("folder:"):
-        return Path(name.removeprefix("folder:")).expanduser()
+        return check_path("folder", name.removeprefix("folder:")).expanduser()
     if name not in _IMAGE_TREES:
         return None
     for place in _IMAGE_TREES[name]:
@@ -203,7 +203,7 @@ def memory_need(
         >>> memory_need("digits").whole
         474408
     """
-    root = Path(data_dir).expanduser() if data_dir is not None else cache_dir()
+    root = data_folder(data_dir)
     tree = _image_tree(check_name("The name of the data set", name), root)
     if tree is not None:
         side = size or (entry(name).shape[1] if name in _IMAGE_TREES else _SIDE)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Generator, Tensor
 
+from bathyscope.core.arguments import check_count, check_name, check_seed
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.data.streaming import Streamed
 
@@ -25,6 +26,7 @@ _CHARACTERS = "\t\n" + "".join(map(chr, range(32, 127)))
 _TEXT_TEST_SHARE = 0.1
 _DIGITS = 10
 _MODULUS = 97
+_MOST_TOKENS = 1 << 31  # of a set in memory: 16 GiB of token numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +95,13 @@ def sequences(
         >>> torch.equal(digits.sort().values, answer), found.train_targets[0, :4].tolist()
         (True, [-100, -100, -100, -100])
     """
-    if name not in SEQUENCES:
+    if check_name("The name of the sequences", name) not in SEQUENCES:
         raise UnknownName("set of sequences", name, SEQUENCES)
-    if context < 3:
-        raise UsageError(f"Sequences have 3 tokens at least, but {context} were asked for.")
-    if min(num_train, num_test) < 1:
-        raise UsageError(
-            f"Give 1 training and test sequence at least, not {num_train} and {num_test}."
-        )
-    generator = torch.Generator().manual_seed(seed)
+    context = check_count("context", context, least=3, most=_MOST_TOKENS)
+    most = _MOST_TOKENS // context
+    num_train = check_count("num_train", num_train, least=1, most=most)
+    num_test = check_count("num_test", num_test, least=1, most=most)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     return SEQUENCES[name](context, num_train, num_test, generator)
 
 

@@ -49,7 +49,7 @@ def trim_batch(
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
     if memory is not None:
-        memory = check_number("memory", memory, low=0.0, open_low=True)
+        memory = check_number("memory", memory, low=0.0, high=1e9, open_low=True)
     samples = tensors[0].shape[0]
     if samples <= _TRIED:
         return batch, ""

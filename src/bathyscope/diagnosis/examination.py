@@ -95,7 +95,7 @@ def diagnose(
         ('dead-units', ('0',))
     """
     # long: one step after the other, each used once
-    if probes not in ("standard", "full"):
+    if not isinstance(probes, str) or probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
     silenced = frozenset(check_names("silence", silence))
     for code in silenced:

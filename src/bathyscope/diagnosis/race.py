@@ -23,9 +23,11 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import class_axis
+from bathyscope.core.one_pass import accumulate_gradients
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight import copy_training
+from bathyscope.foresight.stepping import step_
 from bathyscope.remedies import RUNGS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
@@ -39,6 +41,7 @@ LEARNT = 0.5
 """Share of the best constant's loss that must be gone, where there is no accuracy; enough in a race."""
 
 _SURE_ACCURACY, _SURE_SHARE = 0.92, 0.8  # a training that ends early must be this far
+_MOST_ENTRANTS = 1000  # more recipes than there are
 _WINDOW = 8  # batches over which a training is judged
 
 
@@ -150,8 +153,8 @@ class Racer:
             self.optimizer.zero_grad(set_to_none=True)
             output = run_forward(self.model, copy_tensors(inputs))
             value = loss_value(loss, output, targets)
-            value.backward()
-            self.optimizer.step()
+            accumulate_gradients(value)
+            step_(self.optimizer)
             taken += 1
             self.losses.append(float(value.detach()))
             accuracy = label_accuracy(output, targets)
@@ -269,7 +272,7 @@ def most_entrants(steps: int) -> int:
         14
     """
     count = 1
-    while _length(count + 1) <= steps:
+    while count < _MOST_ENTRANTS and _length(count + 1) <= steps:
         count += 1
     return count
 

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.arguments import check_count, check_names
-from bathyscope.core.batch import Batch, LossFn, check_parameters, copy_tensors, run_forward
+from bathyscope.core.arguments import check_count, check_function, check_names, check_seed
+from bathyscope.core.batch import (
+    Batch,
+    LossFn,
+    check_parameters,
+    copy_tensors,
+    loss_value,
+    run_forward,
+)
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.json_values import JsonObject
-from bathyscope.core.preserve import preserve_model
+from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import Processes, common_batches, processes_of
 from bathyscope.core.records import Severity
 from bathyscope.core.sharded import is_sharded
@@ -201,6 +208,7 @@ class Treatment:
         return verified[0] if verified else self.attempts[0]
 
 
+@preserve_random_state()
 def treat(
     model: nn.Module,
     diagnosis: Diagnosis,
@@ -239,7 +247,9 @@ def treat(
             is trained, or a copy cannot be made.
     """
     root, allowed = _check(model, diagnosis, allow)
-    spend = check_count("spend", spend, least=LEAST_SPEND)
+    if tell is not None:
+        check_function("tell", tell)
+    spend, seed = check_count("spend", spend, least=LEAST_SPEND), check_seed(seed)
     if (group := processes_of(model)) is not None:
         alone = partial(treat, allow=allowed, spend=spend, seed=seed, tell=tell)
         return treat_together(model, group, diagnosis, optimizer, batches, alone)
@@ -406,7 +416,7 @@ def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
             wide = output.repeat(len(some), *[1] * (output.ndim - 1))
             found = best_constant_loss(wide, torch.cat(some), loss)
         if found is None:
-            value = output.loss if targets is None else loss(output, targets)
+            value = loss_value(loss, output, targets, differentiable=False)
             found = abs(float(value)) or 1.0
     return found if math.isfinite(found) else 1.0
 

@@ -70,10 +70,12 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         first_loss: of the first batch.
     """
     found, targets = main_tensor(output), batches[0][1]
-    kind = _kind(found, targets)
-    if found is None or kind == "other":
-        return Goal("other", first_loss, 0.0)
-    pooled = torch.cat([batch[1] for batch in batches])
+    kind, unknown = _kind(found, targets), Goal("other", abs(first_loss) or 1.0, 0.0)
+    pooled = _pooled([batch[1] for batch in batches])
+    if found is None or pooled is None or kind == "other":
+        return unknown
+    if kind == "labels" and not _are_classes(pooled, found.shape[1]):
+        return unknown  # one output for two classes, or a label of its own for what is not known
     if kind == "labels":
         counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=found.shape[1])
         shares = counts / counts.sum()
@@ -88,8 +90,23 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
     except Exception:  # a user's loss may ask more of an output than its shape
         constant = math.nan
     if not math.isfinite(constant) or constant <= 0:
-        return Goal("other", first_loss, 0.0)
+        return unknown
     return Goal(kind, constant, chance)
+
+
+def _pooled(targets: list[object]) -> Tensor | None:
+    """The targets of several batches below one another; None where they are no such tensors."""
+    tensors = [t for t in targets if isinstance(t, Tensor) and t.ndim]
+    if len(tensors) < len(targets) or len({(t.shape[1:], t.dtype) for t in tensors}) != 1:
+        return None
+    return torch.cat(tensors)
+
+
+def _are_classes(labels: Tensor, num_classes: int) -> bool:
+    known = labels[labels != IGNORED]
+    if labels.dtype == torch.bool or not known.numel():
+        return False
+    return int(known.min()) >= 0 and int(known.max()) < num_classes
 
 
 def _kind(output: Tensor | None, targets: object) -> Kind:

@@ -20,7 +20,7 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.preserve import preserve_model
 from bathyscope.foresight.goal import Goal, goal_of
-from bathyscope.foresight.stepping import copy_training, loss_and_gradients
+from bathyscope.foresight.stepping import copy_training, loss_and_gradients, step_
 
 STAGES = (1, 8, 16, 32)
 """Steps after which a copy is looked at; the first shows the start: its gradient and its first step."""
@@ -95,8 +95,8 @@ def features(
         [1, 8]
     """
     check_parameters(model)
-    given = check_batches(model, batches, most=max(at))
     with preserve_model(model, copy_parameters=False):
+        given = check_batches(model, batches, most=max(at))
         found = readings(model, given, loss=loss, optimizer=optimizer, at=at)
         return {reading.step: reading.values for reading in found}
 
@@ -127,7 +127,7 @@ def readings(
         layers = _layer_gradients(weights) if read or step == 1 else []
         finite = math.isfinite(value) and all(map(math.isfinite, layers))
         if finite:
-            stepper.step()
+            step_(stepper)
         if read or not finite:
             values = {"depth": math.log10(len(weights))}
             values |= _step_features(weights, old, layers, output) if finite else {}
@@ -192,7 +192,10 @@ def _log_ratio(value: float, constant: float) -> float:
 
 def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
     """Root mean square of each weight's gradient; zero where it has none."""
-    return [0.0 if p.grad is None else float(p.grad.norm()) / math.sqrt(p.numel()) for p in weights]
+    return [
+        0.0 if p.grad is None else float(p.grad.norm()) / math.sqrt(max(1, p.numel()))
+        for p in weights
+    ]
 
 
 def _spread(output: object) -> float:

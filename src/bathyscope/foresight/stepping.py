@@ -10,7 +10,9 @@ from torch import nn
 
 from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.one_pass import accumulate_gradients
+from bathyscope.measure.updates import check_optimizer, needs_closure
 
 LEARNING_RATE = 0.1
 """Without an optimizer: SGD with momentum 0.9, as the papers train."""
@@ -44,7 +46,8 @@ def copy_training(
         lr: of that SGD.
 
     Raises:
-        UsageError: the model or the optimizer cannot be copied.
+        UsageError: the model or the optimizer cannot be copied, nothing is trained, or the
+            optimizer holds other parameters or steps only with a closure.
 
     Examples:
         >>> model = nn.Linear(2, 1)
@@ -53,6 +56,7 @@ def copy_training(
         (True, False)
     """
     original = unwrap(model)
+    _check_training(original, optimizer)
     try:
         if optimizer is None:
             twin = copy.deepcopy(original)
@@ -67,13 +71,53 @@ def copy_training(
     return twin, stepper
 
 
+def _check_training(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+    if not any(p.requires_grad for p in model.parameters()):
+        raise UsageError(
+            "No parameter of the model requires a gradient; unfreeze those that are to be trained."
+        )
+    if optimizer is None:
+        return
+    check_optimizer(optimizer)
+    kind = type(optimizer).__name__
+    if needs_closure(optimizer):
+        raise UsageError(
+            f"The optimizer ({kind}) steps only with a closure that computes the loss; give one that "
+            "steps without."
+        )
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if held.isdisjoint(map(id, model.parameters())):
+        raise UsageError(
+            f"The optimizer ({kind}) holds none of the model's parameters; build it from "
+            "model.parameters()."
+        )
+
+
 def train_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, loss: LossFn
 ) -> float:
     """Take one step of training on a batch; the loss before it."""
     value, _ = loss_and_gradients(model, optimizer, batch, loss)
-    optimizer.step()
+    step_(optimizer)
     return value
+
+
+def step_(optimizer: torch.optim.Optimizer) -> None:
+    """The optimizer's own step.
+
+    Raises:
+        UsageError: it raises, as Adam does on a sparse gradient.
+    """
+    try:
+        optimizer.step()
+    except BathyscopeError:
+        raise
+    except Exception as error:  # a user's own optimizer and its hooks may raise anything
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else ""
+        raise UsageError(
+            f"The optimizer ({type(optimizer).__name__}) cannot take a step: "
+            f"{type(error).__name__}: {reason}."
+        ) from error
 
 
 def loss_and_gradients(
@@ -84,7 +128,7 @@ def loss_and_gradients(
     optimizer.zero_grad(set_to_none=True)
     output = run_forward(model, copy_tensors(inputs))
     value = loss_value(loss, output, targets)
-    value.backward()
+    accumulate_gradients(value)
     return float(value.detach()), output
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from bathyscope.core.arguments import check_count
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.forecast import FailureKind, Forecast, ForecastVerdict
-from bathyscope.core.preserve import preserve_model
+from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import put_together
 from bathyscope.foresight.model import Model, standard_model
@@ -65,7 +65,8 @@ def forecast(
     most = max(STAGES) if spend is None else check_count("spend", spend, least=1)
     check_parameters(model)
     at = [step for step in STAGES if step <= most]
-    given = check_batches(model, batches, most=at[-1])
+    with preserve_random_state():  # a loader may draw random numbers
+        given = check_batches(model, batches, most=at[-1])
     if processes_of(model) is not None:
         with put_together(model, given, optimizer, what="forecast") as (inner, whole, stepper):
             return forecast(

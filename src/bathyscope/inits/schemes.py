@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
+from bathyscope.core.arguments import check_kind, check_name
 from bathyscope.core.errors import UnknownName
 from bathyscope.inits.delta_orthogonal import delta_orthogonal_
 from bathyscope.inits.dirac import dirac_
@@ -55,7 +56,10 @@ def apply_(name: str, model: nn.Module, *, generator: torch.Generator | None = N
         >>> apply_("dirac", nn.Linear(2, 2, bias=False)).weight.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    if name not in SCHEMES:
+    check_kind("model", model, nn.Module)
+    if generator is not None:
+        check_kind("generator", generator, torch.Generator)
+    if check_name("The name of the scheme", name) not in SCHEMES:
         hint = f"Schemes: {', '.join(SCHEMES)}."
         raise UnknownName("initialisation scheme", name, SCHEMES, hint=hint)
     return SCHEMES[name](model, generator=generator)

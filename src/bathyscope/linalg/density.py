@@ -166,10 +166,10 @@ def spectral_density(
     """
     check_operator(operator)
     if at_once is not None:
-        check_count("at_once", at_once, least=1)
-    check_count("probes", probes, least=2, most=MOST_PROBES)
-    check_count("steps", steps, least=1)
-    check_count("outlier_steps", outlier_steps)
+        at_once = check_count("at_once", at_once, least=1)
+    probes = check_count("probes", probes, least=2, most=MOST_PROBES)
+    steps = check_count("steps", steps, least=1)
+    outlier_steps = check_count("outlier_steps", outlier_steps)
     generator = generator or torch.Generator().manual_seed(0)
     values, residuals, locked, products = _outliers(operator, outlier_steps, generator)
     d, num_atoms = operator.shape[0], len(values)

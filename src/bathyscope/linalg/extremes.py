@@ -123,8 +123,9 @@ def extreme_eigenvalues(
     check_choice("ends", ends, get_args(Ends))
     check_number("tolerance", tolerance, low=0.0)
     check_number("floor", floor, low=0.0, high=1.0)
-    check_count("max_products", max_products, least=1)
-    if check_count("k", k) not in range(1, d + 1):
+    max_products = check_count("max_products", max_products, least=1)
+    k = check_count("k", k)
+    if k not in range(1, d + 1):
         raise UsageError(f"k is {k}, but the operator has {d} eigenvalues; choose k from 1 to {d}.")
     if max_products < min(k + 1, d):
         raise UsageError(f"{max_products} products cannot find {k} eigenvalues; allow {k + 1}.")

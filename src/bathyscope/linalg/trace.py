@@ -54,9 +54,9 @@ def trace_estimate(
     """
     check_operator(operator)
     if at_once is not None:
-        check_count("at_once", at_once, least=1)
-    check_count("probes", probes, least=2, most=MOST_PROBES)
-    check_count("sketch", sketch)
+        at_once = check_count("at_once", at_once, least=1)
+    probes = check_count("probes", probes, least=2, most=MOST_PROBES)
+    sketch = check_count("sketch", sketch)
     d = operator.shape[0]
     if d <= probes + 2 * min(sketch, d):
         units = torch.eye(d, dtype=operator.dtype, device=operator.device)

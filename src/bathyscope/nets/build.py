@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from bathyscope import inits
-from bathyscope.core.arguments import check_name, check_seed
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.arguments import check_count, check_name, check_seed
+from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
 from bathyscope.nets.embedding import PatchEmbedding, TokenEmbedding
@@ -118,6 +118,11 @@ def options_for(name: str, sample_shape: Sequence[int], *, num_classes: int) -> 
         {'in_channels': 1, 'num_classes': 10}
     """
     accepted = family_of(name).options()
+    if isinstance(sample_shape, str) or not isinstance(sample_shape, Sequence):
+        raise UsageError(
+            f"A sample's shape is a tuple of sizes, but {shorten(sample_shape)} was given."
+        )
+    sample_shape = [check_count("A sample's size", size, least=1) for size in sample_shape]
     if "vocabulary" in accepted:
         if len(sample_shape) != 1:
             raise UsageError(
@@ -187,7 +192,14 @@ def _make_network(name: str, options: dict[str, object]) -> AnyNetwork:
     """The network with whatever weights its layers are made with."""
     parsed = _parse(name)
     parsed.family.check(name, options)
-    return parsed.family.build(parsed.arguments, options, erased=parsed.erased)
+    try:
+        return parsed.family.build(parsed.arguments, options, erased=parsed.erased)
+    except RuntimeError as error:
+        if "allocate" not in str(error):
+            raise
+        raise UsageError(
+            f"{name} with these options does not fit into the memory; make it smaller."
+        ) from error
 
 
 def _parse(name: str) -> _Parsed:

@@ -3,9 +3,10 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UsageError, shorten
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.nets.depth import Depths
 from bathyscope.nets.nest import NEst
@@ -98,7 +99,7 @@ class Family:
                     f"{name} has no option {option!r}; it accepts {', '.join(accepted)}."
                 )
             if (wanted := _wanted(hints[option], value)) is not None:
-                raise UsageError(f"{option} of {name} must be {wanted}, not {value!r}.")
+                raise UsageError(f"{option} of {name} must be {wanted}, not {shorten(value)}.")
 
 
 def _wanted(hint: object, value: object) -> str | None:
@@ -106,7 +107,7 @@ def _wanted(hint: object, value: object) -> str | None:
     if hint is bool:
         return None if isinstance(value, bool) else "True or False"
     if hint is int:
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
         return None if whole else "a whole number of at least 1"
     if hint == int | None:
         return None if value is None else _wanted(int, value)

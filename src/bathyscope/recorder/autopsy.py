@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UsageError, shorten
 from bathyscope.recorder.detect import gradient_spike, loss_spike, not_finite
 from bathyscope.recorder.event import KINDS, Event
 from bathyscope.recorder.history import History, Signal
@@ -60,16 +60,16 @@ class Autopsy:
         return "\n".join([*self.sentences, *(f"→ {line}" for line in self.advice)])
 
 
-def autopsy_of_log(folder: Path) -> Autopsy:
+def autopsy_of_log(folder: Path | str) -> Autopsy:
     """The order of events in a log that `watch` wrote, also where the run was killed.
 
     Raises:
         UsageError: the folder holds no log.
     """
     events = sorted(read_events(folder), key=lambda event: event.step)
-    steps = read_metrics(folder / STEPS)
+    steps = [record.get("step") for record in read_metrics(Path(folder) / STEPS)]
     if not events:
-        last = f" up to step {steps[-1]['step']}" if steps else ""
+        last = f" up to step {steps[-1]}" if steps else ""
         return Autopsy(
             sentences=(f"Nothing out of the ordinary was noticed{last}.",), began=None, advice=()
         )
@@ -77,11 +77,21 @@ def autopsy_of_log(folder: Path) -> Autopsy:
 
 
 def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
-    """The events that the loss and gradient norm of a run's own metrics show, without any block."""
+    """The events that the loss and gradient norm of a run's own metrics show, without any block.
+
+    Raises:
+        UsageError: a record is no mapping.
+    """
     history = History(())
     events: list[Event] = []
     none = np.zeros(0)
-    for record in records:
+    is_list = isinstance(records, Iterable) and not hasattr(records, "dtype")
+    for record in records if is_list else [records]:
+        if not isinstance(record, Mapping):
+            raise UsageError(
+                f"A record of metrics is a mapping with step and loss, but {shorten(record)} was given; "
+                "`runs.read_metrics(path)` reads them."
+            )
         step = record.get("step")
         if record.get("kind", "step") != "step" or not isinstance(step, int):
             continue
@@ -113,8 +123,16 @@ def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]
     Where every layer is lost, the weights do not tell where that began, and the answer says so.
 
     Raises:
-        UsageError: the two have no tensor in common.
+        UsageError: the two have no tensor in common, or are no states of weights.
     """
+    for weights in (before, after):
+        if not isinstance(weights, Mapping) or not all(
+            isinstance(tensor, Tensor) for tensor in weights.values()
+        ):
+            raise UsageError(
+                f"The weights are a mapping from names to tensors, as `model.state_dict()` gives, but "
+                f"{shorten(weights)} was given."
+            )
     layers = layer_changes(before, after)
     lost = [layer for layer in layers if layer.lost]
     if lost and len(lost) == len(layers):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import make_folder, write_atomic
 from bathyscope.recorder.event import Event
@@ -79,12 +80,13 @@ class Log:
             writer.abandon()
 
 
-def read_events(folder: Path) -> list[Event]:
+def read_events(folder: Path | str) -> list[Event]:
     """The events of a log, in order; lines that are no event are passed over.
 
     Raises:
         UsageError: the folder holds no log.
     """
+    folder = check_path("folder", folder)
     if not is_log(folder):
         raise UsageError(
             f"{folder} holds no log of `bathyscope.watch`: none of {SAMPLES}, {STEPS} and {EVENTS} "
@@ -104,6 +106,6 @@ def last_weights(folder: Path) -> LastWeights | None:
         return None
 
 
-def is_log(folder: Path) -> bool:
+def is_log(folder: Path | str) -> bool:
     """Whether a folder holds a log, or a part of one."""
-    return any((folder / name).is_file() for name in (SAMPLES, STEPS, EVENTS))
+    return any((Path(folder) / name).is_file() for name in (SAMPLES, STEPS, EVENTS))

@@ -259,7 +259,7 @@ class Watch:
             with HeardAttention(step.tap.on_attention):
                 first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
             return
-        step.ears = Ears((step.tap,), in_training=True)
+        step.ears = Ears((step.tap,), in_training=True, guard=self._guard)
         for name in {b.name for b in blocks} | {b.end for b in blocks}:
             step.ears.attach(
                 self.model.get_submodule(name),
@@ -273,13 +273,14 @@ class Watch:
     def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
-        self._stop_hearing_attention()
-        if self._step.ears is not None:
-            self._step.ears.remove()  # gradients still arrive: their hooks are on the tensors
-            self._step.ears.end_of_forward()
-        for tensor in tensors_in(output):
-            if tensor.requires_grad:
-                tensor.register_hook(self._hear_backward)
+        with self._guard():
+            self._stop_hearing_attention()
+            if self._step.ears is not None:
+                self._step.ears.remove()  # gradients still arrive: their hooks are on the tensors
+                self._step.ears.end_of_forward()
+            for tensor in tensors_in(output):
+                if tensor.requires_grad:
+                    tensor.register_hook(self._hear_backward)
 
     def _stop_hearing_attention(self) -> None:
         step = self._step

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 
 
 class QkNorm:
@@ -215,7 +215,8 @@ class PenaliseLogZ(Remedy):
 
     def code(self) -> str:
         """A call."""
-        return f'model.get_submodule("{self.layer}").register_forward_hook(PullLogZ({self.weight!r}))\n'
+        layer = f"model.get_submodule({python_string(self.layer)})"
+        return f"{layer}.register_forward_hook(PullLogZ({self.weight!r}))\n"
 
 
 def _switch_off(block: nn.Module) -> Callable[[], None]:

@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 
 _STANDARDISE = '''\
 def standardise_inputs(model, shift, scale):
@@ -151,7 +151,7 @@ class DropActivation(Remedy):
 
     def code(self) -> str:
         """One line."""
-        return f'model.set_submodule("{self.layer}", nn.Identity())\n'
+        return f"model.set_submodule({python_string(self.layer)}, nn.Identity())\n"
 
 
 class ReplaceActivation(Remedy):
@@ -181,7 +181,7 @@ class ReplaceActivation(Remedy):
     def code(self) -> str:
         """One line."""
         end = {"sigmoid": "nn.Sigmoid()", "softmax": "nn.Softmax(dim=-1)"}[self.kind]
-        return f'model.set_submodule("{self.layer}", {end})\n'
+        return f"model.set_submodule({python_string(self.layer)}, {end})\n"
 
 
 _ENDS: dict[str, Callable[[], nn.Module]] = {

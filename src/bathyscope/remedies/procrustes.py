@@ -9,7 +9,8 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.arguments import check_count
+from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.remedies.treated_layer import Gain, LayerProjection, Method, TreatedLayer
 
@@ -74,8 +75,7 @@ def procrustes_(
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise UsageError(f"A torch optimizer is needed, not {type(optimizer).__name__}.")
-    if every < 1:
-        raise UsageError(f"every={every} is no number of steps; give 1 or more.")
+    every = check_count("every", every, least=1)
     named = _named(layers)
     _check_held(optimizer, named)
     if method not in get_args(Method):
@@ -165,6 +165,8 @@ def _full_precision(device: str) -> AbstractContextManager[None]:
 def _named(layers: Layers) -> dict[str, nn.Module]:
     if isinstance(layers, nn.Module):
         layers = [layers]
+    if not isinstance(layers, Iterable) or isinstance(layers, str):
+        raise UsageError(f"layers holds modules of the model, but {shorten(layers)} was given.")
     if not isinstance(layers, Mapping):
         layers = {str(index): layer for index, layer in enumerate(layers)}
     if not layers:

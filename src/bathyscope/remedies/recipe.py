@@ -10,10 +10,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.files import check_place, write_atomic
+from bathyscope.core.files import check_place, make_folder, write_atomic
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.remedies.activations import TailorActivations
 from bathyscope.remedies.attention import (
@@ -124,7 +125,8 @@ class Recipe(BaseModel):
         """
         helpers = dict.fromkeys(helper for step in self.steps for helper in step.helpers)
         texts = [h if isinstance(h, str) else inspect.getsource(h) for h in helpers]
-        body = [f"# {step.words}\n{step.code()}" for step in self.steps]
+        # the words may hold names of anyone's choice: no line of them may leave the comment
+        body = [f"# {' '.join(step.words.split())}\n{step.code()}" for step in self.steps]
         text = "\n".join([*("\n" + text for text in texts), "\n", *body])
         imports = [line for name, line in _IMPORTS.items() if name in text]
         return "\n".join([*imports, text])
@@ -139,9 +141,9 @@ class Recipe(BaseModel):
         Raises:
             UsageError: the file cannot be written.
         """
-        path = Path(path)
+        path = check_path("path", path)
         check_place(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_atomic(path, self.to_json().encode())
         return path
 
@@ -179,8 +181,9 @@ class Recipe(BaseModel):
         Raises:
             UsageError: there is none at the path, or it cannot be read.
         """
+        path = check_path("The recipe", path)
         try:
-            text = Path(path).read_bytes()
+            text = path.read_bytes()
         except OSError as error:
             raise UsageError(f"There is no recipe at {path}: {error.strerror}.") from error
         return cls.parse(text, source=f"The recipe {path}")

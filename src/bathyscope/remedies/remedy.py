@@ -1,5 +1,6 @@
 """What every remedy is: a small piece of data that can be applied, taken back, told and printed as code."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal, get_args
@@ -68,6 +69,16 @@ def submodule(model: nn.Module, name: str) -> nn.Module:
         ) from error
 
 
+def python_string(name: str) -> str:
+    """A name between quotes, whatever letters are in it: a recipe may come from anyone.
+
+    Examples:
+        >>> print(python_string('layer1"); import os'))
+        "layer1\\"); import os"
+    """
+    return json.dumps(name, ensure_ascii=False) if name.isprintable() else repr(name)
+
+
 def python_list(names: tuple[str, ...]) -> str:
     """The names as a Python list over several lines where they are many.
 
@@ -75,7 +86,7 @@ def python_list(names: tuple[str, ...]) -> str:
         >>> python_list(("a", "b"))
         '["a", "b"]'
     """
-    quoted = [f'"{name}"' for name in names]
+    quoted = [python_string(name) for name in names]
     flat = f"[{', '.join(quoted)}]"
     if len(flat) <= 90:
         return flat

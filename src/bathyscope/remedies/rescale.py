@@ -10,7 +10,7 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.procrustes import procrustes_
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 
 
 class ScaleWeights(Remedy):
@@ -44,7 +44,9 @@ class ScaleWeights(Remedy):
             head = f"scaled = {python_list(tuple(self.factors))}\n"
             loop, factor = "for name in scaled:", repr(values.pop())
         else:
-            rows = "".join(f'    "{name}": {value!r},\n' for name, value in self.factors.items())
+            rows = "".join(
+                f"    {python_string(name)}: {value!r},\n" for name, value in self.factors.items()
+            )
             head = f"factors = {{\n{rows}}}\n"
             loop, factor = "for name, factor in factors.items():", "factor"
         return (
@@ -99,7 +101,7 @@ class SetWeights(Remedy):
     def code(self) -> str:
         """The values as they are."""
         lines = "".join(
-            f'    model.get_parameter("{name}").copy_(torch.tensor({nested!r}))\n'
+            f"    model.get_parameter({python_string(name)}).copy_(torch.tensor({nested!r}))\n"
             for name, nested in self.values.items()
         )
         return f"with torch.no_grad():\n{lines}"

@@ -13,7 +13,7 @@ from bathyscope.core import Block, UsageError
 from bathyscope.core.batch import main_tensor, replace_main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 
 Span = tuple[str, str]
 """The module whose input is carried and the one to whose output it is added."""
@@ -91,7 +91,8 @@ class AddShortcuts(Remedy):
             names = python_list(tuple(first for first, _ in self.spans))
             loop, ends = f"for name in {names}:\n", ("name", "name")
         else:
-            rows = "".join(f'    ("{first}", "{last}"),\n' for first, last in self.spans)
+            pairs = ((python_string(first), python_string(last)) for first, last in self.spans)
+            rows = "".join(f"    ({first}, {last}),\n" for first, last in pairs)
             loop, ends = f"for first, last in [\n{rows}]:\n", ("first", "last")
         first, last = (f"model.get_submodule({end})" for end in ends)
         return f"{loop}    add_shortcut_({first}, {last}, {self.scale!r})\n"

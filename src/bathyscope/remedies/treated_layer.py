@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from torch import nn
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_number
 from bathyscope.linalg.conv_spectrum import (
     isotropic_target,
     spread_about,
@@ -67,9 +67,7 @@ class LayerProjection:
         elif gain == "measured":
             self.energy = _energy_of(layer)
         elif not isinstance(gain, str):
-            if not 0 < gain < math.inf:
-                raise UsageError(f"gain={gain} is no singular value; give a positive number.")
-            self.fixed = float(gain)
+            self.fixed = check_number("gain", gain, low=0.0, open_low=True)
 
     @property
     def weight(self) -> nn.Parameter:

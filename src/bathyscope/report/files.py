@@ -5,18 +5,21 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bathyscope.core.arguments import check_kind, check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import check_place, make_folder, read_json, write_atomic
 from bathyscope.report.record import Report
 from bathyscope.report.saved import from_json, to_json
 
 
-def write(report: Report, path: Path) -> None:
+def write(report: Report, path: Path | str) -> None:
     """Write a report as `.html`, `.json` or `.png`.
 
     Raises:
         UsageError: the ending is another, or the folder cannot be written.
     """
+    path = check_path("path", path)
+    check_kind("report", report, Report)
     _put(path, _form_of(path)(report))
 
 
@@ -40,7 +43,7 @@ def _form_of(path: Path) -> "Callable[[Report], bytes]":
     return form
 
 
-def write_comparison(reports: Sequence[Report], path: Path) -> None:
+def write_comparison(reports: Sequence[Report], path: Path | str) -> None:
     """Write several reports side by side as `.html` or `.png`.
 
     Raises:
@@ -49,6 +52,7 @@ def write_comparison(reports: Sequence[Report], path: Path) -> None:
     from bathyscope.report.comparison import comparison_html
     from bathyscope.report.picture import comparison_png
 
+    path = check_path("path", path)
     if path.suffix == ".html":
         _put(path, comparison_html(reports).encode())
     elif path.suffix == ".png":
@@ -57,13 +61,13 @@ def write_comparison(reports: Sequence[Report], path: Path) -> None:
         raise UsageError(f"A comparison is written as .html or .png, but {path.name!r} was given.")
 
 
-def read_report(path: Path) -> Report:
+def read_report(path: Path | str) -> Report:
     """A report saved as `.json`.
 
     Raises:
         UsageError: the file cannot be read or is no report.
     """
-    return from_json(read_json(path, what="report"))
+    return from_json(read_json(check_path("path", path), what="report"))
 
 
 def _json(report: Report) -> bytes:

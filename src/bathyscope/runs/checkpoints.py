@@ -22,6 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import explain_write_errors, read_json, write_durably, write_folder
 
@@ -77,7 +78,7 @@ def save_checkpoint(
     return target
 
 
-def load_checkpoint(run_folder: Path, *, keys: Collection[str] = ()) -> Checkpoint | None:
+def load_checkpoint(run_folder: Path | str, *, keys: Collection[str] = ()) -> Checkpoint | None:
     """The newest checkpoint that is whole; None where the run has none.
 
     Args:
@@ -88,7 +89,7 @@ def load_checkpoint(run_folder: Path, *, keys: Collection[str] = ()) -> Checkpoi
         BathyscopeError: there are checkpoints, but every one is damaged.
     """
     notes: list[str] = []
-    found = _newest_first(run_folder)
+    found = _newest_first(check_path("run_folder", run_folder))
     for folder in found:
         try:
             weights, state = _read(folder, keys)
@@ -104,10 +105,10 @@ def load_checkpoint(run_folder: Path, *, keys: Collection[str] = ()) -> Checkpoi
     return None
 
 
-def stored_weights(run_folder: Path) -> list[tuple[int, dict[str, Tensor]]]:
+def stored_weights(run_folder: Path | str) -> list[tuple[int, dict[str, Tensor]]]:
     """The weights of every checkpoint that can be read, with its step, newest first."""
     found = []
-    for folder in _newest_first(run_folder):
+    for folder in _newest_first(check_path("run_folder", run_folder)):
         try:
             weights, _ = _read(folder, ())
         except DamagedCheckpoint:

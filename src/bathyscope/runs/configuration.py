@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError, nearest
 from bathyscope.core.json_values import JsonMapping
 
@@ -65,12 +66,13 @@ class Configuration(BaseModel):
         return f"{readable}-{self.digest()}"
 
 
-def read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path | str) -> dict[str, object]:
     """The contents of a TOML file.
 
     Raises:
         UsageError: there is no such file, or it is no TOML (the line is named).
     """
+    path = check_path("path", path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import hold_lock, is_locked, make_folder, read_json, write_atomic
 from bathyscope.core.json_values import JsonMapping
@@ -174,13 +175,13 @@ def record_failure(folder: Path, configuration: Configuration, traceback: str) -
         run.end("failed", f"failed: {last}")
 
 
-def read_run(folder: Path) -> tuple[dict[str, object], Manifest, list[dict[str, object]]]:
+def read_run(folder: Path | str) -> tuple[dict[str, object], Manifest, list[dict[str, object]]]:
     """Configuration, manifest and metrics of a run.
 
     Raises:
         UsageError: the folder is not a run.
     """
-    checked_run(folder)
+    folder = checked_run(check_path("folder", folder))
     configuration = _read_configuration(folder)
     known = (folder / MANIFEST).is_file()
     manifest = Manifest.read(folder / MANIFEST) if known else Manifest()

@@ -146,11 +146,15 @@ def _line(record: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(record, allow_nan=False)
     except ValueError:  # NaN and Inf are not JSON
-        text = json.dumps({k: _portable(v) for k, v in record.items()}, allow_nan=False)
+        text = json.dumps(_portable(record), allow_nan=False)
     return text.encode() + b"\n"
 
 
 def _portable(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _portable(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pandas as pd
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import write_atomic
 from bathyscope.runs.folder import is_run, read_run, standing
 
 
-def run_folders(folder: Path) -> list[Path]:
+def run_folders(folder: Path | str) -> list[Path]:
     """The runs in a folder, by name; the folder itself where it is a run.
 
     Raises:
         UsageError: there is none.
     """
+    folder = check_path("folder", folder)
     if is_run(folder):
         return [folder]
     found = sorted(p for p in folder.iterdir() if is_run(p)) if folder.is_dir() else []
@@ -38,7 +40,7 @@ def table(folder: Path | str) -> pd.DataFrame:
     Raises:
         UsageError: there is no run.
     """
-    return pd.DataFrame([_row(run) for run in run_folders(Path(folder))])
+    return pd.DataFrame([_row(run) for run in run_folders(folder)])
 
 
 def curves(folder: Path | str, *, kind: str = "epoch") -> pd.DataFrame:
@@ -50,7 +52,7 @@ def curves(folder: Path | str, *, kind: str = "epoch") -> pd.DataFrame:
     """
     rows = [
         {"run": run.name} | record
-        for run in run_folders(Path(folder))
+        for run in run_folders(folder)
         for record in read_run(run)[2]
         if record.get("kind", kind) == kind
     ]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import read_json, write_atomic
 from bathyscope.core.json_values import JsonObject
@@ -60,7 +61,7 @@ def write_gallery(out: Path | str) -> Path:
     Raises:
         UsageError: a result is damaged.
     """
-    folder = Path(out)
+    folder = check_path("out", out)
     found = [
         _study(folder / name / preset, name)
         for name in all_studies()

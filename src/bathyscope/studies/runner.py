@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from bathyscope import data
+from bathyscope.core.arguments import check_count, check_name, check_path
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
@@ -34,7 +35,7 @@ def study_of(name: str) -> Study:
         UnknownName: there is none; the nearest are named.
     """
     known = all_studies()
-    if name not in known:
+    if check_name("name", name) not in known:
         hint = "`bathyscope reproduce list` shows all."
         raise UnknownName("study", name, known, hint=hint)
     return known[name]
@@ -85,7 +86,7 @@ def run(
     settings = settings_of(study, preset, seeds=seeds)
     tasks = study.tasks(settings)
     _check_data(study, preset, tasks)
-    folder = Path(out)
+    folder, workers = check_path("out", out), check_count("workers", workers, least=1)
     store = Store(folder / RUNS, workers=workers, backend=backend, on_change=on_change)
     store.perform(tasks)
     table = study.table(store, settings)
@@ -116,14 +117,12 @@ def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Prese
         UnknownName: there is no such preset.
         UsageError: the number of seeds is not at least one.
     """
-    if preset not in study.presets:
+    if check_name("preset", preset) not in study.presets:
         raise UnknownName("preset", preset, study.presets)
     settings: Preset = study.presets[preset]
     if seeds is None:
         return settings
-    if seeds < 1:
-        raise UsageError(f"{seeds} seeds were asked for; give at least one.")
-    return settings.model_copy(update={"seeds": seeds})
+    return settings.model_copy(update={"seeds": check_count("seeds", seeds, least=1)})
 
 
 def missing_data(name: str, preset: str) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_count, check_name
+from bathyscope.core.errors import UsageError, shorten
 
 _SLURM_WINDOW = 64  # jobs that wait or run in the queue at one time
 
@@ -46,6 +47,9 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
     Raises:
         UsageError: there is no such backend, or its package is not installed.
     """
+    check_name("on", on)
+    if workers is not None:
+        workers = check_count("workers", workers, least=1)
     workers = workers or os.cpu_count() or 1
     if on == "local":
         return local(workers)
@@ -54,7 +58,7 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
     if on in ("slurm", "submitit"):
         return slurm(folder or Path("submitit"), cluster="slurm" if on == "slurm" else "local")
     raise UsageError(
-        f"A sweep cannot run on {on!r}; give local, dask, dask://host:port, slurm or submitit."
+        f"A sweep cannot run on {shorten(on)}; give local, dask, dask://host:port, slurm or submitit."
     )
 
 

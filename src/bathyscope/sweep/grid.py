@@ -96,7 +96,7 @@ class Grid(Configuration):
             yield [{"seed": seed} for seed in seeds]
 
 
-def read_grid(path: Path) -> Grid:
+def read_grid(path: Path | str) -> Grid:
     """The grid of a TOML file.
 
     Raises:

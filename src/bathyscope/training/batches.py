@@ -12,7 +12,8 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_kind
+from bathyscope.core.errors import UsageError, shorten
 from bathyscope.data import Streamed, flip_and_shift
 from bathyscope.training.config import TrainingConfig
 
@@ -26,7 +27,7 @@ Data = tuple[Tensor | Streamed, Tensor | Streamed]
 def derived_seed(seed: int, *names: str | int) -> int:
     """A seed for one purpose, independent of those for others.
 
-    Data:
+    Examples:
         >>> derived_seed(0, "order", 1) == derived_seed(0, "order", 2)
         False
     """
@@ -107,13 +108,32 @@ def read_batches(examples: Data, orders: Sequence[Tensor]) -> Iterator[Examples]
         yield inputs.index_select(0, rows), targets.index_select(0, rows)
 
 
+def check_pair(examples: object, *, what: str) -> Data:
+    """A pair of tensors, or of streams of them, with samples along the first axis.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if (
+        isinstance(examples, (tuple, list))
+        and len(examples) == 2
+        and all(isinstance(part, (Tensor, Streamed)) and part.ndim for part in examples)
+    ):
+        return examples[0], examples[1]
+    raise UsageError(
+        f"The {what} set is a pair of tensors (inputs, targets), but {shorten(examples)} was given."
+    )
+
+
 def check_examples(examples: Data, config: TrainingConfig, *, what: str) -> None:
     """Refuse a set that cannot be trained on.
 
     Raises:
-        UsageError: it is empty, inputs and targets differ in number, or augmentation meets no images.
+        UsageError: it is no pair of tensors, empty, inputs and targets differ in number, or
+            augmentation meets no images.
     """
-    inputs, targets = examples
+    inputs, targets = check_pair(examples, what=what)
+    check_kind("config", config, TrainingConfig)
     if len(inputs) == 0 or len(inputs) != len(targets):
         raise UsageError(
             f"The {what} set has {len(inputs)} inputs and {len(targets)} targets; "

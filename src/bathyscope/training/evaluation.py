@@ -1,12 +1,15 @@
 """Loss and accuracy on a set, in eval mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import LossFn
-from bathyscope.training.batches import Data, read_batches
+from bathyscope.core.arguments import check_count, check_function, check_kind
+from bathyscope.core.batch import LossFn, loss_value
+from bathyscope.core.errors import UsageError
+from bathyscope.training.batches import Data, check_pair, read_batches
 from bathyscope.training.distributed import Group
 from bathyscope.training.losses import num_correct
 
@@ -33,29 +36,47 @@ def evaluate(
     Returns:
         `loss` and, for labels, `accuracy`.
 
-    Data:
+    Raises:
+        UsageError: an argument is of another kind, or the set is empty.
+
+    Examples:
         >>> model = nn.Linear(2, 2)
         >>> set(evaluate(model, (torch.zeros(3, 2), torch.tensor([0, 1, 0])),
         ...              loss=nn.functional.cross_entropy)) == {"loss", "accuracy"}
         True
     """
-    inputs, _ = examples
+    check_kind("model", model, nn.Module)
+    check_function("loss", loss)
+    examples = check_pair(examples, what="evaluated")
+    inputs = examples[0]
+    batch_size = check_count("batch_size", batch_size, least=1)
+    if len(inputs) == 0:
+        raise UsageError("The evaluated set is empty; give at least one sample.")
     group = group or Group()
     call = forward or model
-    was_training = model.training
-    model.eval()
     sums = torch.zeros(3, dtype=torch.float64, device=inputs.device)
     labelled = True
-    with torch.no_grad():
+    with _eval_mode(model), torch.no_grad():
         everything = torch.arange(len(inputs), device=inputs.device).split(batch_size)
         for x, y in read_batches(examples, everything[group.rank :: group.size]):
             output = call(x)
             correct = num_correct(output, y)
             labelled = labelled and correct is not None
-            sums[0] += loss(output, y).item() * len(x)
+            sums[0] += loss_value(loss, output, y, differentiable=False).item() * len(x)
             sums[1] += 0 if correct is None else correct.item()
             sums[2] += len(x)
-    model.train(was_training)
     group.sum_(sums)
     total, right, count = sums.tolist()
     return {"loss": total / count} | ({"accuracy": right / count} if labelled else {})
+
+
+@contextmanager
+def _eval_mode(model: nn.Module) -> Iterator[None]:
+    """Every module in eval mode; each gets its own mode back, for some may have been frozen in it."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import LossFn
+from bathyscope.core.batch import LossFn, loss_value
 from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import Data, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
@@ -145,7 +145,9 @@ class Loop:
         total = len(x)
         if self.group.size == 1 and self.config.accumulate == 1:
             output = self.call(x)
-            loss = self.loss_fn(output, y)
+            # the first loss is looked at closely: what is no scalar with a graph is one sentence
+            checked = self.step == 0
+            loss = loss_value(self.loss_fn, output, y) if checked else self.loss_fn(output, y)
             loss.backward()
             correct = num_correct(output.detach(), y)
             return loss.item(), None if correct is None else int(correct)

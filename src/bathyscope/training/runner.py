@@ -1,6 +1,6 @@
 """`fit` a model in memory; `train` a run in its folder, from where it stands to its end."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -8,12 +8,13 @@ from typing import Literal
 import torch
 from torch import nn
 
+from bathyscope.core.arguments import check_choice, check_function, check_kind, check_path
 from bathyscope.core.batch import LossFn
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError, shorten
 from bathyscope.core.files import DiskFull
 from bathyscope.core.json_values import JsonObject
 from bathyscope.runs import Status, has_result, open_run, read_run, standing
-from bathyscope.training.batches import Data, derived_seed
+from bathyscope.training.batches import Data, check_examples, derived_seed
 from bathyscope.training.callbacks import Callback
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group, launched_group
@@ -50,7 +51,7 @@ def fit(
     config: TrainingConfig,
     test: Data | None = None,
     loss: LossFn | None = None,
-    callbacks: Iterable[Callback] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Train a model in place, in memory, without a run folder.
 
@@ -75,6 +76,8 @@ def fit(
         >>> round(line.weight.item(), 1)
         2.0
     """
+    check_kind("model", model, nn.Module)
+    _check(config, callbacks, loss)
     history: list[JsonObject] = []
     loop = Loop(
         model,
@@ -96,7 +99,7 @@ def train(
     data: Data,
     *,
     config: TrainingConfig,
-    folder: Path,
+    folder: Path | str,
     test: Data | None = None,
     loss: LossFn | None = None,
     callbacks: Sequence[Callback] = (),
@@ -128,6 +131,11 @@ def train(
         UsageError: the folder holds a run of another configuration, the checkpoint another
             architecture, or the run was begun and `begun` is `refuse`.
     """
+    folder = check_path("folder", folder)
+    check_choice("begun", begun, ("resume", "restart", "refuse"))
+    check_function("build", build)
+    _check(config, callbacks, loss)
+    check_examples(data, config, what="training")
     if begun != "restart" and has_result(folder):
         return outcome_of(folder)
     if begun == "refuse" and standing(folder) not in ("absent", "running"):
@@ -137,7 +145,7 @@ def train(
         )
     with launched_group() as group, stop_on_signals() as request:
         torch.manual_seed(derived_seed(config.seed, "weights"))
-        model = build().to(data[0].device)
+        model = built(build).to(data[0].device)
         first = group.rank == 0
         loop = Loop(
             model,
@@ -158,7 +166,36 @@ def train(
     return outcome_of(folder)
 
 
-def outcome_of(folder: Path) -> Outcome:
+def built(build: Callable[[], nn.Module]) -> nn.Module:
+    """The network that a user's function makes.
+
+    Raises:
+        UsageError: it raises, or makes something else.
+    """
+    try:
+        model = build()
+    except BathyscopeError:
+        raise
+    except Exception as error:  # a user's own code may raise anything
+        reason = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"The model could not be built: {type(error).__name__}: {reason}."
+        ) from error
+    check_kind("what build() makes", model, nn.Module)
+    return model
+
+
+def _check(config: object, callbacks: object, loss: object) -> None:
+    check_kind("config", config, TrainingConfig)
+    if not isinstance(callbacks, (list, tuple)):
+        raise UsageError(f"callbacks is a list of Callback, but {shorten(callbacks)} was given.")
+    for callback in callbacks:
+        check_kind("A callback", callback, Callback)
+    if loss is not None:
+        check_function("loss", loss)
+
+
+def outcome_of(folder: Path | str) -> Outcome:
     """The outcome of a run, as its folder tells it.
 
     Raises:

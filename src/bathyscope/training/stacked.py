@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn.utils import parameters_to_vector
 
-from bathyscope.core.errors import UsageError
+from bathyscope.core.arguments import check_function
+from bathyscope.core.batch import check_labels, run_forward
+from bathyscope.core.errors import UsageError, shorten
 from bathyscope.core.json_values import JsonObject
 from bathyscope.training.batches import (
     Examples,
@@ -27,7 +29,7 @@ from bathyscope.training.config import TrainingConfig
 from bathyscope.training.divergence import Divergence, first_not_finite
 from bathyscope.training.losses import loss_of, num_correct
 from bathyscope.training.records import EpochSums, step_record
-from bathyscope.training.runner import Outcome
+from bathyscope.training.runner import Outcome, built
 from bathyscope.training.schedules import learning_rate
 from bathyscope.training.stacked_forward import stacked_forward
 from bathyscope.training.stacked_gradient import (
@@ -78,13 +80,20 @@ def fit_stacked(
         >>> [(outcome.status, list(weights)) for outcome, weights in trained]
         [('finished', ['weight', 'bias']), ('finished', ['weight', 'bias'])]
     """
+    check_function("build", build)
     _check_configs(configs)
     for examples, what in ((train, "training"), (test, "test")):
         if examples is not None:
             check_examples(examples, configs[0], what=what)
     train = convert_examples(train, configs[0])
     models = _build_models(build, configs, train[0])
-    _check_model(next(iter(models.values())))
+    first = next(iter(models.values()))
+    _check_model(first)
+    with torch.no_grad():
+        output = run_forward(first, train[0][:1])
+    for examples in (train, test):
+        if examples is not None and configs[0].loss == "cross_entropy":
+            check_labels(output, examples[1])
     fates = [_Fate(c, models[c.seed], TrainingBatches(train, c)) for c in configs]
     _Stack(fates, test=None if test is None else convert_examples(test, configs[0])).advance()
     return [(fate.outcome(), fate.weights) for fate in fates]
@@ -316,11 +325,15 @@ def _build_models(
     models = {}
     for seed in dict.fromkeys(config.seed for config in configs):
         torch.manual_seed(derived_seed(seed, "weights"))
-        models[seed] = build().to(like)
+        models[seed] = built(build).to(like)
     return models
 
 
 def _check_configs(configs: Sequence[TrainingConfig]) -> None:
+    if not isinstance(configs, Sequence) or not all(
+        isinstance(config, TrainingConfig) for config in configs
+    ):
+        raise UsageError(f"configs is a list of TrainingConfig, but {shorten(configs)} was given.")
     if not configs:
         raise UsageError("There is no configuration to train; give at least one.")
     first = configs[0]

@@ -1,0 +1,1 @@
+"""The works that `python -m benchmarks kill` kills, and what must be true of them afterwards."""

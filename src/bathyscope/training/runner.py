@@ -67,7 +67,7 @@ def fit(
         How it ended, with the history of all its numbers. A run whose loss or gradient becomes NaN or
         infinite is a result, `diverged`, and raises nothing.
 
-    Data:
+    Examples:
         >>> x = torch.linspace(-1, 1, 64)[:, None]
         >>> line = nn.Linear(1, 1)
         >>> config = TrainingConfig(loss="mse", epochs=30, batch_size=8)

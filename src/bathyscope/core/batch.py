@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -221,9 +221,19 @@ def loss_value(
 
 def run_forward(model: nn.Module, inputs: object) -> Any:
     """The model's output, or one sentence on why the model cannot take this batch."""
+    with explain_forward_errors(inputs), _run_as_written():
+        return forward(model, inputs)
+
+
+@contextmanager
+def explain_forward_errors(inputs: object) -> Iterator[None]:
+    """Turn what a model raises on a batch into one sentence.
+
+    Raises:
+        UsageError: the model raised.
+    """
     try:
-        with _run_as_written():
-            return forward(model, inputs)
+        yield
     except BathyscopeError:
         raise
     except Exception as error:  # a user's own code may raise anything

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from bathyscope.core.arguments import check_count
+from bathyscope.core.arguments import check_count, check_name
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.remedies.treated_layer import Gain, LayerProjection, Method, TreatedLayer
@@ -78,7 +78,7 @@ def procrustes_(
     every = check_count("every", every, least=1)
     named = _named(layers)
     _check_held(optimizer, named)
-    if method not in get_args(Method):
+    if check_name("method", method) not in get_args(Method):
         raise UnknownName("method", method, get_args(Method))
     if isinstance(gain, str) and gain not in get_args(Gain):
         raise UnknownName("gain", gain, get_args(Gain), hint="A positive number will do too.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import LossFn, loss_value
+from bathyscope.core.batch import LossFn, explain_forward_errors, loss_value
 from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import Data, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
@@ -144,10 +144,13 @@ class Loop:
         """Gradients of the mean loss over the batch; the loss and the number of right answers."""
         total = len(x)
         if self.group.size == 1 and self.config.accumulate == 1:
-            output = self.call(x)
-            # the first loss is looked at closely: what is no scalar with a graph is one sentence
-            checked = self.step == 0
-            loss = loss_value(self.loss_fn, output, y) if checked else self.loss_fn(output, y)
+            if self.step == 0:  # what does not fit shows now, and is one sentence
+                with explain_forward_errors(x):
+                    output = self.call(x)
+                loss = loss_value(self.loss_fn, output, y)
+            else:
+                output = self.call(x)
+                loss = self.loss_fn(output, y)
             loss.backward()
             correct = num_correct(output.detach(), y)
             return loss.item(), None if correct is None else int(correct)

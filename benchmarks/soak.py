@@ -22,8 +22,8 @@ def lines(*, calls: int = 500, seconds: float = 600.0) -> Iterator[dict[str, Any
     """What the process holds as `diagnose` is called again and again, with a Hessian between."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    side = 32  # a map of 4 samples is 64 kB: what leaked here once were dozens of them a call
-    layers = [nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()) for _ in range(7)]
+    side = 64  # a map of 4 samples is 256 kB: what leaked here once were dozens of them a call
+    layers = [nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()) for _ in range(2)]
     head = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(64, 3))
     model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *layers, head)
     batch = (torch.randn(4, 3, side, side), torch.tensor([0, 1, 2, 0]))

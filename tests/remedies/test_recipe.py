@@ -145,7 +145,7 @@ def test_a_step_that_does_not_fit_is_named_and_nothing_is_half_applied():
     model, optimizer = mixed()
     before, settings = state_of(model), settings_of(optimizer)
     steps = (*REMEDIES.values(), remedies.AddNorms(layers=("blocks.7.conv",)))
-    with pytest.raises(UsageError, match=r"Step 18 .*'blocks\.7\.conv'.*Nothing was changed"):
+    with pytest.raises(UsageError, match=r"Step \d+ .*'blocks\.7\.conv'.*Nothing was changed"):
         remedies.apply_(model, Recipe(steps=steps), optimizer=optimizer)
     assert_same(before, state_of(model))
     assert str(settings_of(optimizer)) == str(settings)

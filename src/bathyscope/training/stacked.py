@@ -82,9 +82,9 @@ def fit_stacked(
     """
     check_function("build", build)
     _check_configs(configs)
-    for examples, what in ((train, "training"), (test, "test")):
-        if examples is not None:
-            check_examples(examples, configs[0], what=what)
+    check_examples(train, configs[0], what="training")
+    if test is not None:
+        check_examples(test, configs[0], what="test")
     train = convert_examples(train, configs[0])
     models = _build_models(build, configs, train[0])
     first = next(iter(models.values()))

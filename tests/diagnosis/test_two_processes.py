@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -256,3 +258,15 @@ def test_a_process_that_dies_is_told_of(tmp_path):
         process.join(100)
     assert both[1].exitcode == -signal.SIGKILL
     assert (tmp_path / "said").exists()
+
+
+@pytest.mark.slow
+def test_torchrun_gives_one_report(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["-m", "bathyscope", "diagnose", "resnet-8", "--batch-size", "16"]
+    command += ["--out", str(tmp_path / "report.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("written:") == 1
+    assert done.stdout.count("resnet-8") == 1
+    assert (tmp_path / "report.json").exists()

@@ -63,7 +63,7 @@ def _summary(
         shape = (family.options()["width"].default,)
     network = catalog.skeleton(name, **options)
     dtype = torch.long if "vocabulary" in family.options() else torch.float32
-    inputs = torch.zeros(2, *shape, dtype=dtype, device="meta")
+    inputs = torch.zeros(64, *shape, dtype=dtype, device="meta")
     blocks = blocks_of(network, inputs)
     return {
         "name": name,
@@ -71,7 +71,7 @@ def _summary(
         "theme": family.theme,
         "input": list(shape),
         "parameters": num_parameters(network),
-        "cost": str(plan_diagnosis(network, inputs.expand(64, *shape))),
+        "cost": str(plan_diagnosis(network, inputs)),
         "blocks": _block_rows(blocks),
         "transition_layers": list(network.transition_layers())
         if isinstance(network, catalog.Network)

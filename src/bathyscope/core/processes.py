@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, map_tensors, tensors_in
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.json_values import JsonObject
 from bathyscope.core.preserve import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 
@@ -181,7 +181,7 @@ def _is_lost_peer(error: BaseException | None) -> bool:
     return False
 
 
-def _own_words(model: nn.Module, batches: list[Batch], what: str) -> dict[str, Any]:
+def _own_words(model: nn.Module, batches: list[Batch], what: str) -> JsonObject:
     """What this process asks for, in plain values that the others can compare with theirs."""
     inner = unwrap(model)
     return {
@@ -213,7 +213,7 @@ def _rng_in(text: str) -> Tensor:
     return torch.from_numpy(np.frombuffer(base64.b64decode(text), dtype=np.uint8).copy())
 
 
-def _meet(group: Processes, words: dict[str, Any]) -> list[dict[str, Any]]:
+def _meet(group: Processes, words: JsonObject) -> list[JsonObject]:
     """The words of every process, once all have come here; compared with those of the first."""
     store = dist.distributed_c10d._get_default_store()
     number = next(_asked)
@@ -236,7 +236,7 @@ def _meet(group: Processes, words: dict[str, Any]) -> list[dict[str, Any]]:
     return told
 
 
-def _check_alike(first: dict[str, Any], other: dict[str, Any], rank: int) -> None:
+def _check_alike(first: JsonObject, other: JsonObject, rank: int) -> None:
     def differs(what: str) -> UsageError:
         return UsageError(f"The processes disagree: {what}. All must ask for the same.")
 

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +67,7 @@ def gather_model(
         return model, optimizer
     _check_fits(inner)
     reshard(inner)  # the root stays whole after a pass without a way back
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     for parameter in inner.parameters():
         whole = nn.Parameter(plain_tensor(parameter), requires_grad=parameter.requires_grad)
         memo[id(parameter)] = whole
@@ -95,7 +94,7 @@ def gather_model(
     return whole_model, copy.deepcopy(optimizer, memo)
 
 
-def _is_of_fsdp(hook: Any) -> bool:
+def _is_of_fsdp(hook: object) -> bool:
     owner = getattr(hook, "__self__", None)
     home = type(owner).__module__ if owner is not None else getattr(hook, "__module__", "") or ""
     return home.startswith(FSDP)

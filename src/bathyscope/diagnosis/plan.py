@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -125,7 +124,7 @@ class DiagnosisPlan:
 
 def plan_diagnosis(
     model: nn.Module,
-    inputs: Any,
+    inputs: object,
     *,
     optimizer: str | None = None,
     probes: str = "standard",
@@ -205,7 +204,7 @@ def _on_meta(model: nn.Module) -> nn.Module:
         return model
     import copy
 
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     for parameter in model.parameters():
         shape = parameter.detach().to("meta")
         memo[id(parameter)] = nn.Parameter(shape, requires_grad=parameter.requires_grad)
@@ -214,7 +213,7 @@ def _on_meta(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, memo)
 
 
-def _count_pass(model: nn.Module, inputs: Any) -> tuple[float, int, int]:
+def _count_pass(model: nn.Module, inputs: object) -> tuple[float, int, int]:
     """Operations of a forward pass, bytes that its graph keeps, and the largest of the tensors."""
     own = {p.untyped_storage()._cdata for p in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}

@@ -92,7 +92,7 @@ class AttentionCalls(TorchFunctionMode):
 
     def look(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         output: object,

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
 
@@ -30,9 +29,9 @@ class HeardAttention(AttentionCalls):
 
     def look(
         self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         output: object,
     ) -> None:
         """Look at a call, unless one could not be read before."""

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from bathyscope.core.arguments import check_count, check_name
+from bathyscope.core.arguments import check_count, check_kind, check_name
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.remedies.treated_layer import Gain, LayerProjection, Method, TreatedLayer
@@ -169,6 +169,8 @@ def _named(layers: Layers) -> dict[str, nn.Module]:
         raise UsageError(f"layers holds modules of the model, but {shorten(layers)} was given.")
     if not isinstance(layers, Mapping):
         layers = {str(index): layer for index, layer in enumerate(layers)}
+    for layer in layers.values():
+        check_kind("A layer", layer, nn.Module)
     if not layers:
         raise UsageError("There are no layers to treat; give at least one convolution.")
     return dict(layers)

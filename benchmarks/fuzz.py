@@ -93,7 +93,7 @@ def one_call(call: str, case: OddModel) -> Outcome:
     before, data = state_of(case.model), _printed(case.batch)
     alone = train_two_steps if call in TRAINS else _run_alone
     outcome = judge(lambda: CALLS[call](case), own=lambda: alone(case))
-    if outcome.kind != "own" and call not in TRAINS:
+    if outcome.kind not in ("own", "defect") and call not in TRAINS:
         if changed := first_difference(before, state_of(case.model)):
             return Outcome("defect", f"changed: {changed}")
         if _printed(case.batch) != data:

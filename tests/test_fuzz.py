@@ -4,8 +4,10 @@ import random
 
 import pytest
 
+import bathyscope as bs
 from bathyscope.core.errors import UsageError
 from benchmarks import fuzz, soak
+from benchmarks.fuzzing.arguments import FUNCTIONS
 from benchmarks.fuzzing.calls import CALLS
 from benchmarks.fuzzing.judge import Outcome, judge
 from benchmarks.fuzzing.odd import NAMES, ODD, odd_model
@@ -44,6 +46,24 @@ def test_command_lines():
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files():
     assert defects(fuzz.file_outcomes(15)) == []
+
+
+def test_the_public_face_is_called_with_odd_models_and_with_bad_arguments():
+    face = {"diagnose", "treat", "forecast", "watch", "blocks_of", "hessian"}
+    questions = {f"H.{name}" for name in ("extremes", "density", "trace", "condition_number")}
+    questions |= {"H.negative_index", "H.by_block", "H @ v"}
+    doing = {
+        "remedies.procrustes_",
+        "remedies.apply_",
+        "inits.apply_",
+        "nets.build",
+        "claims.check",
+    }
+    assert face | questions | doing | {"conv_singular_values", "data.load"} <= set(FUNCTIONS)
+    on_models = {call.split()[0] for call in CALLS}
+    assert face | {"apply_", "certify", "evaluate", "autopsy"} <= on_models
+    measures = {f"measure.{name}" for name in bs.measure.__all__} - {"measure.attention_heads"}
+    assert measures <= on_models & set(FUNCTIONS)
 
 
 def raises(error):

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights, watch
@@ -120,3 +121,11 @@ def test_metrics_without_blocks_tell_when():
     assert [(e.kind, e.step) for e in found.events] == [("loss-spike", 60)]
     lost = [*ordinary, {"step": 60, "loss": float("nan"), "gradient_norm": 1.0, "lr": 0.1}]
     assert autopsy_of_metrics(lost).events[0].kind == "not-finite"
+
+
+def test_weights_without_values_are_refused():
+    for model in (nn.LazyLinear(3), nn.Linear(2, 3, device="meta")):
+        with pytest.raises(UsageError, match="have no values"):
+            autopsy_of_weights(model.state_dict(), model.state_dict())
+    with pytest.raises(UsageError, match="mapping from names to tensors"):
+        autopsy_of_weights({"a": 1}, {"a": 2})

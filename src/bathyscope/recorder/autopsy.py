@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError, shorten
 from bathyscope.recorder.detect import gradient_spike, loss_spike, not_finite
@@ -132,6 +132,12 @@ def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]
             raise UsageError(
                 f"The weights are a mapping from names to tensors, as `model.state_dict()` gives, but "
                 f"{shorten(weights)} was given."
+            )
+        empty = [name for name, t in weights.items() if nn.parameter.is_lazy(t) or t.is_meta]
+        if empty:
+            raise UsageError(
+                f"The weights {shorten(empty[0])} have no values (a lazy layer before its first pass, or "
+                "the meta device); give states of a model that was trained."
             )
     layers = layer_changes(before, after)
     lost = [layer for layer in layers if layer.lost]

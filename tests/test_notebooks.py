@@ -21,7 +21,7 @@ def printed(cell) -> list[str]:
 
 
 def marked(path: Path):
-    marks = [pytest.mark.slow, pytest.mark.timeout(1200)] if path.stem in LONG else []
+    marks = [pytest.mark.timeout(1200), *([pytest.mark.slow] if path.stem in LONG else [])]
     return pytest.param(path, id=path.stem, marks=marks)
 
 

@@ -186,8 +186,13 @@ def _forecast(case: OddModel) -> None:
 
 
 def _evaluate(case: OddModel) -> None:
-    inputs, targets = case.batch
-    training.evaluate(case.model, (inputs, targets), loss=case.loss, batch_size=2)
+    """The passes are the user's own, but every module gets its mode back."""
+    modes = [module.training for module in case.model.modules()]
+    try:
+        training.evaluate(case.model, case.batch, loss=case.loss, batch_size=2)
+    finally:
+        if modes != [module.training for module in case.model.modules()]:
+            raise Wrong("an evaluation leaves another mode")
 
 
 def _autopsy(case: OddModel) -> None:
@@ -239,7 +244,7 @@ CALLS: dict[str, Callable[[OddModel], None]] = {
     ),
     "watch": _watch,
 }
-TRAINS = ("watch",)
+TRAINS = ("watch", "evaluate")
 
 
 def _ignore(value: object) -> None:

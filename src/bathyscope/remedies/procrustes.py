@@ -165,7 +165,7 @@ def _full_precision(device: str) -> AbstractContextManager[None]:
 def _named(layers: Layers) -> dict[str, nn.Module]:
     if isinstance(layers, nn.Module):
         layers = [layers]
-    if not isinstance(layers, Iterable) or isinstance(layers, str):
+    if not isinstance(layers, Iterable) or isinstance(layers, str) or hasattr(layers, "dtype"):
         raise UsageError(f"layers holds modules of the model, but {shorten(layers)} was given.")
     if not isinstance(layers, Mapping):
         layers = {str(index): layer for index, layer in enumerate(layers)}

@@ -4,8 +4,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/linalg/test_conditioning.py": [
         (
             "linalg/conditioning.py",
-            "cut = cutoff**2 * squares[0].item()",
-            "cut = cutoff**2 / squares[0].item()",
+            "cut = cutoff**2 * squares[0]",
+            "cut = cutoff**2 / squares[0]",
         ),
         (
             "linalg/conditioning.py",
@@ -14,12 +14,12 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "linalg/conditioning.py",
-            "if cutoff is not None and not 0 <= cutoff < 1:",
-            "if cutoff is not None and not 0 <= cutoff <= 1:",
+            'if cutoff is not None and check_number("cutoff", cutoff, low=0.0) >= 1:',
+            'if cutoff is not None and check_number("cutoff", cutoff, low=0.0) > 1:',
         ),
         (
             "linalg/conditioning.py",
-            "if relative <= tolerance and bool(((squares - cut).abs() > error).all()):",
+            "if relative <= tolerance and bool((abs(squares - cut) > error).all()):",
             "if relative <= tolerance:",
         ),
         (
@@ -34,8 +34,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/linalg/test_convolution.py": [
         (
             "linalg/convolution.py",
-            "if len(sizes) != axes or any(not isinstance(n, int) or n < least for n in sizes):",
-            "if len(sizes) != axes and any(not isinstance(n, int) or n < least for n in sizes):",
+            "if len(sizes) != axes or any(n < least for n in sizes):",
+            "if len(sizes) != axes and any(n < least for n in sizes):",
         ),
     ],
     "tests/linalg/test_gauge.py": [
@@ -345,7 +345,11 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
     ],
     "tests/measure/test_updates.py": [
-        ("measure/updates.py", "_widen(ours, twin.state.get(ours, {}))", "pass"),
+        (
+            "measure/updates.py",
+            "copies[id(value)] = value.detach().to(torch.float64, copy=True)",
+            "pass",
+        ),
         ("measure/updates.py", "if side > largest_side:", "if side >= largest_side:"),
         (
             "measure/updates.py",
@@ -376,8 +380,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "measure/weights.py",
-            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) / entries)",
-            "rows.put(block, not_finite=sum(share_not_finite(w) * w.numel() for w in filled) * entries)",
+            "not_finite=sum(lost) / entries,",
+            "not_finite=sum(lost) * entries,",
         ),
     ],
     "tests/core": [
@@ -478,8 +482,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/data/test_synthetic.py": [
         (
             "data/synthetic.py",
-            'NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10}',
-            'NUM_CLASSES = {"gaussian": 100, "spirals": 3, "teacher": 10, "gratings": 10}',
+            'NUM_CLASSES = {"gaussian": 10, "spirals": 3,',
+            'NUM_CLASSES = {"gaussian": 100, "spirals": 3,',
         ),
     ],
     "tests/data/test_whitening.py": [
@@ -641,7 +645,11 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/curvature/test_bad_input.py": [
         ("curvature/objective.py", "check_parameters(model)", "pass"),
-        ("curvature/objective.py", "if not isinstance(pattern, str):", "if False:"),
+        (
+            "curvature/objective.py",
+            'wanted = check_names("parameters", patterns, least=1)',
+            'wanted = check_names("parameters", patterns, least=0)',
+        ),
     ],
     "tests/curvature/test_bad_input.py tests/curvature/test_stacked.py": [
         ("curvature/dense_matrix.py", "if needed > 0.9 * free:", "if False:"),
@@ -714,7 +722,11 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if isinstance(optimizer, torch.optim.Optimizer):",
         ),
         ("remedies/treated_layer.py", 'elif method == "reference":', 'elif method != "reference":'),
-        ("remedies/treated_layer.py", "if not 0 < gain < math.inf:", "if 0 < gain < math.inf:"),
+        (
+            "remedies/treated_layer.py",
+            'check_number("gain", gain, low=0.0, open_low=True)',
+            'check_number("gain", gain, low=0.0)',
+        ),
     ],
     "tests/foresight/test_readings.py": [
         ("foresight/goal.py", 'if self.kind == "other":', "if False:"),
@@ -772,8 +784,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/diagnosis/test_ceiling.py tests/diagnosis/test_bad_input.py": [
         (
             "diagnosis/ceiling.py",
-            'memory = check_number("memory", memory, low=0.0, open_low=True)',
-            'memory = check_number("memory", memory, low=0.1, open_low=True)',
+            'memory = check_number("memory", memory, low=0.0, high=1e9, open_low=True)',
+            'memory = check_number("memory", memory, low=0.1, high=1e9, open_low=True)',
         ),
     ],
     "tests/diagnosis/test_examination.py tests/diagnosis/test_bad_input.py": [

@@ -9,6 +9,7 @@ import pytest
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding, Measurement, Severity
 from bathyscope.report import Judgement, Report, comparison_html, to_html
+from bathyscope.report.block_table import block_table
 from tests.report.specimens import clean, exploding, staged, treated
 
 HOSTILE = """<script>window.pwned=1</script>"'&amp;<img src=x onerror=window.pwned=1>${1}|%{x}"""
@@ -192,3 +193,21 @@ def test_scripts_are_allowed_by_their_hash_and_no_handler_stands_inline():
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in scripts
     assert not any(name.startswith("on") for name, _ in parsed(html).attributes)
+
+
+@pytest.mark.parametrize(
+    ("value", "sorts_as"),
+    [
+        (None, ""),
+        (2.5, "2.5"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_a_cell_sorts_by_its_value_and_infinities_as_such(value, sorts_as):
+    report = clean(2)
+    columns = {"own": (1.0, value)}
+    measured = Measurement(name="mine", blocks=report.blocks, columns=columns)
+    table = block_table(dataclasses.replace(report, measurements=(measured,), curves={}))
+    assert [cell.sort for row in table.rows for cell in row.cells] == ["1.0", sorts_as]

@@ -543,8 +543,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/sweep/test_grid.py": [
         (
             "sweep/grid.py",
-            "if all(_looked_up(point, key) == v for key, v in exception.where.items()):",
-            "if all(_looked_up(point, key) != v for key, v in exception.where.items()):",
+            "if all(_look_up(point, key) == v for key, v in exception.where.items()):",
+            "if all(_look_up(point, key) != v for key, v in exception.where.items()):",
         ),
     ],
     "tests/sweep/test_run.py": [

@@ -59,7 +59,7 @@ def best_prediction_weights(
             f"A {type(network).__name__} is no ResNEst, augmented ResNEst or DenseNEst: its outputs are "
             "not linear in its features, so there are no prediction weights to solve for."
         )
-    weights, constant = _solved(seen, seen.features, loss, intercept=seen.intercept)
+    weights, constant = _solve(seen, seen.features, loss, intercept=seen.intercept)
     if isinstance(network, DenseNEst):
         found = {"output.weight": torch.cat(weights).T}
         return found | ({"output.bias": constant} if has_bias(network.output) else {})
@@ -83,7 +83,7 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
             "block, and have no normalisation of its last representation."
         )
     features = (seen.last, seen.features[-1])
-    (A, B), constant = _solved(seen, features, loss, intercept=has_bias(network.output))
+    (A, B), constant = _solve(seen, features, loss, intercept=has_bias(network.output))
     stands = network.blocks[-1].mix.weight
     mix = stands + torch.linalg.pinv(A.T) @ (B.T - A.T @ stands)
     if (A.T @ mix - B.T).norm() > _REPRODUCED * (1 + B.norm()):
@@ -95,7 +95,7 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
     return found | ({"output.bias": constant} if has_bias(network.output) else {})
 
 
-def _solved(
+def _solve(
     seen: Observation,
     features: Sequence[Tensor],
     loss: str | LossFn | None,

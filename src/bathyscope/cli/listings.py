@@ -55,10 +55,10 @@ def claim_row(claim: "Claim") -> Row:
 
 def listings_text() -> str:
     """The file's contents: every list, asked of the objects, with the checksum of its sources."""
-    kept = {"nets": _kept((_PACKAGE / "nets",), _families())}
+    kept = {"nets": _keep_listing((_PACKAGE / "nets",), _families())}
     for theme in papers():
         if _PACKAGE in _folder_of(theme).parents:  # those of other packages change without us
-            kept[theme] = _kept((_folder_of(theme), _PACKAGE / "claims"), _claims(theme))
+            kept[theme] = _keep_listing((_folder_of(theme), _PACKAGE / "claims"), _claims(theme))
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -70,7 +70,7 @@ def _rows(name: str, sources: tuple[Path, ...], ask: Callable[[], list[Row]]) ->
     return rows
 
 
-def _kept(sources: tuple[Path, ...], rows: list[Row]) -> Row:
+def _keep_listing(sources: tuple[Path, ...], rows: list[Row]) -> Row:
     return {"sources": checksum(sources), "rows": rows}
 
 

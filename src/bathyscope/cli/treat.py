@@ -87,7 +87,7 @@ def treat(
         report = found.report()
     else:
         assert given is not None
-        report = _applied(words, case, given, before)
+        report = _apply_recipe(words, case, given, before)
     if code and given is not None:
         typer.echo(given.code(), err=str(words.as_json) == "-")
     if out is not None:
@@ -113,7 +113,9 @@ def _diagnosis(case: "Case", optimizer: "Optimizer | None") -> "Diagnosis":
     )
 
 
-def _applied(words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosis") -> "Report":
+def _apply_recipe(
+    words: CaseWords, case: "Case", recipe: "Recipe", before: "Diagnosis"
+) -> "Report":
     """The report after a recipe that was given, beside the one before."""
     from dataclasses import replace
 

@@ -55,7 +55,7 @@ def decode_pickle(
         >>> images.shape, labels.tolist()
         ((1, 3, 32, 32), [7])
     """
-    batch = _unpickled(content, origin)
+    batch = _unpickle(content, origin)
     key = b"fine_labels" if num_classes == 100 else b"labels"
     try:
         pixels, labels = batch[b"data"], np.asarray(batch[key], dtype=np.int64)
@@ -75,7 +75,7 @@ def decode_pickle(
     return pixels.reshape(-1, 3, 32, 32), labels
 
 
-def _unpickled(content: bytes, origin: str) -> Any:
+def _unpickle(content: bytes, origin: str) -> Any:
     try:
         # The official files were written by Python 2, whose strings are bytes.
         return _ArraysOnly(io.BytesIO(content), encoding="bytes").load()

@@ -96,8 +96,8 @@ class DataSet:
             100
         """
         generator = torch.Generator().manual_seed(check_seed(seed))
-        train = _drawn(len(self.train_labels), num_train, generator=generator, part="training")
-        test = _drawn(len(self.test_labels), num_test, generator=generator, part="test")
+        train = _draw_split(len(self.train_labels), num_train, generator=generator, part="training")
+        test = _draw_split(len(self.test_labels), num_test, generator=generator, part="test")
         return replace(
             self,
             train_inputs=_some(self.train_inputs, train),
@@ -111,7 +111,7 @@ def _some(inputs: Tensor | Streamed, chosen: Tensor | slice) -> Tensor | Streame
     return inputs.subset(chosen) if isinstance(inputs, Streamed) else inputs[chosen]
 
 
-def _drawn(
+def _draw_split(
     available: int, wanted: int | None, *, generator: torch.Generator, part: str
 ) -> Tensor | slice:
     if wanted is None:

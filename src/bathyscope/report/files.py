@@ -56,7 +56,7 @@ def write_comparison(reports: Sequence[Report], path: Path | str) -> None:
     if path.suffix == ".html":
         _put(path, comparison_html(reports).encode())
     elif path.suffix == ".png":
-        _put(path, _drawn(lambda file: comparison_png(reports, file)))
+        _put(path, _picture_bytes(lambda file: comparison_png(reports, file)))
     else:
         raise UsageError(f"A comparison is written as .html or .png, but {path.name!r} was given.")
 
@@ -83,10 +83,10 @@ def _html(report: Report) -> bytes:
 def _png(report: Report) -> bytes:
     from bathyscope.report.picture import to_png
 
-    return _drawn(lambda file: to_png(report, file))
+    return _picture_bytes(lambda file: to_png(report, file))
 
 
-def _drawn(draw: Callable[[Path], None]) -> bytes:
+def _picture_bytes(draw: Callable[[Path], None]) -> bytes:
     """The bytes of a picture that is drawn into a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.png"

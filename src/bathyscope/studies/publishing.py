@@ -62,7 +62,7 @@ def publish_claims(checks: Iterable[ClaimCheck], folder: Path, *, commit: str) -
         }
         for record in checks
     }
-    text = json.dumps(_rounded(rows), indent=1, ensure_ascii=False)
+    text = json.dumps(_round_numbers(rows), indent=1, ensure_ascii=False)
     write_atomic(path, text.encode() + b"\n")
     return path
 
@@ -73,12 +73,12 @@ def published_claims(folder: Path) -> dict[str, dict[str, object]]:
     return json.loads(path.read_bytes()) if path.is_file() else {}
 
 
-def _rounded(value: object) -> object:
+def _round_numbers(value: object) -> object:
     """Floats to four digits, those that are not finite as text, as JSON can hold them."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if abs(value) < float("inf") else str(value)
     if isinstance(value, Mapping):
-        return {str(key): _rounded(item) for key, item in value.items()}
+        return {str(key): _round_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
+        return [_round_numbers(item) for item in value]
     return value

@@ -64,7 +64,7 @@ class Grid(Configuration):
             for values in (self.fixed, *parts):
                 _assign(point, values)
             for exception in self.override:
-                if all(_looked_up(point, key) == v for key, v in exception.where.items()):
+                if all(_look_up(point, key) == v for key, v in exception.where.items()):
                     _assign(point, exception.set)
             points.setdefault(json.dumps(point, sort_keys=True, default=str), point)
         if not any((self.fixed, self.product, self.zip, self.seeds)) or not points:
@@ -127,7 +127,7 @@ def _assign(point: JsonObject, values: JsonMapping) -> None:
         target[last] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _looked_up(point: Mapping[str, object], key: str) -> object:
+def _look_up(point: Mapping[str, object], key: str) -> object:
     value: object = point
     for name in key.split("."):
         if not isinstance(value, Mapping) or name not in value:

@@ -114,7 +114,7 @@ EQUATION_7 = Claim(
 )
 
 
-def _shortened(network: ResNEst, blocks: int) -> ResNEst:
+def _shorten(network: ResNEst, blocks: int) -> ResNEst:
     """The network cut after a block, sharing its weights."""
     return ResNEst(network.expansion, list(network.blocks)[:blocks], network.output)
 
@@ -128,7 +128,7 @@ def measure_corollary_1(
     found = certified(network, pair)
     assert found.linear_feature_risk is not None
     for blocks in range(1, len(network.blocks) + 1):
-        minimum, reached = local_minimum(_shortened(network, blocks), pair, seed=seed)
+        minimum, reached = local_minimum(_shorten(network, blocks), pair, seed=seed)
         risks.append(certified(minimum, pair).risk / found.constant_risk)
         critical.append(reached)
     return Measured(

@@ -140,19 +140,19 @@ def few_and_separable_sets(seed: int = 3000) -> Iterator[Named]:
 
 def _parts_of_measured_sets() -> Iterator[Named]:
     X, y = datasets.load_digits(return_X_y=True)
-    yield "digits_three_or_eight", *_chosen(X, y, np.isin(y, (3, 8)))
+    yield "digits_three_or_eight", *_choose_rows(X, y, np.isin(y, (3, 8)))
     yield "digits_few", X[900:1200], y[900:1200]
     X, y = datasets.load_wine(return_X_y=True)
     yield "wine_few", X[::2], y[::2]
-    yield "wine_two", *_chosen(X, y, y < 2)
+    yield "wine_two", *_choose_rows(X, y, y < 2)
     X, y = datasets.load_iris(return_X_y=True)
-    yield "iris_two", *_chosen(X, y, slice(50, None))
+    yield "iris_two", *_choose_rows(X, y, slice(50, None))
     X, y = datasets.load_breast_cancer(return_X_y=True)
     yield "cancer_means", X[:, :10], y
     yield "cancer_few", X[:150], y[:150]
 
 
-def _chosen(X: Values, y: Values, rows: npt.NDArray[np.bool_] | slice) -> Pair:
+def _choose_rows(X: Values, y: Values, rows: npt.NDArray[np.bool_] | slice) -> Pair:
     return X[rows], y[rows]
 
 

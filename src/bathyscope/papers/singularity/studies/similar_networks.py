@@ -149,14 +149,14 @@ def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
         )
         for name in ("highway", "densenet")
     ]
-    return (*found, *_kept(table))
+    return (*found, *_check_kept(table))
 
 
 _FREE = {"delta_held": "delta", "bare_held": "delta", "dirac_held": "dirac_start"}
 """The same start without restriction."""
 
 
-def _kept(table: pd.DataFrame) -> list[Check]:
+def _check_kept(table: pd.DataFrame) -> list[Check]:
     """What finding 4 proposes: weights that are kept where they began close half of the gap to ResNet."""
     last = table[table["epoch"] == table["epoch"].max()].groupby("rival")["train_accuracy"].mean()
 

@@ -86,7 +86,7 @@ def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_fro
             "worst_layer": tuple(f"{b.name}.conv2" for b in trunk),
         },
         "updates": {
-            "ratio": tuple(None if i % 7 == 3 else noisy(2e-3, 0.5) for i in range(count)),
+            "largest_ratio": tuple(None if i % 7 == 3 else noisy(2e-3, 0.5) for i in range(count)),
         },
     }
     return tuple(

@@ -190,3 +190,12 @@ def test_labels_of_ones_own_and_losses_below_zero(unknown):
 
     found = features(model, [(torch.randn(16, 4), targets)], loss=loss, at=(1, 8))
     assert all(math.isfinite(v) for values in found.values() for v in values.values())
+
+
+def test_weights_whose_squares_are_beyond_float32():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
+    with torch.no_grad():
+        model[2].weight.mul_(1e30)
+    batch = torch.randn(16, 4), torch.arange(16) % 3
+    found = features(model, [batch], at=(1,))
+    assert all(math.isfinite(value) for value in found[1].values())

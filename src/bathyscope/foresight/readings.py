@@ -144,7 +144,7 @@ def _step_features(
 ) -> dict[str, float]:
     """Of one step: its gradients, its updates, and the output before it."""
     updates = [
-        math.log10(max(float((new.detach() - was).norm()), _FLOOR) / max(float(was.norm()), _FLOOR))
+        math.log10(max(_norm(new.detach() - was), _FLOOR) / max(_norm(was), _FLOOR))
         for new, was in zip(weights, old, strict=True)
     ]
     updates = sorted(min(u, 6.0) for u in updates)
@@ -160,6 +160,11 @@ def _step_features(
         "update_range": updates[-1] - middle,
         "spread": _spread(output),
     }
+
+
+def _norm(x: Tensor) -> float:
+    """‖x‖ in float64: the squares of large float32 weights are beyond float32."""
+    return float(torch.linalg.vector_norm(x, dtype=torch.float64))
 
 
 def _loss_features(

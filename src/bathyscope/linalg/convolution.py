@@ -220,7 +220,7 @@ def _of_weight(
         return conv.same("circular")
     if isinstance(padding, str) and padding in get_args(PaddingMode):
         return conv.same(cast(PaddingMode, padding))
-    if padding == "valid":
+    if isinstance(padding, str) and padding == "valid":
         return conv
     if isinstance(padding, str):
         raise UsageError(

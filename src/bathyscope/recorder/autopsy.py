@@ -198,8 +198,8 @@ def layer_changes(
         shared = [n for n in names if n in after and after[n].shape == before[n].shape]
         if not shared:
             continue
-        old = torch.cat([before[n].double().flatten() for n in shared])
-        new = torch.cat([after[n].double().flatten() for n in shared])
+        old = torch.cat([before[n].to_dense().double().flatten() for n in shared])
+        new = torch.cat([after[n].to_dense().double().flatten() for n in shared])
         lost = int((~torch.isfinite(new)).sum())
         scale = max(float(torch.linalg.vector_norm(old)), 1e-30)
         moved = math.inf if lost else float(torch.linalg.vector_norm(new - old)) / scale

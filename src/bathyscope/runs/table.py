@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bathyscope.core.arguments import check_path
+from bathyscope.core.arguments import check_name, check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import write_atomic
 from bathyscope.runs.folder import is_run, read_run, standing
@@ -50,6 +50,7 @@ def curves(folder: Path | str, *, kind: str = "epoch") -> pd.DataFrame:
         folder: a folder of runs, or one run.
         kind: `epoch`, `step`, or what a logger of one's own wrote.
     """
+    kind = check_name("kind", kind)
     rows = [
         {"run": run.name} | record
         for run in run_folders(folder)

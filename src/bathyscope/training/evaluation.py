@@ -60,7 +60,7 @@ def evaluate(
         everything = torch.arange(len(inputs), device=inputs.device).split(batch_size)
         for x, y in read_batches(examples, everything[group.rank :: group.size]):
             output = call(x)
-            correct = num_correct(output, y)
+            correct = num_correct(output, y) if isinstance(output, Tensor) else None
             labelled = labelled and correct is not None
             sums[0] += loss_value(loss, output, y, differentiable=False).item() * len(x)
             sums[1] += 0 if correct is None else correct.item()

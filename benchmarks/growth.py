@@ -28,17 +28,18 @@ _ENOUGH = 1.0  # seconds: what takes longer is not repeated
 def case(
     *, depth: int = 11, width: int = 8, batch: int = 16, side: int = 8
 ) -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
-    """A network of bottleneck blocks on random images."""
+    """A network of bottleneck blocks on random images; its form has two layers more, of transition."""
     torch.manual_seed(0)
-    model = nets.build(f"preresnet-{depth}", num_classes=10, width=width, in_channels=1, seed=0)
+    name = f"procresnet-{depth + 2}"
+    model = nets.build(name, num_classes=10, width=width, in_channels=1, seed=0)
     return model, (torch.randn(batch, 1, side, side), torch.randint(10, (batch,)))
 
 
 AGAINST: dict[str, tuple[tuple[int, ...], Make]] = {
     "depth": ((11, 101, 1001), lambda n: case(depth=n, batch=4)),
-    "width": ((8, 16, 32), lambda n: case(width=n)),
-    "batch": ((16, 64, 256), lambda n: case(batch=n)),
-    "image side": ((8, 16, 32), lambda n: case(side=n)),
+    "width": ((32, 64, 128), lambda n: case(width=n)),
+    "batch": ((64, 256, 1024), lambda n: case(batch=n)),
+    "image side": ((16, 32, 64), lambda n: case(side=n)),
 }
 # Exponents from the number of operations of a pass; spectra add what the page says.
 THEORY = {"depth": 1.0, "width": 2.0, "batch": 1.0, "image side": 2.0}
@@ -67,7 +68,7 @@ def product(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Calla
 def procrustes(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Callable[[], object]:
     """A step of the optimizer that projects the transition layers."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    layers = [model.get_submodule(name) for name in model.transition_layers()]  # type: ignore[operator]
+    layers = list(model.transition_layers().values())  # type: ignore[operator]
     bs.remedies.procrustes_(optimizer, layers, every=1)
     F.cross_entropy(model(batch[0]), batch[1]).backward()
     return optimizer.step

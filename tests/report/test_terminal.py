@@ -8,7 +8,8 @@ from rich.console import Console
 
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.report import show
-from bathyscope.report.depth_strip import cells, marks, strip
+from bathyscope.report.depth_strip import Cell, cells, marks, strip
+from bathyscope.report.depth_view import _style
 from bathyscope.report.shading import Shading
 from tests.report.specimens import blocks, clean, exploding, staged, treated
 
@@ -152,3 +153,12 @@ def test_the_legend_tells_of_ticks_only_where_there_are_any():
     assert "┬ changes dimension" in printed(report)
     level = tuple(dataclasses.replace(block, changes_dimension=False) for block in report.blocks)
     assert "changes dimension" not in printed(dataclasses.replace(report, blocks=level))
+
+
+@pytest.mark.parametrize(
+    ("shade", "colour"),
+    [(None, "dim"), (-0.5, "blue"), (0.0, "green"), (0.12, "green"), (0.5, "yellow"), (0.9, "red")],
+)
+def test_the_colour_of_a_cell_tells_its_shade(shade, colour):
+    assert _style(Cell("x", shade)) == colour
+    assert _style(Cell("x", shade, finite=False)) == "bold magenta"

@@ -96,7 +96,7 @@ def skeleton_case(words: CaseWords) -> tuple[nn.Module, Any]:
 
             sizes = nets.options_for(name, shape, num_classes=classes)
             model = nets.skeleton(name, **sizes | options)
-    inputs = batch if isinstance(batch, Mapping) else batch[0]  # type: ignore[index]
+    inputs = batch if isinstance(batch, Mapping) else batch[0]
     return model, inputs
 
 
@@ -229,7 +229,7 @@ def _read_file(path: Path) -> tuple[object, str | None]:
         ) from error
 
 
-def batch_of(data: str, size: int, seed: int) -> tuple[object, tuple[int, ...], int]:
+def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int]:
     """A batch, the shape of one input and the number of classes (10 where it is not known)."""
     if is_factory(data):
         batch = _first_batch(factory_of(data), name=data)

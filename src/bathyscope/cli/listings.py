@@ -9,7 +9,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def claim_rows() -> list[Row]:
     rows: list[Row] = []
     for theme in papers():
         sources = (_folder_of(theme), _PACKAGE / "claims")
-        rows += _rows(theme, sources, lambda theme=theme: _claims(theme))  # type: ignore[misc]
+        rows += _rows(theme, sources, partial(_claims, theme))
     return rows
 
 

@@ -92,8 +92,9 @@ def check_number(
         0.1
     """
     try:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+        number = math.nan
+        if isinstance(value, Real) and not isinstance(value, bool):
+            number = float(value)
     except OverflowError:  # a whole number beyond all floats
         number = math.inf
     if not math.isfinite(number) or not low <= number <= high or (open_low and number == low):

@@ -281,8 +281,9 @@ class AttentionTap(Silent):
         if self.inside is None:
             return
         statistics = head_statistics(call, samples=self.samples, queries=self.queries)
-        known = call.scale is not None and call.head_width is not None
-        scale = call.scale * math.sqrt(call.head_width) if known else None  # type: ignore[operator, arg-type]
+        scale = None
+        if call.scale is not None and call.head_width is not None:
+            scale = call.scale * math.sqrt(call.head_width)
         heads = _Heads(statistics, scale)
         self.heads.setdefault(self.inside.index, []).append(heads)
         if call.differentiable is not None:
@@ -324,8 +325,8 @@ class AttentionTap(Silent):
 
     def _put_sums(self, block: Block, sums: dict[str, Sum]) -> None:
         for kind, found in sums.items():
-            back = (found.gradient_out, found.gradient_in)
-            ratio = quotient(*back) if None not in back else None  # type: ignore[arg-type]
+            after, before = found.gradient_out, found.gradient_in
+            ratio = None if after is None or before is None else quotient(after, before)
             self.rows.put(block, **{f"{kind}_size": found.size, f"{kind}_gradient_ratio": ratio})
         if sums:
             self.rows.put(

@@ -94,12 +94,13 @@ def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
     found = []
     for name in MAIN[1:]:
         falls = bool(means.loc[name].iloc[-1] < means.loc[name].iloc[0])
+        several = len(means.columns) > 1  # of 11 layers no block keeps the dimension
         text = ", ".join(f"{value:.3g} at {depth}" for depth, value in means.loc[name].items())
         found.append(
             Check(
                 f"{VARIANTS[name].label}: the deeper, the nearer to 1 are blocks that keep the "
                 "dimension; mean |log ratio|",
-                falls,
+                falls if several else None,
                 text,
             )
         )

@@ -1,7 +1,8 @@
 """How many networks that fail untreated train after `treat`, rung by rung, and what the race costs.
 
     python -m benchmarks treatment                       # cost of the race, in the network's own steps
-    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT [RUNGS]   # resumable, one line a network
+    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT   # resumable, one line a network
+    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT RUNGS SCORED.jsonl   # its failing ones by rung
     python -m benchmarks.treatment plain OUT.jsonl       # 50 and 100 layers, no shortcut allowed, five seeds
 
 Scoring labels each number of `failing_networks` first (two trainings untreated), then treats the failing
@@ -36,10 +37,12 @@ SCORING = range(2_000, 2_400)
 """Numbers of the score, never drawn in development (which began at 10,000)."""
 
 
-def score(number: int, allow: tuple[str, ...] = RUNGS) -> dict[str, Any]:
-    """One network: whether it fails, and if so what becomes of it."""
+def score(
+    number: int, allow: tuple[str, ...] = RUNGS, before: tuple[float, ...] | None = None
+) -> dict[str, Any]:
+    """One network: whether it fails (`before`, where that is known), and if so what becomes of it."""
     draw = FailureDraw.of(number)
-    before = untreated_accuracies(draw)
+    before = untreated_accuracies(draw) if before is None else before
     line: dict[str, Any] = {
         "number": number,
         "allow": list(allow),
@@ -65,6 +68,12 @@ def score(number: int, allow: tuple[str, ...] = RUNGS) -> dict[str, Any]:
         "after": round(after, 3),
         "trains": after >= TRAINS,
     }
+
+
+def _rows(path: Path | None) -> list[dict[str, Any]]:
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def plain(layers: int, seed: int) -> dict[str, Any]:
@@ -98,8 +107,7 @@ def plain_networks(out: Path) -> None:
     """The plain networks that the file does not hold."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {(row["layers"], row["seed"]) for row in rows}
+    done = {(row["layers"], row["seed"]) for row in _rows(out)}
     for layers, seed in itertools.product((50, 100), range(5)):
         if (layers, seed) not in done:
             line = json.dumps(plain(layers, seed))
@@ -107,15 +115,17 @@ def plain_networks(out: Path) -> None:
                 file.write(line + "\n")
 
 
-def main(out: Path, first: int, count: int, allow: tuple[str, ...]) -> None:
-    """Score the numbers that the file does not hold."""
+def main(
+    out: Path, first: int, count: int, allow: tuple[str, ...], scored: Path | None = None
+) -> None:
+    """Score the numbers that the file does not hold; of another file's, only those that fail."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # fading signals end in numbers that a CPU is slow on
-    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {row["number"] for row in rows}
+    done = {row["number"] for row in _rows(out)}
+    known = {r["number"]: tuple(r["untreated"]) for r in _rows(scored) if r["fails"]}
     for number in range(first, first + count):
-        if number not in done:
-            line = json.dumps(score(number, allow))
+        if number not in done and (scored is None or number in known):
+            line = json.dumps(score(number, allow, known.get(number)))
             with out.open("a") as file:
                 file.write(line + "\n")
 
@@ -152,4 +162,5 @@ if __name__ == "__main__" and sys.argv[1] == "plain":
     plain_networks(Path(sys.argv[2]))
 elif __name__ == "__main__":
     rungs = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else RUNGS
-    main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), rungs)
+    known_from = Path(sys.argv[6]) if len(sys.argv) > 6 else None
+    main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), rungs, known_from)

@@ -1,6 +1,7 @@
 """A reduced run of `python -m benchmarks fuzz` and `soak`: no defect may appear."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,14 @@ from benchmarks.fuzzing.arguments import FUNCTIONS
 from benchmarks.fuzzing.calls import CALLS
 from benchmarks.fuzzing.judge import Outcome, judge
 from benchmarks.fuzzing.odd import NAMES, ODD, odd_model
+from tests.unchecked import unchecked
+
+
+@pytest.fixture(autouse=True)
+def _unchecked() -> Iterator[None]:
+    """Everything here is given wrong things on purpose."""
+    with unchecked():
+        yield
 
 
 def defects(outcomes):

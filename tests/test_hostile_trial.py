@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,6 +19,13 @@ from bathyscope.curvature import hessian
 from bathyscope.measure import weights
 from benchmarks.fuzzing.calls import first_difference, state_of
 from tests.unchecked import unchecked
+
+
+@pytest.fixture(autouse=True)
+def _unchecked() -> Iterator[None]:
+    """Everything here is given wrong things on purpose."""
+    with unchecked():
+        yield
 
 
 class Words(nn.Module):

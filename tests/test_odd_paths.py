@@ -1,5 +1,6 @@
 """Every call that takes a path, given a loop of links, a name too long, or a place below a file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from bathyscope.core.errors import BathyscopeError
 from bathyscope.recorder import autopsy_of_log, read_events
 from bathyscope.sweep import given, sweep
 from bathyscope.training import TrainingConfig
+from tests.unchecked import unchecked
+
+
+@pytest.fixture(autouse=True)
+def _unchecked() -> Iterator[None]:
+    """Everything here is given wrong things on purpose."""
+    with unchecked():
+        yield
+
 
 BATCH = (torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3)
 

@@ -83,6 +83,7 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
     assert optimizer.state_dict() == settings
 
 
+@unchecked()
 def test_a_rung_that_is_not_allowed_is_not_used():
     model = plain()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

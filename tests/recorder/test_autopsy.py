@@ -13,6 +13,7 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights, watch
 from tests.recorder.trainings import ResidualNet
+from tests.unchecked import unchecked
 
 KILLED = """
     import os, signal, torch
@@ -123,6 +124,7 @@ def test_metrics_without_blocks_tell_when():
     assert autopsy_of_metrics(lost).events[0].kind == "not-finite"
 
 
+@unchecked()
 def test_weights_without_values_are_refused():
     for model in (nn.LazyLinear(3), nn.Linear(2, 3, device="meta")):
         with pytest.raises(UsageError, match="have no values"):

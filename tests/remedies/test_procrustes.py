@@ -259,8 +259,8 @@ def test_reference_method_and_exact_method():
         (nn.BatchNorm2d(3), {}, "not BatchNorm2d"),
         (nn.Conv2d(3, 3, 1), {}, "not in the optimizer"),
         ([], {}, "no layers"),
-        (None, {"every": 0}, "every=0"),
-        (None, {"gain": -1.0}, "gain=-1.0"),
+        (None, {"every": 0}, "at least 1, but 0"),
+        (None, {"gain": -1.0}, "above 0, but -1.0"),
         (None, {"method": "reference"}, "output size"),
     ],
 )

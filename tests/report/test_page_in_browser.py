@@ -12,6 +12,7 @@ from bathyscope.core.records import Measurement
 from bathyscope.report import Report, comparison_html, to_html
 from tests.report.specimens import clean, exploding, treated
 from tests.report.test_page import HOSTILE, hostile
+from tests.unchecked import unchecked
 
 BARE = dataclasses.replace(clean(3), measurements=(), curves={})
 LARGE = exploding(333)
@@ -271,6 +272,7 @@ def forged() -> Report:
     return dataclasses.replace(inner, before=inner)
 
 
+@unchecked()
 def test_point_6_fields_that_are_markup_do_not_run(browser):
     for page in (to_html(forged()), comparison_html([forged(), forged()])):
         browser.open(page)

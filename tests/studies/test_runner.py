@@ -59,7 +59,7 @@ def test_seeds_replace_the_preset_s(tmp_path, monkeypatch):
     name = "shortcut_length.figure_4"
     shrink(monkeypatch, name)
     assert studies.run(name, out=tmp_path, seeds=1).provenance.seeds == (0,)
-    with pytest.raises(UsageError, match="at least one"):
+    with pytest.raises(UsageError, match="at least 1, but 0"):
         studies.run(name, out=tmp_path, seeds=0)
 
 

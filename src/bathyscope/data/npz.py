@@ -1,11 +1,11 @@
 """A set in one `.npz` file: `x_train`, `y_train`, `x_test`, `y_test`."""
 
+import io
 import math
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import torch
@@ -17,6 +17,10 @@ from bathyscope.data.channels import channel_statistics
 from bathyscope.data.dataset import DataSet
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
+
+
+_MOST_HEADER = 2**17
+"""Bytes at the beginning of an array that hold its header: NumPy's own limit is half of it."""
 
 
 def npz(path: Path) -> DataSet:
@@ -106,7 +110,7 @@ def _check_sizes(path: Path) -> None:
                 continue
             size = archive.getinfo(name).file_size
             with archive.open(name) as member:
-                shape, kind = _header(member)
+                shape, kind = _header(member.read(_MOST_HEADER))
             claimed = math.prod(shape) * kind.itemsize
             if claimed > size or size > MOST_BYTES:
                 raise UsageError(
@@ -130,9 +134,9 @@ def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
             found = []
             for name in names:
                 with archive.open(name) as member:
-                    found.append(_header(member)[0])
+                    found.append(_header(member.read(_MOST_HEADER))[0])
             return found
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{path} is truncated, damaged or no .npz file.") from error
@@ -140,7 +144,8 @@ def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+def _header(beginning: bytes) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    member = io.BytesIO(beginning)
     version = np.lib.format.read_magic(member)
     read = (
         np.lib.format.read_array_header_1_0

@@ -268,11 +268,7 @@ def treat(
         race, diagnosis, allowed, supply, most_entrants(spend - MEASURING - _TRIAL)
     )
     chosen = _chosen(verification, untreated.attempt)
-    notes = []
-    if supply.is_repeating:
-        notes.append(
-            "There were too few batches for fresh ones: the verifying training repeats some."
-        )
+    repeats = "There were too few batches for fresh ones: the verifying training repeats some."
     done = Treatment(
         before=diagnosis,
         after=diagnosis,
@@ -282,7 +278,7 @@ def treat(
         helped=False,
         optimizer=stepper,
         spent=race.spent + MEASURING,
-        notes=tuple(notes),
+        notes=(repeats,) if supply.is_repeating else (),
     )
     if chosen is None:
         return done

@@ -164,7 +164,8 @@ def _step_features(
 
 def _norm(x: Tensor) -> float:
     """‖x‖ in float64: the squares of large float32 weights are beyond float32."""
-    return float(torch.linalg.vector_norm(x, dtype=torch.float64))
+    real = torch.view_as_real(x) if x.is_complex() else x
+    return float(torch.linalg.vector_norm(real, dtype=torch.float64))
 
 
 def _loss_features(

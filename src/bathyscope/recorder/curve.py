@@ -12,7 +12,7 @@ class BoundedCurve:
 
     Examples:
         >>> curve = BoundedCurve(most=4)
-        >>> none = np.zeros(0, dtype=np.float32)
+        >>> none = np.zeros(0, dtype=np.float64)
         >>> for step in range(6):
         ...     curve.append(
         ...         Signal(step=step, loss=1.0, rate=0.1, input_scale=1.0, gradients=none, weights=none)

@@ -42,9 +42,12 @@ def work(configuration: Labelling, folder: Path) -> None:
     """Label one network in its run folder."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # fading signals end in numbers that a CPU is slow on
-    with open_run(folder, configuration, seeds=(configuration.number,)) as run:
-        run.log(label(configuration.number))
-        run.end("finished")
+    try:
+        with open_run(folder, configuration, seeds=(configuration.number,)) as run:
+            run.log(label(configuration.number))
+            run.end("finished")
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def label_all(

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from bathyscope.core.batch import LossFn, loss_value
-from bathyscope.core.errors import UnknownName, UsageError, shorten
+from bathyscope.core.errors import UnknownName, UsageError, in_a_line, shorten
 
 LossName = Literal["squared", "cross_entropy", "logistic"]
 Rows = Float[Tensor, " n c"]
@@ -251,7 +251,7 @@ def _checked_function(function: LossFn, targets: Tensor, num_outputs: int) -> Di
     except RuntimeError as error:
         raise UsageError(
             f"The loss {found.name} cannot be differentiated twice, which the best predictors need: "
-            f"{str(error).splitlines()[0]}"
+            f"{in_a_line(error)}."
         ) from error
     return found
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import check_batch, run_forward
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.values import check_values
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
 
@@ -100,7 +100,7 @@ def _copy_in_float64(model: nn.Module) -> nn.Module:
     except Exception as error:  # a module of the user's may hold anything
         raise UsageError(
             f"A certificate is computed on a copy of the network, and {type(model).__name__} cannot "
-            f"be copied ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})."
+            f"be copied ({in_a_line(error)})."
         ) from error
     return copy.to("cpu", torch.float64).eval()
 

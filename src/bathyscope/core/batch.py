@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.losses import class_axis
 from bathyscope.core.values import check_values
 
@@ -179,7 +179,7 @@ def read_all(loader: Iterable[object]) -> Iterator[object]:
         raise
     except Exception as error:  # a user's own code may raise anything
         raise UsageError(
-            f"The data could not be read: {_in_a_line(error)}; mend the loader, or pass a batch."
+            f"The data could not be read: {in_a_line(error)}; mend the loader, or pass a batch."
         ) from error
 
 
@@ -204,7 +204,7 @@ def loss_value(
             check_labels(output, targets)
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
-                f"{_shape_of(targets)}: {_in_a_line(error)}."
+                f"{_shape_of(targets)}: {in_a_line(error)}."
             ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise UsageError(
@@ -242,7 +242,7 @@ def explain_forward_errors(inputs: object) -> Iterator[None]:
             hint = " BatchNorm in train mode needs more than one sample: pass a larger batch."
         raise UsageError(
             f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
-            f"{_in_a_line(error)}.{hint}"
+            f"{in_a_line(error)}.{hint}"
         ) from error
 
 
@@ -356,10 +356,3 @@ def _shape_of(value: object) -> str:
     return f"of type {type(value).__name__}" + (
         f" with shapes {', '.join(shapes)}" if shapes else ""
     )
-
-
-def _in_a_line(error: Exception) -> str:
-    """The kind of an error and the first line of its text."""
-    text = str(error).strip()
-    kind = type(error).__name__
-    return f"{kind}: {text.splitlines()[0].rstrip('.')}" if text else kind

@@ -71,3 +71,14 @@ def shorten(value: object, *, most: int = 80) -> str:
     except Exception:  # a repr of the user's own may fail
         text = f"a {type(value).__name__}"
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def in_a_line(error: BaseException) -> str:
+    """The kind of an error and the first line of its text, without the full stop.
+
+    Examples:
+        >>> in_a_line(ValueError("no such size.\\nSee below.")), in_a_line(KeyError())
+        ('ValueError: no such size', 'KeyError')
+    """
+    text, kind = str(error).strip(), type(error).__name__
+    return f"{kind}: {text.splitlines()[0].rstrip('.')}" if text else kind

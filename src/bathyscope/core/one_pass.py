@@ -20,7 +20,7 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.preserve import is_measuring, preserve_model
 from bathyscope.core.records import Block
 
@@ -127,12 +127,11 @@ def _explain_backward_errors() -> Iterator[None]:
     except BathyscopeError:
         raise
     except Exception as error:  # hooks and functions of the user's own may raise anything
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else ""
-        hint = ""
+        reason, hint = in_a_line(error), ""
         if "checkpoint" in reason.lower():
             hint = " Checkpoint with use_reentrant=False, which torch recommends."
         raise UsageError(
-            f"The backward pass of the model cannot be run: {type(error).__name__}: {reason}.{hint}"
+            f"The backward pass of the model cannot be run: {reason}.{hint}"
         ) from error
 
 

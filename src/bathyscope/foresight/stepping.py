@@ -10,7 +10,7 @@ from torch import nn
 
 from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.one_pass import accumulate_gradients
 from bathyscope.measure.updates import check_optimizer, needs_closure
 
@@ -113,10 +113,8 @@ def step_(optimizer: torch.optim.Optimizer) -> None:
     except BathyscopeError:
         raise
     except Exception as error:  # a user's own optimizer and its hooks may raise anything
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else ""
         raise UsageError(
-            f"The optimizer ({type(optimizer).__name__}) cannot take a step: "
-            f"{type(error).__name__}: {reason}."
+            f"The optimizer ({type(optimizer).__name__}) cannot take a step: {in_a_line(error)}."
         ) from error
 
 

@@ -45,11 +45,7 @@ class StandardiseInputs(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
-        if len(self.shift) != len(self.scale):
-            raise UsageError(
-                f"Inputs are standardised by as many shifts as scales, but {len(self.shift)} and "
-                f"{len(self.scale)} were given."
-            )
+        _check_pairs(self.shift, self.scale)
         hook = model.register_forward_pre_hook(_Standardise(self.shift, self.scale))
         return Change(self.words).undone_by(hook.remove)
 
@@ -101,11 +97,7 @@ class ScaleOutputs(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
-        if len(self.shift) != len(self.scale):
-            raise UsageError(
-                f"Outputs are scaled by as many shifts as scales, but {len(self.shift)} and "
-                f"{len(self.scale)} were given."
-            )
+        _check_pairs(self.shift, self.scale)
         hook = model.register_forward_hook(_Stretch(self.shift, self.scale))
         return Change(self.words).undone_by(hook.remove)
 
@@ -141,13 +133,7 @@ class DropActivation(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Put an identity in its place."""
-        if next(submodule(model, self.layer).parameters(), None) is not None or not self.layer:
-            raise UsageError(
-                f"{self.layer!r} is no activation that could be dropped: it has parameters."
-            )
-        change = Change(self.words, (self.layer,))
-        change.replace_module_(model, self.layer, nn.Identity())
-        return change
+        return _put_(model, self.layer, nn.Identity(), self.words)
 
     def code(self) -> str:
         """One line."""
@@ -170,13 +156,7 @@ class ReplaceActivation(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Put the other one in its place."""
-        if not self.layer or next(submodule(model, self.layer).parameters(), None) is not None:
-            raise UsageError(
-                f"{self.layer!r} is no activation that could be replaced: it has parameters."
-            )
-        change = Change(self.words, (self.layer,))
-        change.replace_module_(model, self.layer, _ENDS[self.kind]())
-        return change
+        return _put_(model, self.layer, _ENDS[self.kind](), self.words)
 
     def code(self) -> str:
         """One line."""
@@ -188,6 +168,22 @@ _ENDS: dict[str, Callable[[], nn.Module]] = {
     "sigmoid": nn.Sigmoid,
     "softmax": partial(nn.Softmax, dim=-1),
 }
+
+
+def _check_pairs(shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
+    if len(shift) != len(scale):
+        raise UsageError(
+            f"There are as many shifts as scales, but {len(shift)} and {len(scale)} were given."
+        )
+
+
+def _put_(model: nn.Module, layer: str, activation: nn.Module, words: str) -> Change:
+    """Put an activation in the place of another."""
+    if not layer or next(submodule(model, layer).parameters(), None) is not None:
+        raise UsageError(f"{layer!r} is no activation that could be replaced: it has parameters.")
+    change = Change(words, (layer,))
+    change.replace_module_(model, layer, activation)
+    return change
 
 
 def rectify_(model: nn.Module, layers: list[str]) -> list[RemovableHandle]:

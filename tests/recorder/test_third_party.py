@@ -1,11 +1,11 @@
 """Loops and trackers of others, each with the real package; skipped where it is not installed."""
 
-import pytest
 import torch
 from torch import nn
 
 from bathyscope.recorder import watch
 from tests.recorder.trainings import ResidualNet, train
+from tests.zoo import installed
 
 
 def tokens(count=16, length=8, vocabulary=20):
@@ -21,8 +21,7 @@ def small_gpt2(transformers):
 
 
 def test_a_hugging_face_trainer(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
+    transformers = installed("transformers", "accelerate")
     torch.manual_seed(0)
     model = small_gpt2(transformers)
     rows = [{"input_ids": row, "labels": row} for row in tokens()]
@@ -46,7 +45,7 @@ def test_a_hugging_face_trainer(tmp_path):
 
 
 def test_adapters_by_peft():
-    transformers, peft = pytest.importorskip("transformers"), pytest.importorskip("peft")
+    transformers, peft = installed("transformers"), installed("peft")
     torch.manual_seed(0)
     config = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)
     model = peft.get_peft_model(small_gpt2(transformers), config)
@@ -64,7 +63,7 @@ def test_adapters_by_peft():
 
 
 def test_lightning(tmp_path):
-    lightning = pytest.importorskip("lightning.pytorch")
+    lightning = installed("lightning.pytorch")
 
     class Module(lightning.LightningModule):
         def __init__(self):
@@ -99,7 +98,7 @@ def test_lightning(tmp_path):
 
 
 def test_tensorboard_gets_the_names_that_all_trackers_get(tmp_path):
-    pytest.importorskip("tensorboard")
+    installed("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
@@ -113,7 +112,7 @@ def test_tensorboard_gets_the_names_that_all_trackers_get(tmp_path):
 
 def test_mlflow(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow = pytest.importorskip("mlflow")
+    mlflow = installed("mlflow")
     mlflow.set_tracking_uri(f"file://{tmp_path}")
     mlflow.set_experiment("watched")
     with mlflow.start_run() as run:
@@ -124,7 +123,7 @@ def test_mlflow(tmp_path, monkeypatch):
 
 def test_wandb_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
-    wandb = pytest.importorskip("wandb")
+    wandb = installed("wandb")
     with wandb.init(mode="offline", dir=tmp_path, project="bathyscope") as run:
         train("residual", seed=0, steps=3, every=1, tracker=run)
         assert "blocks.0/std" in dict(run.summary)

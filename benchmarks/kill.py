@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from bathyscope.runs import standing
+from bathyscope.runs import run_state
 from benchmarks.killing import others, trainings
 from benchmarks.killing.notes import noted
 
@@ -215,7 +215,7 @@ def _is_change(event: str, args: tuple[object, ...], root: str) -> bool:
 
 def _finished(root: Path) -> set[Path]:
     stores = [store for store in (root / "runs", root / "studies" / "runs") if store.is_dir()]
-    return {p for s in stores for p in s.iterdir() if standing(p) in ("finished", "diverged")}
+    return {p for s in stores for p in s.iterdir() if run_state(p) in ("finished", "diverged")}
 
 
 def _leftovers(root: Path) -> list[Path]:

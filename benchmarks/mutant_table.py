@@ -583,8 +583,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ("training/runner.py", "callback.on_end(loop, ending)", "pass"),
         (
             "training/runner.py",
-            'if begun == "refuse" and standing(folder) not in ("absent", "running"):',
-            'if begun != "refuse" and standing(folder) not in ("absent", "running"):',
+            'if begun == "refuse" and run_state(folder) not in ("absent", "running"):',
+            'if begun != "refuse" and run_state(folder) not in ("absent", "running"):',
         ),
     ],
     "tests/training/test_loop.py tests/training/test_schedules.py": [
@@ -873,6 +873,10 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/studies/test_runner.py": [
         ("studies/computation.py", 'run.end("finished")', "pass"),
         ("studies/computation.py", 'run.log({"kind": ROW} | row)', "pass"),
-        ("studies/store.py", 'if standing(first) != "failed":', 'if standing(first) == "failed":'),
+        (
+            "studies/store.py",
+            'if run_state(first) != "failed":',
+            'if run_state(first) == "failed":',
+        ),
     ],
 }

@@ -17,7 +17,7 @@ from bathyscope.core.papers import papers
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.diagnosis.thresholds import THRESHOLDS
 from bathyscope.diagnosis.track_record import record_in_words
-from bathyscope.studies import PRESETS, Study, all_studies, published, published_claims
+from bathyscope.studies import PRESETS, Study, all_studies, published_claims, read_published
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -173,7 +173,7 @@ MARKS = {True: "✓", False: "✗", None: "·"}
 def paper(theme: str) -> str:
     """The page of one paper: claims with their verdicts, figures and tables as they were published."""
     package = importlib.import_module(papers()[theme])
-    verdicts, results = published_claims(RESULTS), published(RESULTS)
+    verdicts, results = published_claims(RESULTS), read_published(RESULTS)
     claims = [claim for claim in all_claims().values() if claim.theme == theme]
     own = [study for name, study in all_studies().items() if name.startswith(f"{theme}.")]
     shown = sum(study.name in results for study in own)

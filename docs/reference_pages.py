@@ -17,7 +17,7 @@ from typer.main import get_command
 import bathyscope
 from bathyscope.cli import app
 from bathyscope.cli.named_run import NamedRun
-from bathyscope.studies import all_studies, published
+from bathyscope.studies import all_studies, read_published
 from bathyscope.sweep import Grid
 
 PACKAGES = tuple(
@@ -193,7 +193,7 @@ def _attributes(doc: str) -> dict[str, str]:
 
 def gallery(results: Any) -> str:
     """The page of all published figures, theme by theme."""
-    found = published(results)
+    found = read_published(results)
     text = (
         "# Gallery\n\nEvery figure and table that was run here, with the preset that made it; a click "
         "leads to what was met and what was not.\n"

@@ -8,8 +8,8 @@ from bathyscope.linalg.conv_spectrum import isotropic_target, spread_about
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.kernel_projection import (
     alternating_projection,
+    cheapest_projection,
     exact_projection,
-    projected,
 )
 from bathyscope.linalg.kernel_step import gauge_of, newton_schulz_step
 from bathyscope.linalg.taps import compress, polyphase
@@ -58,18 +58,18 @@ def test_alternating_reaches_the_spread_it_reports(shape, options):
 
 def test_cold_kernels_are_projected_and_warm_ones_stepped():
     taps = taps_of(5 * gaussian(16, 8, 3, 3))
-    cold, gauge = projected(taps, 1.4)
+    cold, gauge = cheapest_projection(taps, 1.4)
     assert not gauge.is_warm
     after = gauge_of(cold, 1.4)
     assert after.is_warm
     assert after.spread < 0.5 * gauge_of(exact_projection(taps, 1.4), 1.4).spread
-    warm, gauge = projected(cold, 1.4)
+    warm, gauge = cheapest_projection(cold, 1.4)
     assert torch.equal(warm.weight, newton_schulz_step(cold, 1.4)[0].weight)
     assert gauge == after
 
 
 def test_pointwise_is_exact_at_once():
-    taps, gauge = projected(taps_of(7 * gaussian(16, 8, 1, 1)), math.sqrt(2))
+    taps, gauge = cheapest_projection(taps_of(7 * gaussian(16, 8, 1, 1)), math.sqrt(2))
     assert not gauge.is_warm
     assert gauge_of(taps, math.sqrt(2)).spread < 1e-7
 
@@ -77,6 +77,6 @@ def test_pointwise_is_exact_at_once():
 @pytest.mark.parametrize("value", [0.0, math.nan, math.inf, 1e-30, 1e30])
 def test_zero_and_non_finite_kernels_are_returned_as_they_are(value):
     weight = torch.full((4, 2, 3, 3), value)
-    taps, gauge = projected(taps_of(weight), 1.0)
+    taps, gauge = cheapest_projection(taps_of(weight), 1.0)
     assert torch.equal(taps.to_kernel()[0], weight) or math.isnan(value)
     assert gauge.is_zero or not gauge.is_finite

@@ -104,7 +104,7 @@ def test_two_steps(task, tmp_path, monkeypatch):
 @pytest.fixture
 def drawn_images(monkeypatch):
     """Images of the true form; what other tests computed of the true ones is forgotten, and of these."""
-    cached = (examples.images, examples.whitened, examples.second_moments)
+    cached = (examples.images, examples.whitened_examples, examples.second_moments)
     monkeypatch.setattr(examples.data, "load", lambda name: images_like(name, count=2000))
     for function in cached:
         function.cache_clear()

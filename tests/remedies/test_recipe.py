@@ -242,10 +242,10 @@ def test_attention_really_reads_what_was_normalised_in_train_and_in_eval_mode():
     ],
 )
 def test_the_shortcut_of_a_transition_pools_and_repeats(before, after):
-    from bathyscope.remedies.shortcut import fitted_to
+    from bathyscope.remedies.shortcut import fit_to
 
     x, like = torch.randn(before), torch.zeros(after)
-    got = fitted_to(x, like)
+    got = fit_to(x, like)
     assert got.shape == like.shape
     sequence = len(before) == 3 and before[1] == after[1]
     moved = x.transpose(1, 2) if sequence else x

@@ -13,7 +13,7 @@ from bathyscope.runs import (
     open_run,
     read_run,
     record_failure,
-    standing,
+    run_state,
 )
 
 
@@ -45,7 +45,7 @@ def holder(tmp_path):
 def test_a_run_tells_its_story(tmp_path):
     with open_run(tmp_path / "run", Walk(), seeds=(3,)) as run:
         run.log({"step": 1, "loss": 0.5})
-        assert standing(run.folder) == "running"
+        assert run_state(run.folder) == "running"
         run.end("finished", result={"loss": float("inf")})
     configuration, manifest, metrics = read_run(tmp_path / "run")
     assert configuration == {"steps": 10}
@@ -65,13 +65,13 @@ def test_two_processes_never_write_one_run(tmp_path, holder):
         open_run(tmp_path / "run", Walk()),
     ):
         pass
-    assert standing(tmp_path / "run") == "running"
+    assert run_state(tmp_path / "run") == "running"
 
 
 def test_a_killed_holder_leaves_an_interrupted_run_that_can_be_opened(tmp_path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
-    assert standing(tmp_path / "run") == "interrupted"
+    assert run_state(tmp_path / "run") == "interrupted"
     with open_run(tmp_path / "run", Walk()) as run:
         assert run.manifest.starts == 2
         run.end("finished")
@@ -103,7 +103,7 @@ def test_reading_what_is_no_run(tmp_path):
         read_run(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         read_run(tmp_path / "absent")
-    assert standing(tmp_path) == "absent"
+    assert run_state(tmp_path) == "absent"
 
 
 def test_restart_throws_away_what_was_there(tmp_path):
@@ -117,7 +117,7 @@ def test_restart_throws_away_what_was_there(tmp_path):
 
 def test_a_failure_keeps_its_traceback_and_is_no_result(tmp_path):
     record_failure(tmp_path / "run", Walk(), "Traceback…\nValueError: boom\n")
-    assert standing(tmp_path / "run") == "failed"
+    assert run_state(tmp_path / "run") == "failed"
     assert not has_result(tmp_path / "run")
     assert read_run(tmp_path / "run")[1].ending == "failed: ValueError: boom"
     assert "Traceback" in (tmp_path / "run" / "failure.txt").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.sweep import given, local, map_over
+from bathyscope.sweep import local, map_over, on_executor
 
 
 def squared(number: int) -> int:
@@ -54,4 +54,4 @@ def test_what_the_function_raises_comes_through():
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="no 5"):
-        map_over(refuse, [5], backend=given(executor))
+        map_over(refuse, [5], backend=on_executor(executor))

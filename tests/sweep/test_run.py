@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bathyscope.core.errors import UsageError
-from bathyscope.runs import read_run, standing, table
-from bathyscope.sweep import given, local, read_plan, slurm, sweep
+from bathyscope.runs import read_run, run_state, table
+from bathyscope.sweep import local, on_executor, read_plan, slurm, sweep
 from bathyscope.sweep.backends import Backend
 
 sys.path.insert(0, str(Path(__file__).parent))  # workers inherit it
@@ -33,7 +33,7 @@ def starts(tmp_path):
 @pytest.fixture
 def threads():
     with ThreadPoolExecutor(3) as executor:
-        yield given(executor)
+        yield on_executor(executor)
 
 
 def test_every_configuration_runs_once_and_never_again(tmp_path, threads):
@@ -114,7 +114,7 @@ def test_a_worker_that_dies_is_found_out_and_costs_no_other_run(tmp_path):
     assert tally.ended == {"failed": 1, "finished": 5}
     assert "worker process died" in read_run(tmp_path / "out" / fatal.folder_name())[1].ending
     for job in others:
-        assert standing(tmp_path / "out" / job.folder_name()) == "finished"
+        assert run_state(tmp_path / "out" / job.folder_name()) == "finished"
 
 
 def swept(tmp_path, number):

@@ -12,7 +12,7 @@ from torch import nn
 from bathyscope import data
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import DiskFull
-from bathyscope.runs import load_checkpoint, read_run, standing
+from bathyscope.runs import load_checkpoint, read_run, run_state
 from bathyscope.training import Callback, Saving, TrainingConfig, train
 
 CONFIG = TrainingConfig(
@@ -83,7 +83,7 @@ def test_interrupted_and_resumed_is_uninterrupted(tmp_path, digits, steps, optim
     for step in steps:
         with pytest.raises(ConnectionError):
             trained(tmp_path / "run", digits, config=config, callbacks=[Crash(step)])
-        assert standing(tmp_path / "run") == "interrupted"
+        assert run_state(tmp_path / "run") == "interrupted"
         torch.manual_seed(step)  # nothing may hang on the generator's state at the resume
     first = load_checkpoint(tmp_path / "run")
     assert (first is None) == (max(steps) < 3)
@@ -96,7 +96,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path, digits, uninterrupted):
     """SIGKILL, not an exception: nothing of the process survives."""
     moments = random.Random(0)
     kills, context = 0, multiprocessing.get_context("fork")
-    while standing(tmp_path / "run") != "finished":
+    while run_state(tmp_path / "run") != "finished":
         process = context.Process(target=trained, args=(tmp_path / "run", digits))
         process.start()
         # soon, so that a quick machine is caught; later and later, so that a slow one gets on
@@ -177,7 +177,7 @@ def test_a_full_disk_stops_the_run_with_its_last_checkpoint(
     monkeypatch.setattr(checkpoints, "write_durably", filling)
     with pytest.raises(DiskFull, match="free some space and resume"):
         trained(tmp_path / "run", digits)
-    assert standing(tmp_path / "run") == "stopped"
+    assert run_state(tmp_path / "run") == "stopped"
     monkeypatch.undo()
     assert load_checkpoint(tmp_path / "run").step == 6
     trained(tmp_path / "run", digits)

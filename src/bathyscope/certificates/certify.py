@@ -10,7 +10,7 @@ from bathyscope.certificates.assumptions import assumptions_of, guarantee
 from bathyscope.certificates.certificate import Certificate, Predictability
 from bathyscope.certificates.linear import LinearPrediction, can_be_formed, linear_prediction
 from bathyscope.certificates.losses import ConvexLoss, convex_loss
-from bathyscope.certificates.nested import Nested, attainable, nested
+from bathyscope.certificates.nested import Nested, attainable, nested_solutions
 from bathyscope.certificates.observation import Observation, observe
 from bathyscope.certificates.predictor import penalty
 from bathyscope.certificates.regularity import regularity
@@ -70,7 +70,7 @@ def certify(
     seen = observe(model, data)
     ell = convex_loss(loss, seen.targets, num_outputs=seen.outputs.shape[1])
     own_risk = _risk(seen, ell)
-    found = nested(seen, ell, blocks=blocks)
+    found = nested_solutions(seen, ell, blocks=blocks)
     smooth = regularity(ell, num_outputs=seen.outputs.shape[1])
     assumptions, width = assumptions_of(seen, ell, regularity=smooth)
     # without assumption 2 a small gradient or decrement proves nothing

@@ -48,7 +48,7 @@ class Nested:
         )
 
 
-def nested(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Nested:
+def nested_solutions(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Nested:
     """Solve them, each begun from the one before so that no risk can rise.
 
     Args:

@@ -25,11 +25,11 @@ def certify(
     Example: bathyscope certify runs/aresnest-20-digits-lr0.1-seed0-1a2b3c4d --json -
     """
     from bathyscope.certificates import certify as certificate
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
 
     case = words.case()
     # the loss is chosen by the kind of the targets unless one was given
     loss = case.loss if "loss" in words.given else None
-    with waiting(f"certifying {words.model}"):
+    with spinner(f"certifying {words.model}"):
         found = certificate(case.model, case.batches(), loss=loss, blocks=each_block)
     words.answer(found.as_dict(), lambda: typer.echo(found))

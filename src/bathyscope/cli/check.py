@@ -129,10 +129,10 @@ def _check_all(
     claims: "list[Claim]", *, seed: int, given: JsonObject, insist: bool, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record; None for those without a check (an error if `insist`)."""
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
 
     rows: list[tuple[Claim, ClaimCheck | None]] = []
-    with waiting("checking") as say:
+    with spinner("checking") as say:
         for claim in claims:
             if claim.measure is None and not insist:
                 rows.append((claim, None))
@@ -149,11 +149,11 @@ def _check_elsewhere(
     claims: "list[Claim]", on: str, *, seed: int, workers: int | None, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record, had from the workers of a cluster, in the order of the claims."""
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
     from bathyscope.sweep import backend_of, map_over
 
     coded = [claim.name for claim in claims if claim.measure is not None]
-    with waiting("checking") as say:
+    with spinner("checking") as say:
         done: list[str] = []
 
         def tell(name: str, record: ClaimCheck) -> None:

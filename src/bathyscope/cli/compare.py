@@ -41,12 +41,12 @@ def compare(
     """
     from bathyscope import diagnosis, report
     from bathyscope.cli.build import fresh_batches, training_batches
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
     from bathyscope.core.files import check_place, make_folder
     from bathyscope.diagnosis.comparing import Contender
 
     check_place(out, folder=True)
-    with waiting("comparing") as tell:
+    with spinner("comparing") as tell:
         contenders = []
         for name in models:
             case = words.case(name)

@@ -62,7 +62,7 @@ def diagnose(
     if fail_on is not None and fail_on not in severities:
         raise UnknownName("severity", fail_on, severities)
     from bathyscope import diagnosis, report
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
 
     if plan:
         _plan(words, probes, memory)
@@ -74,7 +74,7 @@ def diagnose(
     for path in out or ():
         report.check_destination(path)
     earlier = None if against is None else report.read_report(against)
-    with waiting(f"diagnosing {words.model}"):
+    with spinner(f"diagnosing {words.model}"):
         case = words.case()
         optimizer = case.optimizer
         if recipe is not None:

@@ -28,9 +28,9 @@ def forecast(
     """
     from bathyscope import foresight
     from bathyscope.cli.build import training_batches
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
 
-    with waiting(f"looking ahead with {words.model}, at most {spend} steps"):
+    with spinner(f"looking ahead with {words.model}, at most {spend} steps"):
         case = words.case()
         found = foresight.forecast(
             case.model,

@@ -49,7 +49,7 @@ def treat(
     """
     # long: most of it is the options, one a line
     from bathyscope.cli.build import fresh_batches
-    from bathyscope.cli.waiting import waiting
+    from bathyscope.cli.spinner import spinner
     from bathyscope.core.files import check_place
     from bathyscope.remedies import Recipe
     from bathyscope.report import check_destination, write
@@ -61,7 +61,7 @@ def treat(
     if recipe is not None:
         check_place(recipe)
     given = None if apply is None else Recipe.load(apply)
-    with waiting(f"treating {words.model}, at most {spend} steps and 300 to verify") as tell:
+    with spinner(f"treating {words.model}, at most {spend} steps and 300 to verify") as tell:
         case = words.case()
         tell("diagnosing")
         before = _diagnosis(case, case.optimizer)

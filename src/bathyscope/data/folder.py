@@ -42,7 +42,7 @@ class ImageFolder:
             self.labels[index]
         )
 
-    def stacked(self, indices: Sequence[int]) -> Float32[Tensor, " n 3 size size"]:
+    def images_at(self, indices: Sequence[int]) -> Float32[Tensor, " n 3 size size"]:
         """The images at `indices` in memory."""
         images = torch.empty(len(indices), 3, self.size, self.size)
         for row, index in enumerate(indices):
@@ -107,7 +107,7 @@ def folder(
         draw_images(part, count, generator)
         for part, count in ((train, num_train), (test, num_test))
     ]
-    train_inputs, test_inputs = train.stacked(kept[0]), test.stacked(kept[1])
+    train_inputs, test_inputs = train.images_at(kept[0]), test.images_at(kept[1])
     mean, std = channel_statistics(train_inputs)
     return DataSet(
         name=f"folder:{root}",

@@ -66,7 +66,7 @@ class Patient:
     findings: tuple[Finding, ...]
     loss: LossFn
 
-    def named_by(self, codes: frozenset[str]) -> list[Block]:
+    def blocks_named_by(self, codes: frozenset[str]) -> list[Block]:
         """The blocks that findings of these codes name."""
         labels = {label for f in self.findings if f.code in codes for label in f.blocks}
         return [b for b in self.blocks if b.label in labels]
@@ -129,10 +129,12 @@ def _answers(patient: Patient) -> Iterator[Steps]:
     """What a finding asks for by itself."""
     yield from transformer_answers(patient.model, patient.findings)
     codes = {f.code for f in patient.findings}
-    named = patient.named_by(LOCAL)
+    named = patient.blocks_named_by(LOCAL)
     if named:
         yield (DrawWeights(gain=math.sqrt(2), layers=tuple(dict.fromkeys(b.name for b in named))),)
-    if any(b.changes_dimension for b in patient.named_by(frozenset({"not-norm-preserving"}))):
+    if any(
+        b.changes_dimension for b in patient.blocks_named_by(frozenset({"not-norm-preserving"}))
+    ):
         layers = tuple(transition_layers(patient.model))
         if layers:
             yield (ProjectTransitions(layers=layers),)

@@ -1,7 +1,7 @@
 """A diagnosis: what was measured, what was found, and how it compares with another."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from bathyscope.report import (
     text_of,
     write,
 )
-from bathyscope.report.numbers import counted
+from bathyscope.report.numbers import amount
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,10 +163,6 @@ class Diagnosis:
         """Verdict, findings and strips, as a notebook shows them; `save` writes the whole page."""
         return notebook_html(self.report())
 
-    def titled(self, title: str) -> "Diagnosis":
-        """The same diagnosis under another name."""
-        return replace(self, title=title)
-
     def show(self) -> None:
         """Print the report to the terminal."""
         show(self.report())
@@ -183,7 +179,7 @@ def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
         return Judgement(level="clean", sentence=f"No fault found in {num_blocks} blocks.")
     first = findings[0]
     where = _where(first.blocks, num_blocks)
-    more = f" (and {counted(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
+    more = f" (and {amount(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
     return Judgement(level=first.severity.value, sentence=f"{first.title}{where}{more}.")
 
 

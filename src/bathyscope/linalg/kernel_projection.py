@@ -19,7 +19,7 @@ from bathyscope.linalg.taps import Offsets, Taps, frequency_matrices, half_plane
 _COLD_STEPS = 8  # after an exact projection: they bring the spread from 0.2 to 0.05
 
 
-def projected(taps: Taps, target: float) -> tuple[Taps, Gauge]:
+def cheapest_projection(taps: Taps, target: float) -> tuple[Taps, Gauge]:
     """The cheapest projection that fits the kernel, and the gauge of the kernel given.
 
     A kernel near its target takes one Newton–Schulz step. One further off is projected exactly,

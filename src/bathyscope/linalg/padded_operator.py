@@ -47,7 +47,7 @@ class PaddedOperator:
         if not conv.kernel:
             return functional.linear(x, weight)
         options = {"stride": conv.stride, "dilation": conv.dilation, "groups": groups}
-        return _CONVOLVE[len(conv.kernel)](padded(x, conv), weight, **options)
+        return _CONVOLVE[len(conv.kernel)](pad_images(x, conv), weight, **options)
 
     def adjoint(self, y: Float[Tensor, " b d *m"]) -> Float[Tensor, " b c *n"]:
         """Aᵀ y: the gradient of ⟨A x, y⟩ in x, which holds for any padding."""
@@ -82,7 +82,7 @@ class PaddedOperator:
         return LinearOperator((side, side), matvec=product, dtype="float64")
 
 
-def padded(x: Float[Tensor, " b c *n"], conv: Convolution) -> Float[Tensor, " b c *m"]:
+def pad_images(x: Float[Tensor, " b c *n"], conv: Convolution) -> Float[Tensor, " b c *m"]:
     """The images with their padding; torch takes the widths last axis first."""
     widths = [width for pair in reversed(conv.padding) for width in pair]
     if not any(widths):
@@ -121,7 +121,7 @@ def _most_copies(conv: Convolution, image: tuple[int, ...]) -> int:
     if conv.padding_mode == "zeros" or not image:
         return 1
     pixels = torch.arange(math.prod(image), dtype=torch.float64).view(1, 1, *image)
-    return int(padded(pixels, conv).flatten().long().bincount().max())
+    return int(pad_images(pixels, conv).flatten().long().bincount().max())
 
 
 def padded_singular_values(

@@ -19,7 +19,7 @@ class Change:
     Examples:
         >>> layer = nn.Linear(2, 2)
         >>> before = layer.weight.detach().clone()
-        >>> change = Change("halved").keeping(layer.weight)
+        >>> change = Change("halved").keep(layer.weight)
         >>> _ = layer.weight.data.mul_(0.5)
         >>> change.undo()
         >>> torch.equal(layer.weight, before)
@@ -31,7 +31,7 @@ class Change:
     optimizer: torch.optim.Optimizer | None = None
     _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
-    def keeping(self, *tensors: Tensor) -> "Change":
+    def keep(self, *tensors: Tensor) -> "Change":
         """Remember the values of parameters and buffers that are about to change."""
         for tensor in tensors:
             self._undo.append(_putting_back(tensor, tensor.detach().clone()))

@@ -124,7 +124,7 @@ class ProcrustesHandle:
             steps=self._steps,
             projections=self._projections,
             seconds=self._seconds,
-            layers=tuple(treated.described() for treated in self._treated),
+            layers=tuple(treated.description() for treated in self._treated),
         )
 
     def remove(self) -> None:

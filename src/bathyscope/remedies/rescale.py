@@ -1,6 +1,5 @@
 """Remedies of the second rung that keep the weights' directions, or set them to solved values."""
 
-import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -33,7 +32,7 @@ class ScaleWeights(Remedy):
         with torch.no_grad():
             for name, factor in self.factors.items():
                 for parameter in layers[name].parameters(recurse=False):
-                    change.keeping(parameter)
+                    change.keep(parameter)
                     parameter.mul_(factor)
         return change
 
@@ -94,7 +93,7 @@ class SetWeights(Remedy):
         change = Change(self.words, tuple(self.values))
         with torch.no_grad():
             for name, nested in self.values.items():
-                change.keeping(parameters[name])
+                change.keep(parameters[name])
                 parameters[name].copy_(torch.tensor(nested, dtype=torch.float64))
         return change
 
@@ -125,7 +124,7 @@ class ProjectTransitions(Remedy):
         layers = {name: submodule(model, name) for name in self.layers}
         change = Change(self.words, self.layers)
         for layer in layers.values():
-            change.keeping(*layer.parameters(recurse=False))
+            change.keep(*layer.parameters(recurse=False))
         handle = procrustes_(optimizer, layers, every=self.every)
         handle.project()
         return change.undone_by(handle.remove)
@@ -139,8 +138,3 @@ class ProjectTransitions(Remedy):
             ")\n"
             "handle.project()\n"
         )
-
-
-def factor_of_depth(num_blocks: int) -> float:
-    """1/√L: what keeps the sum of L branches of variance one bounded, whatever L."""
-    return 1 / math.sqrt(max(1, num_blocks))

@@ -19,7 +19,7 @@ Span = tuple[str, str]
 """The module whose input is carried and the one to whose output it is added."""
 
 
-def fitted_to(x: Tensor, like: Tensor) -> Tensor:
+def fit_to(x: Tensor, like: Tensor) -> Tensor:
     """x pooled to the size of another tensor, its channels repeated or cut to as many.
 
     Channels are the last axis of a sequence whose length stays, else the second.
@@ -48,7 +48,7 @@ def add_shortcut_(first, last, scale):
 
     def add(module, args, output):
         y = output[0] if isinstance(output, tuple) else output
-        y = fitted_to(carried.pop(), y) + scale * y
+        y = fit_to(carried.pop(), y) + scale * y
         return (y, *output[1:]) if isinstance(output, tuple) else y
 
     first.register_forward_pre_hook(take)
@@ -69,7 +69,7 @@ class AddShortcuts(Remedy):
     scale: float = 1.0
     rung: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
-    helpers: ClassVar = (fitted_to, _ADD_SHORTCUT)
+    helpers: ClassVar = (fit_to, _ADD_SHORTCUT)
 
     @property
     def words(self) -> str:
@@ -186,4 +186,4 @@ class _Add:
             return None
         x = self.carried.stack.pop()
         y = main_tensor(output)
-        return None if y is None else replace_main_tensor(output, fitted_to(x, y) + self.scale * y)
+        return None if y is None else replace_main_tensor(output, fit_to(x, y) + self.scale * y)

@@ -58,7 +58,7 @@ class DrawWeights(Remedy):
             )
         change = Change(self.words, self.layers or ())
         for module in chosen:
-            change.keeping(*module.parameters(recurse=False), *module.buffers(recurse=False))
+            change.keep(*module.parameters(recurse=False), *module.buffers(recurse=False))
         draw_anew_(chosen, self.scheme, self.gain, torch.Generator().manual_seed(self.seed))
         return change
 
@@ -98,7 +98,7 @@ class StartRecurrence(Remedy):
         if not layers:
             raise UsageError("The network has no recurrent layer (RNN, LSTM, GRU or their cells).")
         change = Change(self.words)
-        change.keeping(*(p for layer in layers for p in layer.parameters(recurse=False)))
+        change.keep(*(p for layer in layers for p in layer.parameters(recurse=False)))
         draw_recurrence_(model, self.forget_bias, torch.Generator().manual_seed(self.seed))
         return change
 

@@ -148,7 +148,7 @@ def tailor_(
         )
     slope = tailored_slope(depth if depth is not None else len(places), target=target)
     change = Change(f"tailored rectifiers with slope {slope:.3g}, orthogonal start")
-    change.keeping(*model.parameters())
+    change.keep(*model.parameters())
     delta_orthogonal_(model, generator=generator)
     for parent, name, child in places:
         setattr(parent, name, TailoredReLU(slope).train(child.training))

@@ -16,7 +16,7 @@ from bathyscope.linalg.conv_spectrum import (
 )
 from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
 from bathyscope.linalg.gauge import Gauge
-from bathyscope.linalg.kernel_projection import exact_projection, projected
+from bathyscope.linalg.kernel_projection import cheapest_projection, exact_projection
 from bathyscope.linalg.kernel_step import gauge_of
 from bathyscope.linalg.reference_projection import reference_projection
 from bathyscope.linalg.taps import Taps, compress, polyphase
@@ -55,7 +55,7 @@ class LayerProjection:
         self.energy: GradientEnergy | None = None
         self.fixed = isotropic_target(conv)
         self.left_alone: str | None = None
-        self.projection: Callable[[Taps, float], tuple[Taps, Gauge]] = projected
+        self.projection: Callable[[Taps, float], tuple[Taps, Gauge]] = cheapest_projection
         if method == "exact":
             self.projection = _exactly
         elif method == "reference":
@@ -102,7 +102,7 @@ class LayerProjection:
             )
         self.left_alone = trouble or self.left_alone
 
-    def described(self) -> TreatedLayer:
+    def description(self) -> TreatedLayer:
         """The layer as it is now."""
         taps, target = self.current(), self.target
         trouble = _trouble(gauge_of(taps, target))

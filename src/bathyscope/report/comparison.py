@@ -7,7 +7,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Finding
 from bathyscope.report.moments import moments
-from bathyscope.report.numbers import counted, number
+from bathyscope.report.numbers import amount, number
 from bathyscope.report.page import render
 from bathyscope.report.panels import curve_panels, depth_panels
 from bathyscope.report.plots import plot
@@ -99,7 +99,7 @@ def _card(report: Report) -> NetworkCard:
         code=report.code,
         order=[(when, s.verdict.level) for when, s in states] if len(states) > 1 else [],
         findings=report.findings[:_MOST_FINDINGS],
-        more=counted(rest, "more finding") if rest > 0 else "",
+        more=amount(rest, "more finding") if rest > 0 else "",
     )
 
 

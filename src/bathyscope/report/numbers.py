@@ -37,30 +37,30 @@ def number(value: Number, *, digits: int = 3) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def counted(count: int, thing: str) -> str:
+def amount(count: int, thing: str) -> str:
     """A count with its noun.
 
     Examples:
-        >>> counted(1, "block"), counted(333, "block")
+        >>> amount(1, "block"), amount(333, "block")
         ('1 block', '333 blocks')
     """
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def shortened(names: tuple[str, ...], *, most: int = 4) -> str:
+def name_list(names: tuple[str, ...], *, most: int = 4) -> str:
     """A list of names, the middle left out when it is long.
 
     Examples:
-        >>> shortened(("a", "b"))
+        >>> name_list(("a", "b"))
         'a, b'
-        >>> shortened(tuple("abcdefgh"))
+        >>> name_list(tuple("abcdefgh"))
         'a, b … g, h (8 blocks)'
     """
     if len(names) <= most:
         return ", ".join(names)
     half = most // 2
     first, last = ", ".join(names[:half]), ", ".join(names[-half:])
-    return f"{first} … {last} ({counted(len(names), 'block')})"
+    return f"{first} … {last} ({amount(len(names), 'block')})"
 
 
 def range_of(values: Iterable[float | None]) -> str:

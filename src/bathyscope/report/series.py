@@ -23,7 +23,7 @@ class Series:
         return tuple(v for v in self.values if v is not None and isfinite(v))
 
 
-def aligned(measurement: Measurement, column: str, report: Report) -> tuple[Number, ...]:
+def align(measurement: Measurement, column: str, report: Report) -> tuple[Number, ...]:
     """A column's values in the order of the report's blocks, None where a block was not measured."""
     values = measurement.columns[column]
     if measurement.blocks == report.blocks:
@@ -35,7 +35,7 @@ def aligned(measurement: Measurement, column: str, report: Report) -> tuple[Numb
 def columns_of(report: Report) -> dict[str, tuple[Number, ...]]:
     """Every column by `measurement.column`, one value a block of the report, as it is to be shown."""
     found = {
-        f"{measurement.name}.{column}": aligned(measurement, column, report)
+        f"{measurement.name}.{column}": align(measurement, column, report)
         for measurement in report.measurements
         for column in measurement.columns
     }

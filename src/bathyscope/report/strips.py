@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bathyscope.core.records import Block
 from bathyscope.report.glossary import quantity
 from bathyscope.report.moments import moments
-from bathyscope.report.numbers import counted, number, range_of
+from bathyscope.report.numbers import amount, number, range_of
 from bathyscope.report.record import Report
 from bathyscope.report.series import Series, series_of
 from bathyscope.report.shading import Shading, shade_class, shading
@@ -102,7 +102,7 @@ def _strip(key: str, series: Series, shades: Shading, *, when: str, at: int) -> 
         told="|".join(number(v) for v in values),
         has_gaps=None in values,
         span=span,
-        spoken=f"{label} {when}: {span} over {counted(len(values), 'block')}",
+        spoken=f"{label} {when}: {span} over {amount(len(values), 'block')}",
         drawing=draw([shade_class(v, shades) for v in values]),
     )
 
@@ -135,7 +135,7 @@ def block_axis(blocks: Sequence[Block]) -> BlockAxis:
     """The axis of these blocks."""
     first, last = (blocks[0].index, blocks[-1].index) if blocks else (0, 0)
     ticks = draw(["tick" if block.changes_dimension else "" for block in blocks])
-    return BlockAxis(told=counted(len(blocks), "block"), first=first, last=last, drawing=ticks)
+    return BlockAxis(told=amount(len(blocks), "block"), first=first, last=last, drawing=ticks)
 
 
 def trunk_names(states: Sequence[tuple[str, Report]]) -> list[list[tuple[int, str]]]:

@@ -14,7 +14,7 @@ from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Finding
 from bathyscope.report.depth_strip import ASCII, UNICODE, Glyphs
 from bathyscope.report.depth_view import STYLES, show_depth
-from bathyscope.report.numbers import counted, number, shortened
+from bathyscope.report.numbers import amount, name_list, number
 from bathyscope.report.record import Judgement, Report
 
 
@@ -47,7 +47,7 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
         console.print()
         _show_finding(finding, console, glyphs)
     if len(report.findings) > most_findings:
-        console.print(f"\nand {counted(len(report.findings) - most_findings, 'more finding')}")
+        console.print(f"\nand {amount(len(report.findings) - most_findings, 'more finding')}")
     if report.blocks:
         console.print()
         show_depth(report, console, glyphs=glyphs)
@@ -106,10 +106,10 @@ def _show_finding(finding: Finding, console: Console, glyphs: Glyphs) -> None:
     evidence = "  ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.evidence.items()
     )
-    seen = f", first seen after {counted(finding.step, 'step')}" if finding.step else ""
+    seen = f", first seen after {amount(finding.step, 'step')}" if finding.step else ""
     rows = [
         ("cause", f"{finding.cause}{seen}"),
-        ("blocks", shortened(finding.blocks) or "the network as a whole"),
+        ("blocks", name_list(finding.blocks) or "the network as a whole"),
         ("evidence", evidence),
         ("why", f"{finding.why} ({finding.source})" if finding.source else finding.why),
         ("remedy", finding.remedy or "none known"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.core.records import Block, Finding, Severity
-from bathyscope.report.numbers import counted, number
+from bathyscope.report.numbers import amount, number
 from bathyscope.report.record import Level, Report
 from bathyscope.report.strips import Drawing, draw
 
@@ -59,12 +59,12 @@ def facts(report: Report) -> str:
         >>> facts(Report(title="mlp", verdict=clean, blocks=()))
         '0 blocks · no findings'
     """
-    parts = [counted(len(report.blocks), "block")]
+    parts = [amount(len(report.blocks), "block")]
     parameters = sum(block.num_parameters for block in report.blocks)
     if parameters:
         parts[0] += f" with {number(parameters)} parameters"
     count = Counter(str(finding.severity) for finding in report.findings)
-    told = [counted(count[s], s) for s in ("problem", "warning", "note") if count[s]]
+    told = [amount(count[s], s) for s in ("problem", "warning", "note") if count[s]]
     return " · ".join([*parts, ", ".join(told) or "no findings"])
 
 

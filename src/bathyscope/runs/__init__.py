@@ -10,13 +10,13 @@ from bathyscope.runs.checkpoints import (
 from bathyscope.runs.configuration import Configuration, read_toml
 from bathyscope.runs.folder import (
     Run,
-    Standing,
+    RunState,
     has_result,
     is_run,
     open_run,
     read_run,
     record_failure,
-    standing,
+    run_state,
 )
 from bathyscope.runs.manifest import ENDED, Manifest, Status
 from bathyscope.runs.metrics import MetricsWriter, read_metrics
@@ -29,7 +29,7 @@ __all__ = [
     "Manifest",
     "MetricsWriter",
     "Run",
-    "Standing",
+    "RunState",
     "Status",
     "curves",
     "has_result",
@@ -42,8 +42,8 @@ __all__ = [
     "read_toml",
     "record_failure",
     "run_folders",
+    "run_state",
     "save_checkpoint",
-    "standing",
     "stored_weights",
     "table",
     "write_table",

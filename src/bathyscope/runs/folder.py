@@ -25,7 +25,7 @@ METRICS = "metrics.jsonl"
 FAILURE = "failure.txt"
 _LOCK = "lock"
 
-Standing = Literal["absent", "interrupted", "running", "finished", "diverged", "stopped", "failed"]
+RunState = Literal["absent", "interrupted", "running", "finished", "diverged", "stopped", "failed"]
 """How a run stands, seen from outside."""
 
 
@@ -37,7 +37,7 @@ def is_run(folder: Path) -> bool:
         return False
 
 
-def checked_run(folder: Path) -> Path:
+def check_run(folder: Path) -> Path:
     """The folder, if it holds a run.
 
     Raises:
@@ -49,7 +49,7 @@ def checked_run(folder: Path) -> Path:
     raise UsageError(f"{folder} is not a run: {reason}; give a folder that a run was written to.")
 
 
-def standing(folder: Path) -> Standing:
+def run_state(folder: Path) -> RunState:
     """How the run stands: absent where the folder holds none, interrupted where its process died."""
     if not is_run(folder):
         return "absent"
@@ -63,7 +63,7 @@ def standing(folder: Path) -> Standing:
 
 def has_result(folder: Path) -> bool:
     """Whether the run reached its end, finished or diverged, and need not run again."""
-    return standing(folder) in ENDED
+    return run_state(folder) in ENDED
 
 
 @dataclass
@@ -181,7 +181,7 @@ def read_run(folder: Path | str) -> tuple[dict[str, object], Manifest, list[dict
     Raises:
         UsageError: the folder is not a run.
     """
-    folder = checked_run(check_path("folder", folder))
+    folder = check_run(check_path("folder", folder))
     configuration = _read_configuration(folder)
     known = (folder / MANIFEST).is_file()
     manifest = Manifest.read(folder / MANIFEST) if known else Manifest()

@@ -9,7 +9,7 @@ import pandas as pd
 from bathyscope.core.arguments import check_name, check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import write_atomic
-from bathyscope.runs.folder import is_run, read_run, standing
+from bathyscope.runs.folder import is_run, read_run, run_state
 
 
 def run_folders(folder: Path | str) -> list[Path]:
@@ -86,7 +86,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 def _row(folder: Path) -> dict[str, object]:
     configuration, manifest, _ = read_run(folder)
     row: dict[str, object] = {"run": folder.name} | _flat(configuration)
-    row |= {"status": standing(folder), "ending": manifest.ending, "seconds": manifest.seconds}
+    row |= {"status": run_state(folder), "ending": manifest.ending, "seconds": manifest.seconds}
     for name, value in manifest.result.items():
         if isinstance(value, str) and value in ("nan", "inf", "-inf"):
             value = float(value)

@@ -5,8 +5,8 @@ from bathyscope.studies.publishing import (
     RESULTS,
     publish,
     publish_claims,
-    published,
     published_claims,
+    read_published,
 )
 from bathyscope.studies.record import PRESETS, Check, Preset, Provenance, Study, StudyResult
 from bathyscope.studies.registry import all_studies
@@ -25,8 +25,8 @@ __all__ = [
     "names",
     "publish",
     "publish_claims",
-    "published",
     "published_claims",
+    "read_published",
     "run",
     "settings_of",
     "study_of",

@@ -17,7 +17,7 @@ def images(name: str, num_train: int | None, num_test: int | None) -> data.DataS
 
 
 @functools.lru_cache(maxsize=4)
-def whitened(name: str, components: int, num_train: int | None) -> Examples:
+def whitened_examples(name: str, components: int, num_train: int | None) -> Examples:
     """Whitened inputs and one-hot targets in float64   (shortcut_length, appendix B).
 
     Args:
@@ -44,7 +44,7 @@ def whitened(name: str, components: int, num_train: int | None) -> Examples:
 @functools.lru_cache(maxsize=4)
 def second_moments(name: str, components: int, num_train: int | None) -> Examples:
     """A few pseudo-samples on which a linear network has the loss of the whole set."""
-    return data.moments(*whitened(name, components, num_train))
+    return data.moments(*whitened_examples(name, components, num_train))
 
 
 def optimal_linear_loss(x: torch.Tensor, y: torch.Tensor) -> float:

@@ -30,7 +30,7 @@ def publish(result: StudyResult, folder: Path) -> Path:
     return path
 
 
-def published(folder: Path) -> dict[str, dict[str, dict[str, object]]]:
+def read_published(folder: Path) -> dict[str, dict[str, dict[str, object]]]:
     """What was published in a folder, by study and preset."""
     found: dict[str, dict[str, dict[str, object]]] = {}
     for path in sorted(folder.glob("*.*.*.json")):

@@ -12,7 +12,7 @@ import torch
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.files import make_folder
-from bathyscope.runs import Manifest, has_result, read_run, standing
+from bathyscope.runs import Manifest, has_result, read_run, run_state
 from bathyscope.studies.computation import ROW, Computation
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.sweep import Backend, Tally, local, sweep
@@ -72,7 +72,7 @@ class Store:
         if not unfinished:
             return
         first = self.place(unfinished[0])
-        if standing(first) != "failed":
+        if run_state(first) != "failed":
             raise BathyscopeError(
                 f"{len(unfinished)} of {len(tasks)} runs are at work elsewhere or were stopped "
                 f"(the first: {first}); run the study again to go on."
@@ -139,7 +139,7 @@ class _Here(Executor):
         future.set_result(fn(*args, **kwargs))
         _, _, folder = args
         assert isinstance(folder, Path)
-        if standing(folder) == "stopped":  # a training run takes Ctrl-C for itself, and saves
+        if run_state(folder) == "stopped":  # a training run takes Ctrl-C for itself, and saves
             raise KeyboardInterrupt
         return future
 

@@ -1,6 +1,6 @@
 """Many runs: a grid of configurations over local processes, Dask or SLURM."""
 
-from bathyscope.sweep.backends import Backend, backend_of, dask, given, local, slurm
+from bathyscope.sweep.backends import Backend, backend_of, dask, local, on_executor, slurm
 from bathyscope.sweep.grid import Grid, Override, read_grid
 from bathyscope.sweep.mapping import map_over
 from bathyscope.sweep.progress import GridProgress
@@ -14,9 +14,9 @@ __all__ = [
     "Tally",
     "backend_of",
     "dask",
-    "given",
     "local",
     "map_over",
+    "on_executor",
     "read_grid",
     "read_plan",
     "slurm",

@@ -62,7 +62,7 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
     )
 
 
-def given(executor: Executor) -> Backend:
+def on_executor(executor: Executor) -> Backend:
     """An executor of one's own; it is left open."""
     return Backend(lambda: nullcontext(executor))
 
@@ -91,7 +91,7 @@ def dask(address: str | None, *, workers: int = 2) -> Backend:
 
     @contextmanager
     def connected() -> Iterator[Executor]:
-        distributed = _imported("distributed", extra="dask")
+        distributed = _import_extra("distributed", extra="dask")
         if address is None:
             cluster = distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, dashboard_address=None
@@ -114,7 +114,7 @@ def slurm(folder: Path, *, cluster: str = "slurm", **parameters: Any) -> Backend
 
     @contextmanager
     def queue() -> Iterator[Executor]:
-        submitit = _imported("submitit", extra="slurm")
+        submitit = _import_extra("submitit", extra="slurm")
         from bathyscope.sweep.submitit_executor import SubmititExecutor
 
         jobs = submitit.AutoExecutor(folder=folder, cluster=cluster)
@@ -125,7 +125,7 @@ def slurm(folder: Path, *, cluster: str = "slurm", **parameters: Any) -> Backend
     return Backend(queue, window=_SLURM_WINDOW if cluster == "slurm" else os.cpu_count())
 
 
-def _imported(name: str, *, extra: str) -> Any:
+def _import_extra(name: str, *, extra: str) -> Any:
     import importlib
 
     try:

@@ -15,10 +15,10 @@ from bathyscope.core.files import Locked, hold_lock, make_folder, read_json, wri
 from bathyscope.runs import (
     ENDED,
     Configuration,
-    Standing,
+    RunState,
     has_result,
     record_failure,
-    standing,
+    run_state,
 )
 from bathyscope.sweep.backends import Backend
 
@@ -48,7 +48,7 @@ class Tally:
 
     total: int = 0
     skipped: int = 0
-    ended: Counter[Standing] = field(default_factory=Counter)
+    ended: Counter[RunState] = field(default_factory=Counter)
 
     @property
     def done(self) -> int:
@@ -90,7 +90,7 @@ def sweep(
         raise UsageError("The grid is empty: there is nothing to run.")
     make_folder(out)
     _write_plan(out, tasks)
-    found = {name: standing(task.folder) for name, task in tasks.items()}
+    found = {name: run_state(task.folder) for name, task in tasks.items()}
     idle = ENDED if retry_failed else (*ENDED, "failed")
     left = [task for name, task in tasks.items() if found[name] not in idle]
     tally = Tally(total=len(tasks), skipped=sum(how in ENDED for how in found.values()))
@@ -163,7 +163,7 @@ class _Sweep:
         return ended
 
     def _count(self, task: Task) -> None:
-        self.tally.ended[standing(task.folder)] += 1
+        self.tally.ended[run_state(task.folder)] += 1
         self.on_change(self.tally)
 
 

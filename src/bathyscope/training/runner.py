@@ -13,7 +13,7 @@ from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import BathyscopeError, UsageError, shorten
 from bathyscope.core.files import DiskFull
 from bathyscope.core.json_values import JsonObject
-from bathyscope.runs import Status, has_result, open_run, read_run, standing
+from bathyscope.runs import Status, has_result, open_run, read_run, run_state
 from bathyscope.training.batches import Data, check_examples, derived_seed
 from bathyscope.training.callbacks import Callback
 from bathyscope.training.config import TrainingConfig
@@ -138,7 +138,7 @@ def train(
     check_examples(data, config, what="training")
     if begun != "restart" and has_result(folder):
         return outcome_of(folder)
-    if begun == "refuse" and standing(folder) not in ("absent", "running"):
+    if begun == "refuse" and run_state(folder) not in ("absent", "running"):
         raise UsageError(
             f"The run {folder} was begun before and has not reached its end; resume it "
             "(--resume) or start it anew (--restart)."

@@ -16,10 +16,10 @@ _DRAWS = 5
 
 def measure_assumption_1(seed: int) -> Measured:
     """Networks as drawn, one whose last feature is dead, and the same with that feature perturbed."""
-    from bathyscope.papers.nests.claims.problems import ROOMY, certified, estimator, problem
+    from bathyscope.papers.nests.claims.problems import ROOMY, certificate_of, estimator, problem
 
     def holds(network: nn.Module, pair: Batch) -> bool:
-        found = certified(network, pair).assumption(1)
+        found = certificate_of(network, pair).assumption(1)
         return found is not None and found.holds
 
     pair = problem(seed)
@@ -70,7 +70,7 @@ def measure_assumption_4(seed: int) -> Measured:
     """Ranks of networks with just enough room, as drawn and after training all weights."""
     from bathyscope.papers.nests.claims.problems import (
         ENOUGH,
-        certified,
+        certificate_of,
         estimator,
         learn_features_,
         problem,
@@ -80,7 +80,7 @@ def measure_assumption_4(seed: int) -> Measured:
     for draw in range(_DRAWS):
         pair, network = problem(seed + draw), estimator(width=ENOUGH)
         for moment in met:
-            found = certified(network, pair).assumption(4)
+            found = certificate_of(network, pair).assumption(4)
             met[moment] += found is not None and found.holds
             learn_features_(network, pair)
     return Measured(numbers={**met, "of": _DRAWS}, settings={"width": ENOUGH})

@@ -19,11 +19,11 @@ from bathyscope.papers.nests.claims.problems import (
     ROOMY,
     Pair,
     assumptions_of,
-    certified,
+    certificate_of,
     estimator,
-    given_or_drawn,
     learn_features_,
     local_minimum,
+    network_and_pair,
     problem,
 )
 
@@ -35,13 +35,13 @@ def measure_equation_7(
 ) -> Measured:
     """Largest rise of the risk from block to block, cut off and solved anew; and a predictable feature."""
     if model is not None or data is not None:
-        networks = [given_or_drawn(model, data, seed=seed, width=ROOMY)]
+        networks = [network_and_pair(model, data, seed=seed, width=ROOMY)]
     else:
         networks = [(estimator(width=12), problem(seed + draw)) for draw in range(5)]
     truncated, solved = [], []
     assumptions: list[Assumption] = []
     for network, pair in networks:
-        found = certified(network, pair, blocks=True)
+        found = certificate_of(network, pair, blocks=True)
         truncated.append(_largest_rise(found.truncated_risks) / found.constant_risk)
         solved.append(_largest_rise(found.block_risks) / found.constant_risk)
         assumptions += assumptions_of(found, 2)
@@ -67,7 +67,7 @@ def _predictable(pair: Pair) -> dict[str, float]:
     network = resnest(
         INPUTS, OUTPUTS, width=12, feature_sizes=[3, 3], functions=[linear, bent], intercept=False
     ).double()
-    found = certified(network, pair, blocks=True)
+    found = certificate_of(network, pair, blocks=True)
     gains = [(b - a) / found.constant_risk for b, a in pairwise(found.block_risks)]
     return {
         "gain_of_predictable": gains[0],
@@ -123,13 +123,13 @@ def measure_corollary_1(
     seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
     """Risks at local minima of the prediction weights after 1, …, L blocks."""
-    network, pair = given_or_drawn(model, data, seed=seed, width=ROOMY)
+    network, pair = network_and_pair(model, data, seed=seed, width=ROOMY)
     risks, critical = [], []
-    found = certified(network, pair)
+    found = certificate_of(network, pair)
     assert found.linear_feature_risk is not None
     for blocks in range(1, len(network.blocks) + 1):
         minimum, reached = local_minimum(_shorten(network, blocks), pair, seed=seed)
-        risks.append(certified(minimum, pair).risk / found.constant_risk)
+        risks.append(certificate_of(minimum, pair).risk / found.constant_risk)
         critical.append(reached)
     return Measured(
         numbers={
@@ -168,13 +168,13 @@ def measure_corollary_2(
     width: int = ROOMY,
 ) -> Measured:
     """Risks at local minima in all weights, against the best linear predictor."""
-    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    network, pair = network_and_pair(model, data, seed=seed, width=width)
     learn_features_(network, pair)
     rows, critical = [], []
-    found = certified(network, pair)
+    found = certificate_of(network, pair)
     for start in range(2):
         minimum, reached = local_minimum(network, pair, seed=2 * seed + start)
-        found = certified(minimum, pair)
+        found = certificate_of(minimum, pair)
         rows.append(found.risk / found.constant_risk)
         critical.append(reached)
     assert found.bound is not None
@@ -213,7 +213,7 @@ def _repeated_input(pair: Pair, *, seed: int) -> dict[str, object]:
     ).double()
     network.expansion = expansion
     minimum, reached = local_minimum(network, pair, seed=seed)
-    found = certified(minimum, pair)
+    found = certificate_of(minimum, pair)
     assert found.linear_feature_risk is not None
     zero_first = float(y.square().mean())  # the risk of H = (0, 0)
     return {
@@ -281,9 +281,9 @@ def measure_remark_2(
     width: int = ROOMY,
 ) -> Measured:
     """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
-    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    network, pair = network_and_pair(model, data, seed=seed, width=width)
     network, reached = local_minimum(network, pair, seed=seed)
-    found = certified(network, pair)
+    found = certificate_of(network, pair)
     assert found.linear_feature_risk is not None
     with torch.no_grad():
         representations = network.representations(pair[0])

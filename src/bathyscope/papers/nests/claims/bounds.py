@@ -20,10 +20,10 @@ from bathyscope.papers.nests.claims.problems import (
     Loss,
     Pair,
     assumptions_of,
-    certified,
+    certificate_of,
     estimator,
-    given_or_drawn,
     local_minimum,
+    network_and_pair,
     problem,
 )
 
@@ -37,7 +37,7 @@ def measure_proposition_2(
     """ε at random weights and at local minima, and the convexity of the augmented problem."""
     cases: list[tuple[str, ResNEst, Pair]] = []
     if model is not None or data is not None:
-        cases.append(("given", *given_or_drawn(model, data, seed=seed, width=ROOMY)))
+        cases.append(("given", *network_and_pair(model, data, seed=seed, width=ROOMY)))
     else:
         losses: tuple[Loss, ...] = ("squared", "cross_entropy")
         for loss in losses:
@@ -50,9 +50,9 @@ def measure_proposition_2(
     rows: list[dict[str, object]] = []
     assumptions: list[Assumption] = []
     for name, network, pair in cases:
-        drawn = certified(network, pair)
+        drawn = certificate_of(network, pair)
         minimum, reached = local_minimum(network, pair, seed=seed)
-        found = certified(minimum, pair)
+        found = certificate_of(minimum, pair)
         assert drawn.epsilon is not None
         assert found.epsilon is not None
         rows.append(
@@ -117,7 +117,7 @@ def measure_theorem_1(
     width: int = ROOMY,
 ) -> Measured:
     """ε, as a share of the constant predictor's risk, at local minima from several starts."""
-    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    network, pair = network_and_pair(model, data, seed=seed, width=width)
     rows: list[dict[str, object]] = []
     critical = []
     found = None
@@ -156,7 +156,7 @@ def measure_theorem_1(
 
 def _attainable(width: int, pair: Pair) -> float:
     """The least ε that prediction weights of a random network of that width can reach."""
-    found = certified(estimator(width=width), pair)
+    found = certificate_of(estimator(width=width), pair)
     assert found.attainable_epsilon is not None
     return found.attainable_epsilon / found.constant_risk
 

@@ -19,7 +19,7 @@ from bathyscope.papers.nests.claims.problems import (
     INPUTS,
     Loss,
     assumptions_of,
-    certified,
+    certificate_of,
     given_pair,
     learn_features_,
     mean_loss,
@@ -76,7 +76,7 @@ def measure_proposition_3(
         if train:
             learn_features_(network, pair, steps=10)
             _solve_output_(network, pair)
-        found = certified(network, pair)
+        found = certificate_of(network, pair)
         assert found.epsilon is not None
         assert found.bound is not None
         assert found.linear_feature_risk is not None
@@ -148,7 +148,7 @@ def measure_proposition_4(
         difference = float((wide(pair[0]) - network(pair[0])).abs().max())
         wide.blocks[0].mix.weight.mul_(2)  # type: ignore[operator]
         spoilt = float((wide(pair[0]) - network(pair[0])).abs().max())
-    found = certified(dense_to_residual(network), pair)
+    found = certificate_of(dense_to_residual(network), pair)
     assert found.attainable_epsilon is not None
     assert found.width is not None
     return Measured(

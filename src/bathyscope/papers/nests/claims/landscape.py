@@ -14,9 +14,9 @@ from bathyscope.papers.nests.claims.assumptions import A1, A3, A4
 from bathyscope.papers.nests.claims.problems import (
     ROOMY,
     assumptions_of,
-    certified,
-    given_or_drawn,
+    certificate_of,
     local_minimum,
+    network_and_pair,
     prediction_parameters,
     saddle,
 )
@@ -30,7 +30,7 @@ def measure_landscape(
     width: int = ROOMY,
 ) -> Measured:
     """Curvatures at zero prediction weights, at a constructed saddle and at a local minimum."""
-    network, pair = given_or_drawn(model, data, seed=seed, width=width)
+    network, pair = network_and_pair(model, data, seed=seed, width=width)
     if not pair[1].is_floating_point():
         raise UsageError("This claim speaks of the squared loss: give targets that are numbers.")
     zero = deepcopy(network)
@@ -42,7 +42,7 @@ def measure_landscape(
     numbers: JsonObject = {"outputs": network.output.out_features}
     found = None
     for name, place in places.items():
-        found = certified(place, pair)
+        found = certificate_of(place, pair)
         point = found.critical_point
         assert point is not None
         numbers[name] = {

@@ -70,7 +70,7 @@ def estimator(
     return network
 
 
-def given_or_drawn(
+def network_and_pair(
     model: nn.Module | None, data: Iterable[object] | None, *, seed: int, width: int
 ) -> tuple[ResNEst, Pair]:
     """The user's ResNEst and data, or ours.
@@ -247,6 +247,6 @@ def assumptions_of(certificate: Certificate, *numbers: int) -> tuple[Assumption,
     return tuple(assumption for assumption in found if assumption is not None)
 
 
-def certified(network: nn.Module, pair: Pair, *, blocks: bool = False) -> Certificate:
+def certificate_of(network: nn.Module, pair: Pair, *, blocks: bool = False) -> Certificate:
     """The certificate of a network on data."""
     return certify(network, pair, blocks=blocks)

@@ -18,7 +18,7 @@ from bathyscope.papers.nests.claims.problems import (
 )
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import colour, legend_below, mean_lines, named, panels
-from bathyscope.studies.examples import whitened
+from bathyscope.studies.examples import whitened_examples
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
@@ -79,7 +79,7 @@ class WidthPoint(Computation):
         """Inputs and numbers to predict."""
         if self.data == GENERATED:
             return problem(self.seed)
-        return whitened(self.data, _COMPONENTS, self.num_train)
+        return whitened_examples(self.data, _COMPONENTS, self.num_train)
 
     def network(self, pair: Pair) -> ResNEst:
         """The ResNEst of that width, without intercept so that K_0 = N_in."""

@@ -94,10 +94,10 @@ def tasks(preset: EstimatorPreset) -> list[Scores]:
 
 def table(store: Store, preset: EstimatorPreset) -> pd.DataFrame:
     """One row a set, seed and model, with its rank on that set and seed."""
-    return ranked(store, tasks(preset))
+    return rank_scores(store, tasks(preset))
 
 
-def ranked(store: Store, runs: Sequence[Scores]) -> pd.DataFrame:
+def rank_scores(store: Store, runs: Sequence[Scores]) -> pd.DataFrame:
     """The scores of all runs, with the ranks of the models on each set and seed."""
     frame = store.frame(runs, keys=("set", "seed"))
     ranks = frame.groupby(["set", "seed"])["score"].rank(ascending=False)

@@ -10,7 +10,7 @@ from bathyscope.papers.nests.studies.estimators import (
     mean_ranks,
     mean_scores,
     no_worse_in_training,
-    ranked,
+    rank_scores,
 )
 from bathyscope.papers.nests.studies.held_out_sets import NONLINEAR, NONLINEAR_CLASSES, collection
 from bathyscope.papers.nests.studies.scikit_models import NAMES, OURS
@@ -45,7 +45,7 @@ def tasks(preset: EstimatorPreset) -> list[HeldOutScores]:
 
 def table(store: Store, preset: EstimatorPreset) -> pd.DataFrame:
     """One row a set, seed and model, with its rank on that set and seed."""
-    return ranked(store, tasks(preset))
+    return rank_scores(store, tasks(preset))
 
 
 def checks(table: pd.DataFrame, preset: EstimatorPreset) -> tuple[Check, ...]:

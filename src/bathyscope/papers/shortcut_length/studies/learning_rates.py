@@ -12,7 +12,7 @@ from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import legend, mean_lines, named, panels, plain_ticks
-from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened
+from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened_examples
 from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
 from bathyscope.training import TrainingConfig, fit_stacked
@@ -73,7 +73,7 @@ class RateGrid(Computation):
 
     def rows(self) -> Iterator[JsonObject]:
         """One row a learning rate and seed: the final loss, infinite where it diverged."""
-        examples = (whitened if self.relu else second_moments)(
+        examples = (whitened_examples if self.relu else second_moments)(
             self.data, self.components, self.num_train
         )
         optimum = optimal_linear_loss(*examples)

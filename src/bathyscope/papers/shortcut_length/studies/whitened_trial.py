@@ -6,7 +6,7 @@ from torch import nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
-from bathyscope.studies.examples import second_moments, whitened
+from bathyscope.studies.examples import second_moments, whitened_examples
 from bathyscope.studies.trial import TrainingTask, half_squared_error
 from bathyscope.training import Examples
 
@@ -28,7 +28,7 @@ class WhitenedTrial(TrainingTask):
 
     def examples(self) -> tuple[Examples, Examples | None]:
         """Training set alone: the paper speaks of the training loss."""
-        load = whitened if self.relu else second_moments
+        load = whitened_examples if self.relu else second_moments
         return load(self.data, self.components, self.num_train), None
 
     def build(self) -> nn.Module:

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import nn
@@ -49,10 +49,6 @@ class ShortRun:
     test_accuracy: float
     diverged: bool
     states: tuple[State, ...]
-
-    def as_numbers(self) -> dict[str, object]:
-        """As JSON can hold it."""
-        return asdict(self)
 
 
 @functools.lru_cache(maxsize=1)

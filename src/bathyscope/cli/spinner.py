@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[Callable[[str], None]]:
+def spinner(text: str) -> Iterator[Callable[[str], None]]:
     """A spinner with what is going on and for how long; nothing where output is no terminal.
 
     Yields:

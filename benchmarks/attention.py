@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope import measure, nets
-from bathyscope.measure.taps import Silent
+from bathyscope.core.taps import Silent
 from benchmarks.interleaved import interleaved
 
 _SIZES = (("gpt-12", 128, 128, 16), ("gpt-24", 64, 64, 32), ("gpt-6", 256, 256, 4))

@@ -25,7 +25,7 @@ def marked(path: Path):
     return pytest.param(path, id=path.stem, marks=marks)
 
 
-@pytest.mark.parametrize("path", map(marked, NOTEBOOKS))
+@pytest.mark.parametrize("path", [marked(path) for path in NOTEBOOKS])
 def test_it_runs_and_its_output_is_fresh(path, tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="no nbformat to read notebooks with")
     client = pytest.importorskip("nbclient", reason="no nbclient to run notebooks with")

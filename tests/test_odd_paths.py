@@ -12,7 +12,7 @@ import bathyscope as bs
 from bathyscope import training
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.recorder import autopsy_of_log, read_events
-from bathyscope.sweep import given, sweep
+from bathyscope.sweep import on_executor, sweep
 from bathyscope.training import TrainingConfig
 from tests.unchecked import unchecked
 
@@ -76,7 +76,7 @@ CALLS = {
     "studies.run": lambda p: bs.studies.run("shortcut_length.figure_4", out=p),
     "studies.write_gallery": bs.studies.write_gallery,
     "read_grid": bs.sweep.read_grid,
-    "sweep": lambda p: sweep(print, [TrainingConfig()], out=p, backend=given(None)),
+    "sweep": lambda p: sweep(print, [TrainingConfig()], out=p, backend=on_executor(None)),
 }
 
 

@@ -4,7 +4,14 @@ import io
 from collections import Counter
 from types import SimpleNamespace
 
-from bathyscope.core.progress import terminal_bar
+import torch
+import torch.nn.functional as F
+
+from bathyscope import diagnose, forecast
+from bathyscope.certificates import certify
+from bathyscope.cli.spinner import spinner
+from bathyscope.core.progress import begin_stage, hear_progress, tell_progress, terminal_bar
+from bathyscope.nets import build, resnest
 from bathyscope.sweep import GridProgress
 from bathyscope.sweep.run import Tally
 from bathyscope.training.progress import ProgressBar
@@ -77,3 +84,69 @@ def test_training_shows_its_numbers_after_two_seconds_and_not_before(monkeypatch
     bar.on_end(loop, "finished")
     assert "5/9" in terminal.getvalue()
     assert "loss 0.2500 acc 0.500" in terminal.getvalue()
+
+
+def heard(act):
+    told = []
+    with hear_progress(told.append):
+        act()
+    return told
+
+
+def small_case():
+    model = build("prebasic-8", in_channels=1, width=2, seed=0)
+    return model, (torch.randn(4, 1, 8, 8), torch.tensor([0, 1, 2, 3]))
+
+
+def test_a_standard_diagnosis_tells_every_block_forwards_and_back():
+    model, batch = small_case()
+    told = heard(lambda: diagnose(model, batch))
+    number = len(diagnose(model, batch).blocks)
+    stage = "1 of 1, every block measured"
+    assert told == [
+        stage,
+        *(f"{stage}: forward through block {i} of {number}" for i in range(1, number + 1)),
+        *(f"{stage}: back through block {i} of {number}" for i in range(1, number + 1)),
+    ]
+
+
+def test_a_full_diagnosis_tells_its_five_stages_and_the_steps_on_a_copy():
+    model, batch = small_case()
+    told = heard(lambda: diagnose(model, batch, probes="full", steps=2))
+    stages = [text for text in told if ":" not in text]
+    assert [text.split(",")[0] for text in stages] == [f"{i} of 5" for i in range(1, 6)]
+    assert "4 of 5, training steps on a copy: step 2 of 2" in told
+    assert any("each block left out: without block 3 of" in text for text in told)
+
+
+def test_a_forecast_tells_its_steps():
+    model, batch = small_case()
+    told = heard(lambda: forecast(model, [batch], loss=F.cross_entropy, budget=20, spend=1))
+    assert "step 1 of 1" in told
+
+
+def test_a_certificate_tells_the_features_that_are_done():
+    network = resnest(6, 1, width=20, feature_sizes=[4, 4, 4])
+    x = torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
+    told = heard(lambda: certify(network, (x, x.sum(dim=1, keepdim=True))))
+    features = [text for text in told if "feature" in text]
+    assert features == [
+        f"best predictor after feature {i} of {len(features)}" for i in range(1, len(features) + 1)
+    ]
+    assert len(features) >= 3
+
+
+def test_nobody_is_told_outside():
+    told = []
+    with hear_progress(told.append):
+        pass
+    begin_stage("late", 1, 2)
+    tell_progress("step", 1, 2)
+    assert told == []
+
+
+def test_the_spinner_shows_what_is_told_deep_below(monkeypatch):
+    terminal = terminal_of(monkeypatch)
+    with spinner("certifying mine"):
+        tell_progress("feature", 3, 20)
+    assert "certifying mine: feature 3 of 20" in terminal.getvalue()

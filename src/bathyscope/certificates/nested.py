@@ -17,6 +17,7 @@ from bathyscope.certificates.predictor import (
     penalty,
     why_no_minimiser,
 )
+from bathyscope.core.progress import tell_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def nested_solutions(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Ne
     basis = nested_basis(seen.features, weights=weights, intercept=seen.intercept)
     ridge, start = needed_ridge(basis, loss, num_outputs=num_outputs)
 
-    def solved(num_features: int, begin: Float[Tensor, " s c"] | None) -> Predictor:
+    def solve(num_features: int, begin: Float[Tensor, " s c"] | None) -> Predictor:
         return best_predictor(
             basis,
             loss,
@@ -72,10 +73,11 @@ def nested_solutions(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Ne
         )
 
     count = len(seen.features)
-    found = [solved(0, None)]
+    found = [solve(0, None)]
     for i in range(1, count + 1 if blocks else min(count, 1) + 1):
-        found.append(solved(i, found[-1].coefficients))
-    whole = found[-1] if blocks else solved(count, start)
+        tell_progress("best predictor after feature", i, count)
+        found.append(solve(i, found[-1].coefficients))
+    whole = found[-1] if blocks else solve(count, start)
     return Nested(
         basis,
         ridge,

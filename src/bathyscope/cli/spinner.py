@@ -15,6 +15,8 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
+    from bathyscope.core.progress import hear_progress
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -26,4 +28,9 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
         SpinnerColumn(), TimeElapsedColumn(), words, console=console, transient=True, expand=True
     ) as shown:
         task = shown.add_task(text, total=None)
-        yield lambda more: shown.update(task, description=f"{text}: {more}")
+
+        def tell(more: str) -> None:
+            shown.update(task, description=f"{text}: {more}")
+
+        with hear_progress(tell):
+            yield tell

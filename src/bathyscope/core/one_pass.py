@@ -22,7 +22,9 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.preserve import is_measuring, preserve_model
+from bathyscope.core.progress import tell_progress
 from bathyscope.core.records import Block
+from bathyscope.core.taps import Silent
 
 
 @runtime_checkable
@@ -44,6 +46,22 @@ class Tap(Protocol):
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The gradient of the loss with respect to the block's output."""
+
+
+class _ProgressTap(Silent):
+    """Tells how many blocks the pass has been through, forwards and then back."""
+
+    def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks
+        self.num_forward = self.num_back = 0
+
+    def on_output(self, block: Block, x: Tensor) -> None:
+        self.num_forward += 1
+        tell_progress("forward through block", self.num_forward, self.num_blocks)
+
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
+        self.num_back += 1
+        tell_progress("back through block", self.num_back, self.num_blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +156,7 @@ def _explain_backward_errors() -> Iterator[None]:
 @contextmanager
 def listen(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator["Ears"]:
     """Attach taps to the blocks of a model for the passes run inside."""
-    ears = Ears(taps)
+    ears = Ears((*taps, _ProgressTap(len(blocks))))
     with ExitStack() as stack:
         stack.callback(ears.remove)
         starting: dict[str, dict[int, Block]] = {}

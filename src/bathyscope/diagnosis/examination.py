@@ -18,6 +18,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.processes import processes_of
+from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.shards import put_together
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
@@ -118,13 +119,17 @@ def diagnose(
             )  # fmt: skip
             return replace(one, provenance={**one.provenance, "processes": group.size})
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
+    stages = 5 if probes == "full" else 1
+    begin_stage("every block measured", 1, stages)
     found = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
     if (known := certificate(model, batch, loss=loss, blocks=found)) is not None:
         measured[known.name] = known
     if probes == "full" and any(block.droppable for block in found):
+        begin_stage("each block left out", 2, stages)
         measured["deletion"] = measure.deletion(model, batch, loss=loss, blocks=found)
     if probes == "full":
+        begin_stage("curvature", 3, stages)
         measured["curvature"] = curvature_probe(
             model, batch, loss=loss, blocks=found, optimizer=optimizer
         )
@@ -151,7 +156,9 @@ def diagnose(
         ),
     )
     if probes == "full":
+        begin_stage("training steps on a copy", 4, stages)
         ahead = with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+        begin_stage("forecast", 5, stages)
         seen = forecast(
             model, [batch], loss=loss, optimizer=optimizer, budget=budget or 300, spend=steps
         )

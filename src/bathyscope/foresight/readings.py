@@ -19,6 +19,7 @@ from bathyscope.core.batch import (
     run_forward,
 )
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.progress import tell_progress
 from bathyscope.foresight.goal import Goal, goal_of
 from bathyscope.foresight.stepping import copy_training, loss_and_gradients, step_
 
@@ -116,6 +117,7 @@ def readings(
     losses, scores = list[float](), list[float | None]()
     goal, first = None, None
     for step, batch in enumerate(islice(cycle(batches), max(at)), 1):
+        tell_progress("step", step, max(at))
         value, output = loss_and_gradients(twin, stepper, batch, loss)
         losses.append(value)
         if goal is None:

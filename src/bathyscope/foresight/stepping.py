@@ -12,6 +12,7 @@ from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_f
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.one_pass import accumulate_gradients
+from bathyscope.core.progress import tell_progress
 from bathyscope.measure.updates import check_optimizer, needs_closure
 
 LEARNING_RATE = 0.1
@@ -179,6 +180,7 @@ def look_ahead(
     for step, batch in enumerate(batches, 1):
         if step > max(at, default=0):
             return
+        tell_progress("step", step, max(at))
         losses.append(train_step(model, optimizer, batch, loss))
         ended = not math.isfinite(losses[-1])
         if ended or step in at:

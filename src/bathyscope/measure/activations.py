@@ -12,13 +12,13 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.taps import Silent
 from bathyscope.linalg import frobenius_norm, rescale
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.mode import ModeTap, modal_functions
 from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
 from bathyscope.measure.rows import Rows, share_not_finite
-from bathyscope.measure.taps import Silent
 
 # Below this share of the mean square, E x² - (E x)² has lost too many digits: centre first.
 _CANCELLATION = 1e-2

@@ -17,6 +17,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.members import Members
 from bathyscope.core.one_pass import aside, probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.taps import Silent
 from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
 from bathyscope.measure.attention_scores import (
@@ -32,7 +33,6 @@ from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
 from bathyscope.measure.positions import head_of, position_effect, tables_of
 from bathyscope.measure.rows import Rows
-from bathyscope.measure.taps import Silent
 from bathyscope.measure.tokens import token_likeness
 
 # A head that gives out, or gets back, less than this share of the strongest head's is dead.

@@ -17,6 +17,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.drop import drop_branch
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.progress import tell_progress
 from bathyscope.core.records import Measurement
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
@@ -66,7 +67,8 @@ def deletion(
             )
 
     whole = loss_now()
-    for block in found:
+    for number, block in enumerate(found, 1):
+        tell_progress("without block", number, len(found))
         if not block.droppable:
             rows.note("Blocks that change the shape and name no branch cannot be dropped.")
             continue

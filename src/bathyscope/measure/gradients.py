@@ -10,12 +10,12 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.members import Members
 from bathyscope.core.one_pass import Probe, probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.taps import Silent
 from bathyscope.linalg import conditioning_of, frobenius_norm
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, share_not_finite
-from bathyscope.measure.taps import Silent
 
 
 def gradients(

@@ -12,11 +12,11 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.taps import Silent
 from bathyscope.linalg import Conditioning, hosvd_of, rescale
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
-from bathyscope.measure.taps import Silent
 
 LARGEST_SIDE = 1024
 """Gram matrices wider than this are not decomposed unless asked: their cost grows as the cube."""

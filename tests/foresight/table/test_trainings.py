@@ -169,7 +169,7 @@ def cheap(monkeypatch):
 def test_the_table_goes_on_where_it_stopped(tmp_path, cheap):
     from concurrent.futures import ThreadPoolExecutor
 
-    from bathyscope.sweep import given
+    from bathyscope.sweep import on_executor
 
     parts, runs = tmp_path / "parts", tmp_path / "runs"
     work(Labelling(number=1), runs / Labelling(number=1).folder_name())  # an earlier start's
@@ -177,7 +177,7 @@ def test_the_table_goes_on_where_it_stopped(tmp_path, cheap):
     parts.mkdir()
     write_rows(parts / "part-000.jsonl", [write_parts])
     with ThreadPoolExecutor(1) as pool:
-        held = label_all([0, 1, 2, 60], parts=parts, runs=runs, backend=given(pool))
+        held = label_all([0, 1, 2, 60], parts=parts, runs=runs, backend=on_executor(pool))
     assert held == 4
     assert cheap == [1, 2, 60]
     assert [row["number"] for row in read_rows(parts)] == [0, 1, 2, 60]

@@ -10,14 +10,18 @@ below one half; it trains at eight tenths.
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope import data
+from bathyscope.core.batch import LossFn
+from bathyscope.diagnosis.race import label_accuracy
 from bathyscope.foresight.table.tasks import task as table_task
 
 STEPS, BATCH = 300, 32
@@ -241,6 +245,7 @@ class FailureTask:
     """Training data of 8×8 pixels in random batches, and the accuracy on them."""
 
     def __init__(self, name: str) -> None:
+        self.loss: LossFn = F.cross_entropy
         if name == "stripes":
             drawn = table_task(name)
             self.x, self.y = drawn.inputs, drawn.targets
@@ -265,16 +270,14 @@ class FailureTask:
         model.train()
         for x, y in self.batches(STEPS, seed=seed):
             optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
+            loss = self.loss(model(x), y)
             if not math.isfinite(loss.item()):
                 return 0.0
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            shares = [
-                (model(x).argmax(1) == y).float().mean() for x, y in self.batches(16, seed=seed + 1)
-            ]
-        return float(torch.stack(shares).mean())
+            shares = [label_accuracy(model(x), y) for x, y in self.batches(16, seed=seed + 1)]
+        return fmean(share or 0.0 for share in shares)
 
 
 @cache
@@ -283,13 +286,14 @@ def task_of(name: str) -> FailureTask:
     return FailureTask(name)
 
 
-def untreated_accuracies(draw: FailureDraw) -> tuple[float, ...]:
+def untreated_accuracies(
+    build: Callable[[int], tuple[nn.Module, torch.optim.Optimizer]], task: FailureTask
+) -> tuple[float, ...]:
     """Accuracy after each of two trainings; of the first alone where it does not fail."""
-    task = task_of(draw.task)
-    first = task.accuracy_after_training(*draw.build(0), seed=100)
+    first = task.accuracy_after_training(*build(0), seed=100)
     if first >= FAILS:
         return (first,)
-    return first, task.accuracy_after_training(*draw.build(1), seed=200)
+    return first, task.accuracy_after_training(*build(1), seed=200)
 
 
 def is_failing(accuracies: tuple[float, ...]) -> bool:

@@ -3,6 +3,7 @@
     python -m benchmarks treatment                       # cost of the race, in the network's own steps
     python -m benchmarks.treatment score OUT.jsonl FIRST COUNT   # resumable, one line a network
     python -m benchmarks.treatment score OUT.jsonl FIRST COUNT RUNGS SCORED.jsonl   # its failing ones by rung
+    python -m benchmarks.treatment score OUT.jsonl 30000 COUNT   # transformers
     python -m benchmarks.treatment plain OUT.jsonl       # 50 and 100 layers, no shortcut allowed, five seeds
 
 Scoring labels each number of `failing_networks` first (two trainings untreated), then treats the failing
@@ -28,21 +29,32 @@ from bathyscope.remedies import RUNGS
 from benchmarks.failing_networks import (
     TRAINS,
     FailureDraw,
+    FailureTask,
     is_failing,
     task_of,
     untreated_accuracies,
 )
+from benchmarks.failing_transformers import FIRST_DEVELOPMENT, TransformerDraw, transformer_task
 
 SCORING = range(2_000, 2_400)
 """Numbers of the score, never drawn in development (which began at 10,000)."""
+
+
+def drawn(number: int) -> tuple[FailureDraw | TransformerDraw, FailureTask]:
+    """The network of a number and its data: a transformer from 20,000 on."""
+    if number < FIRST_DEVELOPMENT:
+        network = FailureDraw.of(number)
+        return network, task_of(network.task)
+    transformer = TransformerDraw.of(number)
+    return transformer, transformer_task(transformer.task)
 
 
 def score(
     number: int, allow: tuple[str, ...] = RUNGS, before: tuple[float, ...] | None = None
 ) -> dict[str, Any]:
     """One network: whether it fails (`before`, where that is known), and if so what becomes of it."""
-    draw = FailureDraw.of(number)
-    before = untreated_accuracies(draw) if before is None else before
+    draw, task = drawn(number)
+    before = untreated_accuracies(draw.build, task) if before is None else before
     line: dict[str, Any] = {
         "number": number,
         "allow": list(allow),
@@ -52,9 +64,8 @@ def score(
     }
     if not line["fails"]:
         return line
-    task = task_of(draw.task)
     model, optimizer = draw.build(2)
-    found = diagnose(model, task.batches(1, seed=300)[0], optimizer=optimizer)
+    found = diagnose(model, task.batches(1, seed=300)[0], loss=task.loss, optimizer=optimizer)
     batches = iter(task.batches(400, seed=400))
     treatment = treat(model, found, optimizer=optimizer, batches=batches, allow=allow)
     after = task.accuracy_after_training(model, treatment.optimizer, seed=500)

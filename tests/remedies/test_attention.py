@@ -8,7 +8,9 @@ from torch import nn
 from bathyscope import nets
 from bathyscope.core import UsageError
 from bathyscope.core.losses import token_cross_entropy
+from bathyscope.diagnosis.transformer_answers import layer_scale, residual_branches, rezero
 from bathyscope.remedies import (
+    LearnFactors,
     NormaliseQueries,
     NormFirst,
     PenaliseLogZ,
@@ -36,6 +38,8 @@ REMEDIES = {
         layers=("blocks.0.attention.branch", "blocks.1.mlp.branch"), factor=0.25
     ),
     "norms": lambda m: NormFirst(blocks=("blocks.0.attention", "blocks.1.mlp")),
+    "layer_scale": lambda m: LearnFactors(layers=residual_branches(m), size=8, start=0.1),
+    "rezero": lambda m: LearnFactors(layers=residual_branches(m)),
     "log_z": lambda m: PenaliseLogZ(layer="head"),
 }
 
@@ -137,11 +141,69 @@ def test_scaled_branches_are_deep_norm():
     assert torch.allclose(post(TOKENS), deep(TOKENS), atol=1e-4)
 
 
+@pytest.mark.parametrize(("kind", "made"), [("layerscale", layer_scale), ("rezero", rezero)])
+def test_learned_factors_train_as_those_of_the_catalog(kind, made):
+    """Three steps of Adam: the same losses, and the same factors."""
+    built, treated = gpt(branch_scale=kind), gpt()
+    names = [n for n, _ in built.named_parameters() if not n.endswith(".factor")]
+    assert names == [n for n, _ in treated.named_parameters()]
+    treated.load_state_dict(
+        {n: p for n, p in built.state_dict().items() if not n.endswith(".factor")}
+    )
+    optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (built, treated)]
+    change = made(treated).apply_(treated, optimizers[1])
+    for _ in range(3):
+        losses = []
+        for model, optimizer in zip((built, treated), optimizers, strict=True):
+            optimizer.zero_grad()
+            losses.append(token_cross_entropy(model(TOKENS), TOKENS))
+            losses[-1].backward()
+            optimizer.step()
+        assert torch.allclose(*losses)
+    theirs = [p for n, p in built.named_parameters() if n.endswith(".factor")]
+    ours = [p for n, p in treated.named_parameters() if n.endswith(".branch_factor")]
+    assert len(ours) == 4
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b)
+    change.undo()
+    assert [n for n, _ in treated.named_parameters()] == names
+    assert len(optimizers[1].param_groups) == 1
+    assert len(optimizers[1].state) == len(names)
+
+
+def test_the_group_of_factors_has_the_first_rate_and_no_decay():
+    model = gpt()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.5, weight_decay=0.1)
+    rezero(model).apply_(model, optimizer)
+    assert [(g["lr"], g["weight_decay"]) for g in optimizer.param_groups] == [(0.5, 0.1), (0.5, 0)]
+
+
+def test_branches_of_others_transformers_are_known():
+    transformers = zoo.transformers()
+    small = {"n_positions": 9, "n_embd": 8, "n_layer": 2, "n_head": 2}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=11, **small))
+    assert residual_branches(model) == tuple(
+        f"transformer.h.{i}.{part}" for i in (0, 1) for part in ("attn", "mlp")
+    )
+    x = TOKENS
+    change = rezero(model).apply_(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    embedded = model.transformer.wte(x) + model.transformer.wpe(torch.arange(9))
+    bare = model.lm_head(model.transformer.ln_f(model.transformer.drop(embedded)))
+    assert torch.allclose(model.eval()(x).logits, bare, atol=1e-6)
+    change.undo()
+    assert residual_branches(nn.Sequential(nn.Linear(2, 2), nn.ReLU())) == ()
+
+
 def test_what_does_not_fit_is_one_sentence():
     with pytest.raises(UsageError, match="cannot be split into 3 heads"):
         NormaliseQueries(layers=("blocks.0.attention.branch.1.query",), heads=3).apply_(gpt())
     with pytest.raises(UsageError, match="no switch norm_first"):
         NormFirst(blocks=("head.0",)).apply_(gpt())
+    model = gpt()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rezero(model).apply_(model, optimizer)
+    with pytest.raises(UsageError, match="one already"):
+        rezero(model).apply_(model, optimizer)
     with pytest.raises(UsageError, match="has no module 'nothing'"):
         PenaliseLogZ(layer="nothing").apply_(gpt())
 

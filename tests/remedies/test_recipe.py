@@ -61,6 +61,8 @@ REMEDIES = {
         spans=(("one", "one"), ("down.0", "down.1"), ("lstm", "lstm")), scale=0.7
     ),
     "add-norms": remedies.AddNorms(layers=("one.0", "attention", "lstm", "head")),
+    "layer-scale": remedies.LearnFactors(layers=("attention", "lstm"), size=6, start=0.1),
+    "rezero": remedies.LearnFactors(layers=("one",), start=0.0),
     "standardise-inputs": remedies.StandardiseInputs(shift=(0.2,), scale=(3.0,)),
     "drop-activation": remedies.DropActivation(layer="softmax"),
     "replace-activation": remedies.ReplaceActivation(layer="softmax", kind="sigmoid"),

@@ -13,7 +13,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
 from bathyscope.diagnosis.end_answers import end_answers
-from bathyscope.diagnosis.transformer_answers import transformer_answers
+from bathyscope.diagnosis.transformer_answers import rezero, transformer_answers
 from bathyscope.remedies import (
     AddNorms,
     AddShortcuts,
@@ -224,6 +224,8 @@ def _structure(patient: Patient, places: Places) -> Iterator[Steps]:
         yield meets
         yield (*meets, ADAM)
     yield (*around, *norms, ADAM)
+    if (from_zero := rezero(patient.model)) is not None:
+        yield (from_zero, ADAM)
     yield (*around, *norms, drawn, ReplaceOptimizer(kind="adam", lr=1e-2))
     yield (*around, *norms)
     yield tuple(around)

@@ -8,6 +8,7 @@ from bathyscope.core.records import Finding
 from bathyscope.remedies import (
     AddNorms,
     DrawWeights,
+    LearnFactors,
     NormaliseQueries,
     NormFirst,
     PenaliseLogZ,
@@ -25,6 +26,10 @@ _WARM_UP = 100
 _QUERIES = ("query", "key", "q_proj", "k_proj", "to_q", "to_k", "q_lin", "k_lin")
 _FUSED = ("c_attn", "qkv", "qkv_proj", "query_key_value")
 _HEADS = ("heads", "num_heads", "num_attention_heads", "n_heads", "n_head")
+_ATTENTION = frozenset({"attn", "self_attn"})
+_FEED_FORWARD = frozenset({"mlp", "linear2"})
+# LayerScale's start: 0.1 up to 18 blocks, 1e-5 for deeper ones (Touvron et al. 2021, section 2)
+_SHALLOW, _SHALLOW_START, _DEEP_START = 18, 0.1, 1e-5
 _SHARP = frozenset({"entropy-collapse", "attention-logit-growth", "missing-attention-scale"})
 _DRAWN = frozenset({"uniform-attention", "dead-heads"})
 _FIRST_DRAWN = frozenset({"token-collapse", "stream-outgrows-branches"})
@@ -100,23 +105,65 @@ def _for_post_norm(model: nn.Module) -> Iterator[Steps]:
     norms = (AddNorms(layers=(head,)),) if head is not None else ()
     yield NormFirst(blocks=switches), *norms
     yield NormFirst(blocks=switches), *norms, ScaleRate(factor=0.3)
-    branches = _branches(model, switches)
+    if (scaled := layer_scale(model)) is not None:
+        yield NormFirst(blocks=switches), *norms, scaled
+    branches = residual_branches(model)
     # N blocks hold 2N branches: α = (2N)^¼ on the stream, β = (8N)^(−¼) on the weights
     stream = len(branches) ** 0.25
     yield ScaleBranches(layers=branches, factor=1 / stream), WarmUp(steps=_WARM_UP)
     yield ScaleBranches(layers=branches, factor=1 / stream), ScaleRate(factor=0.3)
 
 
-def _branches(model: nn.Module, switches: tuple[str, ...]) -> tuple[str, ...]:
-    """The modules whose outputs are added to the stream."""
+def residual_branches(model: nn.Module) -> tuple[str, ...]:
+    """The modules of a transformer whose outputs are added to the stream, as libraries name them.
+
+    Those of the catalog, of `nn.TransformerEncoder`, and of blocks that hold attention and feed-forward
+    as children of known names (GPT-2, Llama, timm's ViT); none for another network.
+
+    Examples:
+        >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> residual_branches(nn.Sequential(layer))
+        ('0.self_attn', '0.linear2')
+    """
     found: list[str] = []
-    for name in switches:
-        block = model.get_submodule(name)
-        if isinstance(getattr(block, "branch", None), nn.Module):
-            found.append(f"{name}.branch")
-        else:
-            found += [f"{name}.self_attn", f"{name}.linear2"]
+    for name, module in model.named_modules():
+        children = dict(module.named_children())
+        at = f"{name}." if name else ""
+        attention = [child for child in children if child in _ATTENTION]
+        feed_forward = [child for child in children if child in _FEED_FORWARD]
+        if len(attention) == len(feed_forward) == 1:
+            found += [f"{at}{child}" for child in (*attention, *feed_forward)]
+        elif all(_is_residual(children.get(part)) for part in ("attention", "mlp")):
+            found += [f"{at}attention.branch", f"{at}mlp.branch"]
     return tuple(found)
+
+
+def _is_residual(module: nn.Module | None) -> bool:
+    held = () if module is None else dict(module.named_children())
+    return "branch" in held and "shortcut" in held
+
+
+def rezero(model: nn.Module) -> LearnFactors | None:
+    """ReZero on the branches of a transformer; None where they are not known."""
+    branches = residual_branches(model)
+    return LearnFactors(layers=branches) if branches else None
+
+
+def layer_scale(model: nn.Module) -> LearnFactors | None:
+    """LayerScale on the branches of a transformer, started by its depth as its authors do."""
+    branches = residual_branches(model)
+    widths = {_width(model.get_submodule(name)) for name in branches}
+    width = widths.pop() if len(widths) == 1 else None
+    if width is None:
+        return None
+    start = _SHALLOW_START if len(branches) <= 2 * _SHALLOW else _DEEP_START
+    return LearnFactors(layers=branches, size=width, start=start)
+
+
+def _width(branch: nn.Module) -> int | None:
+    """How many features a branch gives out: as many as its last linear map does."""
+    maps = [m for m in branch.modules() if isinstance(m, nn.Linear)]
+    return maps[-1].out_features if maps else None
 
 
 def _has_norm_to_move(module: nn.Module) -> bool:

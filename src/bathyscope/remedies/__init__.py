@@ -15,6 +15,7 @@ from bathyscope.remedies.interface import (
     ScaleOutputs,
     StandardiseInputs,
 )
+from bathyscope.remedies.learned_factor import LearnFactors
 from bathyscope.remedies.normalise import AddNorms, normalise_
 from bathyscope.remedies.parametrization import norm_preserving
 from bathyscope.remedies.procrustes import ProcrustesHandle, ProcrustesReport, procrustes_
@@ -43,6 +44,7 @@ __all__ = [
     "DecayWeights",
     "DrawWeights",
     "DropActivation",
+    "LearnFactors",
     "NormFirst",
     "NormaliseQueries",
     "PenaliseLogZ",

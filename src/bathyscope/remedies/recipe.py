@@ -31,6 +31,7 @@ from bathyscope.remedies.interface import (
     ScaleOutputs,
     StandardiseInputs,
 )
+from bathyscope.remedies.learned_factor import LearnFactors
 from bathyscope.remedies.normalise import AddNorms
 from bathyscope.remedies.remedy import RUNGS, Rung
 from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
@@ -62,6 +63,7 @@ AnyRemedy = Annotated[
     | NormaliseQueries
     | NormFirst
     | ScaleBranches
+    | LearnFactors
     | PenaliseLogZ
     | DropActivation
     | ReplaceActivation

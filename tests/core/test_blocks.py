@@ -24,6 +24,38 @@ def test_torchvision_like_resnet():
         assert one.out_shape == next_.in_shape
 
 
+def test_stem_and_head_are_around_the_trunk():
+    found = blocks_of(like.TorchvisionLike(), IMAGE)
+    assert [(b.label, b.part, b.index) for b in found.around] == [
+        ("conv1", "stem", -1),
+        ("fc", "head", 4),
+    ]
+    assert [b.index for b in found.rows] == [-1, 0, 1, 2, 3, 4]
+    assert not any(b.droppable for b in found.around)
+
+
+def test_a_head_in_a_container_is_taken_layer_by_layer_with_what_follows():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return x + self.inner(x).relu()
+
+    head = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Dropout(), nn.Linear(5, 2), nn.Softmax(-1))
+    model = nn.Sequential(nn.Embedding(9, 6), Block(), Block(), Block(), head)
+    found = blocks_of(model, torch.randint(9, (4, 3)))
+    assert [b.label for b in found] == ["1", "2", "3"]
+    assert [(b.name, b.end) for b in found.around] == [("0", "0"), ("4.0", "4.2"), ("4.3", "4.3")]
+    assert blocks_of(model, torch.randint(9, (4, 3)), blocks=["1", "3"]).around[0].label == "0"
+
+
+def test_a_chain_has_nothing_around_it():
+    mlp = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    assert blocks_of(mlp, torch.zeros(2, 4)).around == ()
+
+
 def test_densenet_like_takes_transitions_between_dense_blocks():
     assert names(like.DenseNetLike(), IMAGE) == [
         "features.denseblock1",

@@ -27,10 +27,50 @@ def test_findings_table_and_verdict():
     assert found.severity is Severity.PROBLEM
     assert "blocks.3" in found.verdict
     table = found.table
-    assert list(table.index) == [f"blocks.{i}" for i in range(8)]
+    assert list(table.index) == ["stem", *(f"blocks.{i}" for i in range(8)), "head.1"]
+    assert list(table.part) == ["stem", *["trunk"] * 8, "head"]
+    assert table.loc["head.1", "weights.norm"] > 0
     assert table.loc["blocks.3", "activations.dead_units"] == 1.0
     assert table.loc["blocks.3", "findings"] == "dead-units"
     assert found.worst_first.index[0] == "blocks.3"
+
+
+@pytest.mark.parametrize(("name", "part"), [("stem", "stem"), ("head.1", "head")])
+def test_a_value_that_is_not_finite_is_told_where_it_comes_in(name, part):
+    torch.manual_seed(0)
+    model = ResidualMLP(4)
+    with torch.no_grad():
+        model.get_submodule(name).weight[0, 0] = float("nan")
+    found = diagnose(model, batch())
+    told = next(f for f in found.findings if f.code == "not-finite")
+    assert told.blocks == (name,)
+    assert found.table.loc[name, "part"] == part
+    assert "not-finite" in found.table.loc[name, "findings"]
+
+
+def test_a_step_that_replaces_the_head_is_told_and_one_that_is_a_good_part_of_it_is_not():
+    torch.manual_seed(0)
+    model = ResidualMLP(4)
+    for rate, told in ((1.0, [("head.1",)]), (0.1, [])):
+        groups = [
+            {"params": model.blocks.parameters(), "lr": 1e-3},
+            {"params": model.head[1].parameters(), "lr": rate},
+        ]
+        with torch.no_grad():
+            model.head[1].weight.mul_(0.2 / model.head[1].weight.norm())
+        found = diagnose(model, batch(), optimizer=torch.optim.SGD(groups))
+        large = [f.blocks for f in found.findings if f.code == "large-update"]
+        assert large == told
+
+
+def test_dead_units_of_a_head_are_told():
+    torch.manual_seed(0)
+    model = ResidualMLP(4)
+    model.head = nn.Sequential(nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10))
+    with torch.no_grad():
+        model.head[0].bias.fill_(-1e3)
+    told = next(f for f in diagnose(model, batch()).findings if f.code == "dead-units")
+    assert told.blocks == ("head.0",)
 
 
 @pytest.mark.parametrize("probes", ["standard", "full"])

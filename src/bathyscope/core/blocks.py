@@ -1,7 +1,7 @@
 """Finding the blocks of any module: the steps x_{l+1} = block_l(x_l) of its trunk."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import overload
 
@@ -12,7 +12,7 @@ from bathyscope.core.batch import check_parameters, tensors_in
 from bathyscope.core.calls import Call, calls_of, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
-from bathyscope.core.records import Block, BlockSource
+from bathyscope.core.records import Block, BlockSource, Part
 from bathyscope.core.sharded import own_class
 
 # A finer kind of block is preferred to the one around it when it holds this share of its weighted
@@ -31,11 +31,23 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 @dataclass(frozen=True, slots=True)
 class Blocks(Sequence[Block]):
-    """The blocks in the order of the forward pass, how they were found, and what to know of it."""
+    """The blocks in the order of the forward pass, how they were found, and what to know of it.
+
+    `around` are the stem and the head: weighted modules that are called before the first block and
+    after the last, such as an embedding, a first convolution or a classifier.
+    """
 
     blocks: tuple[Block, ...]
     how: BlockSource
     note: str = ""
+    around: tuple[Block, ...] = ()
+
+    @property
+    def rows(self) -> "Blocks":
+        """Stem, trunk and head one after the other."""
+        stem = tuple(b for b in self.around if b.part == "stem")
+        head = tuple(b for b in self.around if b.part == "head")
+        return Blocks((*stem, *self.blocks, *head), self.how, self.note)
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -87,12 +99,12 @@ def blocks_of(
     # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer
     calls = [c for c in calls_of(model, example) if _PARAMETRISED not in c.name.split(".")]
     if blocks is not None:
-        return _numbered(_given(calls, names), "given")
+        return _with_around(calls, _given(calls, names), "given")
     if isinstance(model, DeclaresBlocks):
         wanted = set(model.block_names())
-        return _numbered([(c, c) for c in calls if c.name in wanted], "declared")
+        return _with_around(calls, [(c, c) for c in calls if c.name in wanted], "declared")
     if trunk := _trunk(calls):
-        return _numbered([(c, c) for c in trunk], "trunk")
+        return _with_around(calls, [(c, c) for c in trunk], "trunk")
     if chain := _chain(calls):
         return _numbered(chain, "trunk")
     leaves = _leaves(calls)
@@ -242,6 +254,40 @@ def _last_before_a_layer(layer: Call, at_end: set[int]) -> Call:
             break
         last = call if call.maps_a_tensor else last
     return last
+
+
+def _with_around(calls: list[Call], pairs: list[tuple[Call, Call]], how: BlockSource) -> Blocks:
+    """The blocks, with the outermost weighted modules before the first and after the last of them.
+
+    A plain container is looked into: its layers stand for themselves, with what follows them in it.
+    """
+    found = _numbered(pairs, how)
+    if not pairs:
+        return found
+    holding = {id(a) for c, _ in pairs for a in _ancestors(c)}
+    first, last = pairs[0][0].order, pairs[-1][1].order
+    inside = {id(c) for c, _ in pairs}
+    at_end = {id(c) for c in _end_activation([c for c in calls if _is_leaf(c)])}
+    stem: list[tuple[Call, Call]] = []
+    head: list[tuple[Call, Call]] = []
+    for call in calls:
+        if call.parent is None or id(call.parent) not in holding or id(call) in holding | inside:
+            continue
+        if type(call.module) in _CONTAINERS:
+            holding.add(id(call))
+        elif call.out_shape is not None and _num_weighted(call):
+            pair = (call, _last_before_a_layer(call, at_end) if _is_leaf(call) else call)
+            if call.order < first:
+                stem.append(pair)
+            elif call.order > last:
+                head.append(pair)
+    around = [_around(i - len(stem), "stem", *pair) for i, pair in enumerate(stem)]
+    around += [_around(len(pairs) + i, "head", *pair) for i, pair in enumerate(head)]
+    return replace(found, around=tuple(around))
+
+
+def _around(index: int, part: Part, first: Call, last: Call) -> Block:
+    return replace(_block(index, first, last), part=part, droppable=False)
 
 
 def _numbered(pairs: list[tuple[Call, Call]], how: BlockSource, note: str = "") -> Blocks:

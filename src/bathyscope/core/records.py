@@ -8,6 +8,8 @@ from typing import Literal, get_args
 from bathyscope.core.json_values import JsonMapping
 
 Number = float | int | bool | str | None
+Part = Literal["stem", "trunk", "head"]
+"""Where in a network a block stands; stem and head are what lies before and after the trunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,8 @@ class Block:
     A block is a module (`end == name`) or a run of modules that follow one another, such as a
     linear layer with its activation: the input is taken where `name` is called, the output where
     `end` returns. `call` counts the calls of a module that is used more than once.
+    A weighted module before or after the trunk is described in the same way; its `part` says so, and
+    its `index` goes on from those of the trunk: below 0 in the stem.
     """
 
     index: int
@@ -29,6 +33,7 @@ class Block:
     num_parameters: int = 0
     changes_dimension: bool = False
     droppable: bool = False
+    part: Part = "trunk"
 
     @property
     def label(self) -> str:

@@ -32,4 +32,8 @@ def sample_blocks(blocks: Blocks, most: int | None) -> Blocks:
         f"{len(chosen)} of {len(blocks)} blocks were measured; a fault between them is seen later."
     )
     kept = tuple(replace(blocks[i], index=at) for at, i in enumerate(chosen))
-    return Blocks(kept, blocks.how, " ".join(part for part in (blocks.note, note) if part))
+    told = " ".join(part for part in (blocks.note, note) if part)
+    head = [b for b in blocks.around if b.part == "head"]
+    renumbered = {b.label: replace(b, index=len(kept) + i) for i, b in enumerate(head)}
+    around = tuple(renumbered.get(b.label, b) for b in blocks.around)
+    return Blocks(kept, blocks.how, told, around)

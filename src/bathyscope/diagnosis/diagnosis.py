@@ -12,6 +12,7 @@ from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.foresight import stage_label
+from bathyscope.measure.around import with_around
 from bathyscope.report import (
     Judgement,
     Report,
@@ -43,7 +44,7 @@ class Diagnosis:
     Attributes:
         title: the model's name.
         blocks: where was measured.
-        measurements: by name; each holds one value a block and column.
+        measurements: by name; each holds one value a block and column, `around` those of stem and head.
         findings: gravest first.
         provenance: versions, hardware, dtype, mode, batch.
         setting: the batch and the loss, for `treat` and for measuring again.
@@ -84,18 +85,23 @@ class Diagnosis:
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row a block, in the order of the forward pass; columns are `measurement.column`."""
+        """One row a block, in the order of the forward pass; columns are `measurement.column`.
+
+        `part` tells the blocks of the trunk from stem and head, which stand before and after them.
+        """
         import pandas as pd
 
+        every = self.blocks.rows
         rows = {
-            "block": [b.label for b in self.blocks],
-            "kind": [b.kind for b in self.blocks],
-            "changes_dimension": [b.changes_dimension for b in self.blocks],
+            "block": [b.label for b in every],
+            "part": [b.part for b in every],
+            "kind": [b.kind for b in every],
+            "changes_dimension": [b.changes_dimension for b in every],
             "findings": [
-                ", ".join(f.code for f in self.findings if b.label in f.blocks) for b in self.blocks
+                ", ".join(f.code for f in self.findings if b.label in f.blocks) for b in every
             ],
         }
-        for name, measurement in self.measurements.items():
+        for name, measurement in with_around(self.measurements, self.blocks).items():
             for column, values in measurement.columns.items():
                 rows[f"{name}.{column}"] = list(values)
         return pd.DataFrame(rows).set_index("block")
@@ -112,8 +118,8 @@ class Diagnosis:
         return Report(
             title=self.title,
             verdict=judgement(self.findings, len(self.blocks)),
-            blocks=tuple(self.blocks),
-            measurements=tuple(self.measurements.values()),
+            blocks=tuple(self.blocks.rows),
+            measurements=tuple(with_around(self.measurements, self.blocks).values()),
             findings=self.findings,
             provenance=self.provenance,
             stages=tuple((stage_label(step), stage.report()) for step, stage in self.stages),

@@ -81,7 +81,12 @@ def _summed_up(report: Report, measurement: str, column: str, how: str) -> float
     found = next((m for m in report.measurements if m.name == measurement), None)
     if found is None or column not in found.columns:
         return None
-    values = finite([v if isinstance(v, (int, float)) else None for v in found[column]])
+    on_trunk = (
+        v
+        for block, v in zip(found.blocks, found[column], strict=True)
+        if block.part == "trunk" and isinstance(v, (int, float))
+    )
+    values = finite(list(on_trunk))
     if not values:
         return None
     if how == "largest":

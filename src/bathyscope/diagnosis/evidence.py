@@ -8,8 +8,10 @@ from statistics import median
 import torch
 
 from bathyscope.core.batch import Batch, tensors_in
+from bathyscope.core.blocks import Blocks
 from bathyscope.core.records import Block, Cause, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.codes import CODES
+from bathyscope.measure.around import AROUND, with_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,19 @@ class Evidence:
         if found is None or column not in found.columns:
             return [None] * len(self.blocks)
         return [v if isinstance(v, str) else None for v in found[column]]
+
+    @property
+    def everywhere(self) -> "Evidence":
+        """The same with the rows of stem and head, where they were measured."""
+        beside = self.measurements.get(AROUND)
+        if beside is None:
+            return self
+        rows = Blocks(self.blocks, "given", around=beside.blocks)
+        return replace(
+            self,
+            blocks=tuple(rows.rows),
+            measurements=with_around(self.measurements, rows),
+        )
 
     @property
     def last_block(self) -> tuple[str, ...]:

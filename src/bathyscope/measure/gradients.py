@@ -136,8 +136,7 @@ class GradientTap(Silent):
         )
 
     def _norm(self, block: Block, gradient: Tensor) -> float:
-        norm = frobenius_norm(gradient)
-        lost = 0.0 if math.isfinite(norm) else share_not_finite(gradient)
+        norm, lost = norm_and_share_not_finite(gradient)
         self.not_finite[block.index] = max(lost, self.not_finite.get(block.index, 0.0))
         return norm
 
@@ -165,6 +164,18 @@ class GradientTap(Silent):
             cutoff=self.cutoff if self.cutoff is not None else "rounding",
             largest_side=self.largest_side,
         )
+
+
+def norm_and_share_not_finite(tensor: Tensor) -> tuple[float, float]:
+    """The Frobenius norm, and the share of entries that are NaN or infinite, looked for only if it is.
+
+    Examples:
+        >>> import torch
+        >>> norm_and_share_not_finite(torch.tensor([3.0, 4.0]))
+        (5.0, 0.0)
+    """
+    norm = frobenius_norm(tensor)
+    return norm, 0.0 if math.isfinite(norm) else share_not_finite(tensor)
 
 
 def quotient(a: float, b: float) -> float:

@@ -14,7 +14,7 @@ from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
 from bathyscope.linalg import Conditioning, hosvd_of, rescale
-from bathyscope.measure.axes import axes_of
+from bathyscope.measure.axes import Axes, axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.rows import Rows
 
@@ -131,11 +131,7 @@ class RepresentationTap(Silent):
         if x.ndim == 0 or x.numel() == 0:
             return
         axes = axes_of(self.members, block, ndim=x.ndim)
-        by_sample = x.movedim(axes.samples, 0).flatten(1)
-        cosine = mean_cosine(by_sample)
-        self.rows.put(block, mean_cosine=cosine)
-        if x.shape[axes.units] >= _FEW_UNITS:
-            self.rows.put(block, collapse=distance_from_collapse(by_sample, cosine))
+        self.rows.put(block, **collapse_columns(x, axes))
         sides = [min(size, x.numel() // size) for size in x.shape]
         narrow = [i for i, side in enumerate(sides) if self.keep or side <= self.largest_side]
         for axis in set(range(x.ndim)) - set(narrow):
@@ -156,6 +152,20 @@ class RepresentationTap(Silent):
             cutoff=self.cutoff if self.cutoff is not None else "rounding",
             largest_side=self.largest_side,
         )
+
+
+def collapse_columns(x: Tensor, axes: Axes) -> dict[str, float]:
+    """The mean cosine between samples, and their distance from collapse where there are several units.
+
+    Examples:
+        >>> collapse_columns(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), Axes(("samples", "features"), 0, 1))
+        {'mean_cosine': 0.0}
+    """
+    by_sample = x.movedim(axes.samples, 0).flatten(1)
+    cosine = mean_cosine(by_sample)
+    if x.shape[axes.units] < _FEW_UNITS:
+        return {"mean_cosine": cosine}
+    return {"mean_cosine": cosine, "collapse": distance_from_collapse(by_sample, cosine)}
 
 
 def distance_from_collapse(rows: Float[Tensor, " samples features"], cosine: float) -> float:

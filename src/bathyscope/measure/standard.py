@@ -1,16 +1,23 @@
 """The cheap measurements together, from one forward and one backward pass."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Measurement
 from bathyscope.measure.activations import ActivationTap
+from bathyscope.measure.around import (
+    LARGEST_SIDE_AROUND,
+    AroundTap,
+    ByPart,
+    around_measurement,
+    on_trunk,
+)
 from bathyscope.measure.attention import AttentionTap
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import GradientTap
@@ -45,7 +52,8 @@ def standard(
 ) -> dict[str, Measurement]:
     """Activations, representations, gradients, weights and updates of every block, and what is around.
 
-    Attention is measured too, where there is any. One pass serves them all. Tensors are reduced as
+    Attention is measured too, where there is any, and stem and head, where there are any, as the one
+    measurement `around`. One pass serves them all. Tensors are reduced as
     they appear, so that no more of them is held than the backward pass holds anyway.
 
     Args:
@@ -79,18 +87,22 @@ def standard(
     found = find_blocks(model, batch, blocks)
     mode = ModeTap()
     end = OutputAndLoss(loss, batch[1])
-    activation = ActivationTap(model, found, mode=mode)
+    rows = found.rows
+    around = Blocks(found.around, found.how)
+    activation = ActivationTap(model, rows, mode=mode)
     representation = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
     gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
     attention = AttentionTap(model, found)
-    taps = (attention, activation, representation, gradient)
+    beside = AroundTap(model, around)
+    taps = (ByPart((attention, representation, gradient), beside), activation)
     watching = (activation.watching, attention.watching())
     with norm_inputs(model) as norms, input_sizes(model) as sizes:
         result = probe(
-            model, batch, loss=loss, blocks=found, taps=taps, watching=watching, at_end=end
+            model, batch, loss=loss, blocks=rows, taps=taps, watching=watching, at_end=end
         )
+    activity = activation.measurement()
     measurements = [
-        activation.measurement(),
+        on_trunk(activity),
         representation.measurement(),
         gradient.measurement(result),
         parameter_gradient_measurement(model, found, result.gradients),
@@ -105,6 +117,7 @@ def standard(
     attention.look_at(batch)
     if (of_attention := attention.measurement()) is not None:
         measurements.append(of_attention)
+    changes = None
     if optimizer is not None and needs_closure(optimizer):
         note = (
             f"The optimizer ({type(optimizer).__name__}) steps only with a closure that computes the "
@@ -124,4 +137,35 @@ def standard(
             ),
             step_measurement(model, batch, changes, loss=loss, optimizer=optimizer),
         ]
+    if found.around:
+        parts = [activity, *beside.measurements()]
+        parts += _weights_around(model, around, result.gradients, sizes, optimizer, changes)
+        measurements.append(around_measurement(found.around, parts))
     return {measurement.name: measurement for measurement in measurements}
+
+
+def _weights_around(
+    model: nn.Module,
+    around: Blocks,
+    gradients: Mapping[str, Tensor],
+    sizes: Mapping[str, tuple[int, ...]],
+    optimizer: torch.optim.Optimizer | None,
+    changes: Mapping[str, Tensor] | None,
+) -> Iterator[Measurement]:
+    """Weights, their gradients and their next steps at stem and head.
+
+    Their gradients are not told as shares of the largest: that is the largest of the trunk.
+    """
+    of_gradients = parameter_gradient_measurement(model, around, gradients)
+    kept = {column: of_gradients[column] for column in ("norm", "zero_layers")}
+    yield replace(of_gradients, columns=kept)
+    yield weight_measurement(model, around, sizes, largest_side=LARGEST_SIDE_AROUND)
+    if optimizer is not None and changes is not None:
+        yield update_measurement(
+            model,
+            around,
+            gradients,
+            optimizer,
+            largest_side=LARGEST_SIDE_AROUND,
+            steps=changes,
+        )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from bathyscope.report.depth_strip import Cell, Glyphs, marks, ruler, strip
 from bathyscope.report.moments import moments
-from bathyscope.report.numbers import amount, number
+from bathyscope.report.numbers import number
 from bathyscope.report.record import Report
 from bathyscope.report.series import Series, main_keys, series_of
 from bathyscope.report.shading import Shading, shading
@@ -29,7 +29,7 @@ def show_depth(report: Report, console: Console, *, glyphs: Glyphs) -> None:
     keys = [key for key in main_keys(report) if _shading(key, states).family != "cool"]
     bad = [key for key in keys if _worst(key, states) >= _VISIBLE]
     rows = _rows(bad, states)
-    labels = [amount(len(report.blocks), "block"), "findings", *(name for name, _ in rows)]
+    labels = [report.extent, "findings", *(name for name, _ in rows)]
     ranges = [short_range(series) for _, series in rows if series] + [_span(report)]
     room = console.width - max(map(len, labels)) - max(map(len, ranges)) - 2
     width = min(_MOST_CELLS, max(10, room))
@@ -113,7 +113,8 @@ def short_range(series: Series) -> str:
 
 
 def _span(report: Report) -> str:
-    return f"{report.blocks[0].index} to {report.blocks[-1].index}"
+    trunk = [block.index for block in report.blocks if block.part == "trunk"]
+    return f"{trunk[0]} to {trunk[-1]}" if trunk else ""
 
 
 def _marked(report: Report, width: int, glyphs: Glyphs) -> Text:

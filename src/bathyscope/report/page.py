@@ -54,7 +54,7 @@ def to_html(report: Report) -> str:
         changes=changes(report),
         depth=strip_groups(report) if keys else [],
         trunks=trunk_names(states),
-        axis=block_axis(report.blocks),
+        axis=block_axis(report),
         has_transitions=any(block.changes_dimension for block in report.blocks),
         depth_plot=plot("depth", depth_panels(states), x_title="block"),
         curve_plot=plot("curves", curve_panels(states), x_title="step"),

@@ -6,6 +6,7 @@ from typing import Literal
 
 from bathyscope.core.forecast import Forecast
 from bathyscope.core.records import Block, Finding, Measurement, Number
+from bathyscope.report.numbers import amount
 
 Level = Literal["clean", "note", "warning", "problem"]
 """How a network fares on the whole, best first."""
@@ -29,7 +30,7 @@ class Report:
     Args:
         title: the model's name.
         verdict: said first, wherever the report is shown.
-        blocks: the blocks of the trunk, first to last.
+        blocks: the blocks of the trunk, first to last, with those of stem and head around them.
         measurements: the quantities; each has its own blocks, which may be some of `blocks`.
         findings: ranked, gravest first; they name blocks by `Block.label`.
         provenance: what decides the numbers: versions, hardware, seed, dtype, mode, batch, time.
@@ -64,3 +65,11 @@ class Report:
     forecast: Forecast | None = None
     code: str = ""
     outcome: str = ""
+
+    @property
+    def extent(self) -> str:
+        """How many blocks the trunk has, and whether stem and head stand beside them."""
+        parts = [block.part for block in self.blocks]
+        told = ["stem"] * ("stem" in parts)
+        told += [amount(parts.count("trunk"), "block")] + ["head"] * ("head" in parts)
+        return ", ".join(told)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
     SavedBlock = _model_of(
         Block,
-        **dict.fromkeys(("index", "call", "num_parameters"), Count),
+        **dict.fromkeys(("call", "num_parameters"), Count),
         **dict.fromkeys(("in_shape", "out_shape"), tuple[Count, ...]),
     )
     SavedFinding = _model_of(Finding, evidence=dict[str, SavedValue], score=SavedNumber, step=Count)

@@ -54,8 +54,8 @@ class BlockAxis:
     """The row above the strips: first and last block, and a tick where the dimension changes."""
 
     told: str
-    first: int
-    last: int
+    first: str
+    last: str
     drawing: Drawing
 
 
@@ -131,11 +131,15 @@ def strip_groups(report: Report) -> list[StripGroup]:
     ]
 
 
-def block_axis(blocks: Sequence[Block]) -> BlockAxis:
-    """The axis of these blocks."""
-    first, last = (blocks[0].index, blocks[-1].index) if blocks else (0, 0)
-    ticks = draw(["tick" if block.changes_dimension else "" for block in blocks])
-    return BlockAxis(told=amount(len(blocks), "block"), first=first, last=last, drawing=ticks)
+def block_axis(report: Report) -> BlockAxis:
+    """The axis of a report's blocks."""
+    places = [_place(block) for block in report.blocks] or ["0"]
+    ticks = draw(["tick" if block.changes_dimension else "" for block in report.blocks])
+    return BlockAxis(told=report.extent, first=places[0], last=places[-1], drawing=ticks)
+
+
+def _place(block: Block) -> str:
+    return str(block.index) if block.part == "trunk" else block.part
 
 
 def trunk_names(states: Sequence[tuple[str, Report]]) -> list[list[tuple[int, str]]]:

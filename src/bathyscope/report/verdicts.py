@@ -51,7 +51,7 @@ def verdict_card(report: Report) -> VerdictCard:
 
 
 def facts(report: Report) -> str:
-    """Blocks, parameters and findings, counted.
+    """Blocks, parameters and findings, amount.
 
     Examples:
         >>> from bathyscope.report import Judgement
@@ -59,7 +59,7 @@ def facts(report: Report) -> str:
         >>> facts(Report(title="mlp", verdict=clean, blocks=()))
         '0 blocks · no findings'
     """
-    parts = [amount(len(report.blocks), "block")]
+    parts = [report.extent]
     parameters = sum(block.num_parameters for block in report.blocks)
     if parameters:
         parts[0] += f" with {number(parameters)} parameters"

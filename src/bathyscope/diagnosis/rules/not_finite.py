@@ -9,7 +9,11 @@ from bathyscope.diagnosis.thresholds import Thresholds
 
 
 def not_finite(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """The first block whose weights or output are not finite; else the last whose gradient is not."""
+    """The first block whose weights or output are not finite; else the last whose gradient is not.
+
+    Stem and head are looked at too.
+    """
+    evidence = evidence.everywhere
     weights = evidence.column("weights", "not_finite")
     outputs = evidence.column("activations", "not_finite")
     for i in range(len(evidence.blocks)):

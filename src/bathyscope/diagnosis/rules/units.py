@@ -21,7 +21,8 @@ def _with_reasons_of_saturation(told: Finding) -> Finding:
 
 
 def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks most of whose units give one value for the whole batch, the worst first."""
+    """Blocks, stem or head most of whose units give one value for the whole batch, the worst first."""
+    evidence = evidence.everywhere
     shares = evidence.column("activations", "dead_units")
     names = evidence.words("activations", "nonlinearity")
     limit = thresholds["dead_share"]

@@ -11,15 +11,23 @@ _SIZEABLE = "Steps that are a good part of the weights"
 
 
 def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks with a layer that one step would replace, the worst first."""
+    """Blocks with a layer that one step would replace, the worst first.
+
+    Stem and head are told where a step replaces them, not where it is a good part of them: theirs are
+    the largest steps of many a healthy network.
+    """
+    evidence = evidence.everywhere
     ratios = evidence.column("updates", "largest_ratio")
     layers = evidence.words("updates", "largest_ratio_layer")
+    parts = [block.part for block in evidence.blocks]
     grave, mild = thresholds["large_update"], thresholds["large_update_warning"]
     for severity, low, high in (
         (Severity.PROBLEM, grave, float("inf")),
         (Severity.WARNING, mild, grave),
     ):
         out = [i for i, r in enumerate(ratios) if r is not None and low < r <= high]
+        if severity is Severity.WARNING:
+            out = [i for i in out if parts[i] == "trunk"]
         if out:
             out.sort(key=lambda i: -(ratios[i] or 0.0))
             told = finding(

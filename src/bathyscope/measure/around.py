@@ -1,0 +1,160 @@
+"""Stem and head: what is before and after the trunk, measured like its blocks and told beside them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
+from bathyscope.core.one_pass import Tap
+from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.measure.axes import axes_of
+from bathyscope.measure.gradients import norm_and_share_not_finite
+from bathyscope.measure.representations import collapse_columns
+from bathyscope.measure.rows import Rows
+from bathyscope.measure.taps import Silent
+
+AROUND = "around"
+LARGEST_SIDE_AROUND = 256
+"""Wider weights of stem and head are not decomposed: those of a large vocabulary would take longer than
+all blocks together."""
+
+
+class AroundTap(Silent):
+    """Likeness of the samples and norms of gradients at stem and head, without their spectra.
+
+    How a gradient's norm changes across them says nothing: they are not meant to keep it.
+    """
+
+    def __init__(self, model: nn.Module, blocks: Blocks) -> None:
+        self.members = Members(model)
+        self.likeness = Rows(blocks, ("mean_cosine", "collapse"))
+        self.norms = Rows(blocks, ("norm_in", "norm_out", "not_finite"))
+        self.lost: dict[int, float] = {}
+
+    def on_output(self, block: Block, x: Tensor) -> None:
+        """How alike the samples are behind the stem; a fresh head's few outputs are always alike."""
+        if block.part == "stem" and x.ndim > 1 and x.numel():
+            axes = axes_of(self.members, block, ndim=x.ndim)
+            self.likeness.put(block, **collapse_columns(x, axes))
+
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
+        """The norm at the input."""
+        self._put(block, "norm_in", gradient)
+
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
+        """The norm at the output."""
+        self._put(block, "norm_out", gradient)
+
+    def _put(self, block: Block, column: str, gradient: Tensor) -> None:
+        norm, lost = norm_and_share_not_finite(gradient)
+        self.lost[block.index] = max(lost, self.lost.get(block.index, 0.0))
+        self.norms.put(block, **{column: norm, "not_finite": self.lost[block.index]})
+
+    def measurements(self) -> tuple[Measurement, Measurement]:
+        """The records, once the pass is over."""
+        return (
+            self.likeness.measurement("representations"),
+            self.norms.measurement("gradients"),
+        )
+
+
+class ByPart(Silent):
+    """Hands what is seen at the trunk to some taps, and what is seen at stem and head to another."""
+
+    def __init__(self, trunk: tuple[Tap, ...], around: Tap) -> None:
+        self.trunk = trunk
+        self.around = (around,)
+
+    def _taps(self, block: Block) -> tuple[Tap, ...]:
+        return self.trunk if block.part == "trunk" else self.around
+
+    def on_input(self, block: Block, x: Tensor) -> None:
+        """Pass it on."""
+        for tap in self._taps(block):
+            tap.on_input(block, x)
+
+    def on_output(self, block: Block, x: Tensor) -> None:
+        """Pass it on."""
+        for tap in self._taps(block):
+            tap.on_output(block, x)
+
+    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
+        """Pass it on."""
+        for tap in self._taps(block):
+            tap.on_input_gradient(block, gradient)
+
+    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
+        """Pass it on."""
+        for tap in self._taps(block):
+            tap.on_output_gradient(block, gradient)
+
+
+def around_measurement(blocks: tuple[Block, ...], parts: Iterable[Measurement]) -> Measurement:
+    """The measurement `around`: a row for each block of stem and head, columns `measurement.column`.
+
+    Examples:
+        >>> fc = Block(index=3, name="fc", end="fc", kind="Linear", part="head")
+        >>> norms = Measurement(name="weights", blocks=(fc,), columns={"norm": (2.0,)})
+        >>> around_measurement((fc,), [norms])["weights.norm"]
+        (2.0,)
+    """
+    labels = [block.label for block in blocks]
+    columns: dict[str, tuple[Number, ...]] = {}
+    for part in parts:
+        at = {block.label: i for i, block in enumerate(part.blocks)}
+        for column, values in part.columns.items():
+            columns[f"{part.name}.{column}"] = tuple(values[at[label]] for label in labels)
+    return Measurement(name=AROUND, blocks=blocks, columns=columns)
+
+
+def on_trunk(measurement: Measurement) -> Measurement:
+    """A measurement of all rows without those of stem and head."""
+    kept = [i for i, block in enumerate(measurement.blocks) if block.part == "trunk"]
+    if len(kept) == len(measurement.blocks):
+        return measurement
+    return replace(
+        measurement,
+        blocks=tuple(measurement.blocks[i] for i in kept),
+        columns={
+            column: tuple(values[i] for i in kept) for column, values in measurement.columns.items()
+        },
+    )
+
+
+def with_around(measured: Mapping[str, Measurement], blocks: Blocks) -> dict[str, Measurement]:
+    """The measurements of the trunk with the rows of stem and head; None where they have no value.
+
+    Examples:
+        >>> conv = Block(index=0, name="conv", end="conv", kind="Conv2d")
+        >>> fc = Block(index=1, name="fc", end="fc", kind="Linear", part="head")
+        >>> found = Blocks((conv,), "given", around=(fc,))
+        >>> norms = Measurement(name="weights", blocks=(conv,), columns={"norm": (1.0,), "min": (0.0,)})
+        >>> beside = Measurement(name="around", blocks=(fc,), columns={"weights.norm": (2.0,)})
+        >>> dict(with_around({"weights": norms, "around": beside}, found)["weights"].columns)
+        {'norm': (1.0, 2.0), 'min': (0.0, None)}
+    """
+    if AROUND not in measured:
+        return dict(measured)
+    beside = measured[AROUND]
+    rows = tuple(blocks.rows)
+
+    def joined(measurement: Measurement, column: str) -> tuple[Number, ...]:
+        inner = zip(measurement.blocks, measurement[column], strict=True)
+        outer = beside.columns.get(f"{measurement.name}.{column}", (None,) * len(beside.blocks))
+        values = {block.label: value for block, value in inner}
+        values |= {block.label: value for block, value in zip(beside.blocks, outer, strict=True)}
+        return tuple(values[block.label] for block in rows)
+
+    return {
+        name: replace(
+            measurement,
+            blocks=rows,
+            columns={column: joined(measurement, column) for column in measurement.columns},
+        )
+        if measurement.blocks == tuple(blocks) and measurement.blocks
+        else measurement
+        for name, measurement in measured.items()
+        if name != AROUND
+    }

@@ -210,24 +210,27 @@ class MixerLike(nn.Module):
 
 
 class Unit(nn.Module):
-    def __init__(self, d):
+    def __init__(self, d, activation):
         super().__init__()
-        self.map, self.norm = nn.Linear(d, d), nn.LayerNorm(d)
+        self.map, self.norm, self.activation = nn.Linear(d, d), nn.LayerNorm(d), activation
 
     def forward(self, x):
-        return self.norm(self.map(x)).tanh()
+        return self.activation(self.norm(self.map(x)))
 
 
-class TwoUnits(nn.Module):
-    """Two equal units one after the other, their input added, and an activation of the sum."""
+class EqualUnits(nn.Module):
+    """Equal units one after the other, their input added, and an activation of the sum."""
 
-    def __init__(self, d, ending):
+    def __init__(self, d, ending, units):
         super().__init__()
-        self.first, self.second, self.ending = Unit(d), Unit(d), ending
+        # of more than two, units that end in a function could be residual blocks of a stage
+        activation = torch.tanh if units == 2 else nn.Tanh()
+        self.units = nn.Sequential(*[Unit(d, activation) for _ in range(units)])
+        self.ending = ending
         self.activation = nn.ReLU(inplace=ending == "in place")
 
     def forward(self, x):
-        out = self.second(self.first(x))
+        out = self.units(x)
         if self.ending == "in place":
             out += x
             return self.activation(out)
@@ -235,9 +238,9 @@ class TwoUnits(nn.Module):
 
 
 class UnitsLike(nn.Module):
-    def __init__(self, ending, blocks=3, d=8):
+    def __init__(self, ending, blocks=3, d=8, units=2):
         super().__init__()
-        self.blocks = nn.Sequential(*[TwoUnits(d, ending) for _ in range(blocks)])
+        self.blocks = nn.Sequential(*[EqualUnits(d, ending, units) for _ in range(blocks)])
         self.head = nn.Linear(d, 4)
 
     def forward(self, x):
@@ -253,6 +256,26 @@ class Stage(nn.Module):
 
     def forward(self, x):
         return self.second(self.first(x))
+
+
+class PoolingStage(nn.Module):
+    """Three layers with their activations, one after the other, and a pooling by a function."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.layers = nn.Sequential(*[ConvUnit(c) for _ in range(3)])
+
+    def forward(self, x):
+        return F.max_pool2d(self.layers(x), 2)
+
+
+class ConvUnit(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.conv, self.activation = nn.Conv2d(c, c, 3, padding=1), nn.ReLU()
+
+    def forward(self, x):
+        return self.activation(self.conv(x))
 
 
 class StagesLike(nn.Module):

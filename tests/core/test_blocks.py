@@ -72,9 +72,15 @@ def test_two_parts_of_a_block_are_no_blocks_but_two_blocks_of_a_stage_are():
 
 
 @pytest.mark.parametrize("ending", ["module", "function", "in place"])
-def test_two_equal_units_whose_sum_has_an_activation_are_one_block(ending):
-    model = like.UnitsLike(ending)
+@pytest.mark.parametrize("units", [2, 3, 4])
+def test_equal_units_whose_sum_has_an_activation_are_one_block(ending, units):
+    model = like.UnitsLike(ending, units=units)
     assert names(model, torch.randn(2, 8)) == ["blocks.0", "blocks.1", "blocks.2"]
+
+
+def test_layers_of_stages_that_end_in_a_pooling_are_the_blocks():
+    model = nn.Sequential(*[like.PoolingStage(3) for _ in range(3)], nn.Flatten(), nn.Linear(3, 2))
+    assert names(model, IMAGE) == [f"{i}.layers.{j}" for i in range(3) for j in range(3)]
 
 
 def test_hugging_face_like_with_keyword_inputs_and_tuple_outputs():

@@ -157,7 +157,7 @@ def _is_better(candidate: list[Call], best: list[Call]) -> bool:
         # finer than the best so far: take it if little lies beside it and there are several in each,
         # one after the other: two with sums or transpositions between or after them are the parts of
         # a block
-        several = len(candidate) >= 3 * len(best) or (
+        several = (len(candidate) >= 3 * len(best) and not _are_parts(candidate, best)) or (
             len(candidate) >= 2 * len(best)
             and any(c.follows in candidate for c in candidate)
             and not all(_ends_in_a_function(c) for c in best)
@@ -166,6 +166,24 @@ def _is_better(candidate: list[Call], best: list[Call]) -> bool:
     if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:
         return not _is_better(best, candidate)
     return ours > theirs
+
+
+def _are_parts(candidate: list[Call], best: list[Call]) -> bool:
+    """Whether finer modules are layers of residual blocks: each block sums them up, and none of them sums.
+
+    A stage of residual blocks may end in a function too, but so do the blocks in it; and a pooling at
+    the end of a stage changes the shape, which a sum does not.
+    """
+    outer = {id(c) for c in best}
+    inner = [c for c in candidate if any(id(a) in outer for a in _ancestors(c))]
+    return all(_ends_in_a_function(c) and _keeps_the_last_shape(c) for c in best) and not any(
+        _ends_in_a_function(c) for c in inner
+    )
+
+
+def _keeps_the_last_shape(call: Call) -> bool:
+    shapes = [c.out_shape for c in call.children if _num_weighted(c)]
+    return bool(shapes) and shapes[-1] == call.out_shape
 
 
 def _ends_in_a_function(call: Call) -> bool:

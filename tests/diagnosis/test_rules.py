@@ -16,6 +16,7 @@ from bathyscope.diagnosis.rules.representations import (
     collapsed_representation,
     singular_representation,
 )
+from bathyscope.diagnosis.rules.updates import large_update
 from tests.core.lookalikes import ListOfSequentials
 
 SMALL_IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -195,3 +196,44 @@ def test_a_batch_of_equal_samples_is_noted_and_not_blamed_on_the_network(norm):
     assert found(model, (x, labels)) == [("equal-samples", Severity.NOTE, ())]
     x[0] += 1
     assert "equal-samples" not in {code for code, *_ in found(model, (x, labels))}
+
+
+def step_of(ratios, *, normalised, before=2.0, after=1.0):
+    """Evidence of steps of these sizes in the trunk, and of what one does to the loss."""
+    blocks = tuple(
+        Block(index=i, name=str(i), end=str(i), kind="Conv2d") for i in range(len(ratios))
+    )
+    names = ("layer",) * len(ratios)
+    variances = (5.0 if normalised else None,) * len(ratios)
+    measured = (
+        Measurement(
+            name="updates",
+            blocks=blocks,
+            columns={"largest_ratio": tuple(ratios), "largest_ratio_layer": names},
+        ),
+        Measurement(
+            name="normalisation", blocks=blocks, columns={"variance_over_epsilon": variances}
+        ),
+        Measurement(name="output", blocks=(), columns={}, settings={"loss": before}),
+        Measurement(name="step", blocks=(), columns={}, settings={"loss_after": after}),
+    )
+    return Evidence(blocks, {m.name: m for m in measured}, 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("normalised", "after", "problems"),
+    [
+        (False, 1.0, ("2", "1")),
+        (True, 1.0, ("2",)),
+        (True, 2.5, ("2", "1")),
+        (True, None, ("2", "1")),
+    ],
+)
+def test_behind_a_batch_norm_a_step_that_lowers_the_loss_may_be_longer(normalised, after, problems):
+    told = list(
+        large_update(step_of([0.1, 3.0, 30.0], normalised=normalised, after=after), Thresholds.of())
+    )
+    grave = [f.blocks for f in told if f.severity is Severity.PROBLEM]
+    mild = [f.blocks for f in told if f.severity is Severity.WARNING]
+    assert grave == [problems]
+    assert mild == ([("1",)] if len(problems) == 1 else [])

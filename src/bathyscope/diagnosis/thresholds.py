@@ -78,6 +78,12 @@ THRESHOLDS: dict[str, Threshold] = {
         300.0, "factor between the two ends of the trunk, worth a look", _MEASURED
     ),
     "large_update": Threshold(1.0, "‖ΔW‖ / ‖W‖ of one step", "the step is as large as the weights"),
+    "large_update_normalised": Threshold(
+        10.0,
+        "the same where a batch norm follows and the step lowers the loss",
+        "there only the weights' direction counts, and a long step lengthens them, which shortens the next "
+        "(Arora, Li and Lyu 2018, auto rate-tuning)",
+    ),
     "large_update_warning": Threshold(
         0.3,
         "the same, worth a look",

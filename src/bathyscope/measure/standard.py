@@ -100,13 +100,13 @@ def standard(
         result = probe(
             model, batch, loss=loss, blocks=rows, taps=taps, watching=watching, at_end=end
         )
-    activity = activation.measurement()
+    activity, of_norms = activation.measurement(), norms.measurement(model, rows)
     measurements = [
         on_trunk(activity),
         representation.measurement(),
         gradient.measurement(result),
         parameter_gradient_measurement(model, found, result.gradients),
-        norms.measurement(model, found),
+        on_trunk(of_norms),
         weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
         inputs_measurement(batch[0]),
         labels_measurement(*batch),
@@ -138,7 +138,7 @@ def standard(
             step_measurement(model, batch, changes, loss=loss, optimizer=optimizer),
         ]
     if found.around:
-        parts = [activity, *beside.measurements()]
+        parts = [activity, of_norms, *beside.measurements()]
         parts += _weights_around(model, around, result.gradients, sizes, optimizer, changes)
         measurements.append(around_measurement(found.around, parts))
     return {measurement.name: measurement for measurement in measurements}

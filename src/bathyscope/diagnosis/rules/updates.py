@@ -14,20 +14,19 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     """Blocks with a layer that one step would replace, the worst first.
 
     Stem and head are told where a step replaces them, not where it is a good part of them: theirs are
-    the largest steps of many a healthy network.
+    the largest steps of many a healthy network. A layer that a batch norm follows may take a longer
+    step, as long as that lowers the loss.
     """
     evidence = evidence.everywhere
     ratios = evidence.column("updates", "largest_ratio")
     layers = evidence.words("updates", "largest_ratio_layer")
-    parts = [block.part for block in evidence.blocks]
-    grave, mild = thresholds["large_update"], thresholds["large_update_warning"]
-    for severity, low, high in (
-        (Severity.PROBLEM, grave, float("inf")),
-        (Severity.WARNING, mild, grave),
-    ):
-        out = [i for i, r in enumerate(ratios) if r is not None and low < r <= high]
-        if severity is Severity.WARNING:
-            out = [i for i in out if parts[i] == "trunk"]
+    limits = _limits(evidence, thresholds)
+    large = [
+        i for i, r in enumerate(ratios) if r is not None and r > thresholds["large_update_warning"]
+    ]
+    grave = [i for i in large if (ratios[i] or 0.0) > limits[i]]
+    mild = [i for i in large if i not in grave and evidence.blocks[i].part == "trunk"]
+    for severity, out in ((Severity.PROBLEM, grave), (Severity.WARNING, mild)):
         if out:
             out.sort(key=lambda i: -(ratios[i] or 0.0))
             told = finding(
@@ -40,6 +39,16 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
                 num_blocks=len(out),
             )
             yield told if severity is Severity.PROBLEM else replace(told, title=_SIZEABLE)
+
+
+def _limits(evidence: Evidence, thresholds: Thresholds) -> list[float]:
+    """The step of each block from which on it is a problem."""
+    before = evidence.about("output").number("loss")
+    after = evidence.about("step").number("loss_after")
+    lowers = before is not None and after is not None and after < before
+    norms = evidence.column("normalisation", "variance_over_epsilon")
+    usual, normalised = thresholds["large_update"], thresholds["large_update_normalised"]
+    return [usual if norm is None or not lowers else max(usual, normalised) for norm in norms]
 
 
 def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -9,11 +9,11 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.members import Members
 from bathyscope.core.one_pass import Tap
 from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.core.taps import Silent
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.gradients import norm_and_share_not_finite
 from bathyscope.measure.representations import collapse_columns
 from bathyscope.measure.rows import Rows
-from bathyscope.measure.taps import Silent
 
 AROUND = "around"
 LARGEST_SIDE_AROUND = 256

@@ -10,7 +10,17 @@ from bathyscope import remedies
 from bathyscope.core import UsageError
 from bathyscope.diagnosis import Contender, compare, diagnose, treat
 from bathyscope.diagnosis.constant import best_constant_loss
-from bathyscope.diagnosis.race import ROUNDS, Supply, most_entrants
+from bathyscope.diagnosis.race import (
+    ADDED,
+    LEAST_FINAL,
+    ROUNDS,
+    Supply,
+    num_entrants,
+    race_cost,
+    step_cost,
+)
+from bathyscope.foresight.stepping import fuse_, train_over
+from bathyscope.remedies import Recipe
 from bathyscope.report import from_json, to_html, to_json
 from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import ResidualMLP, batch, chain
@@ -224,14 +234,72 @@ def test_the_best_constant_is_the_entropy_of_labels_and_the_variance_of_numbers(
     assert best_constant_loss(torch.randn(4, 2), None, F.mse_loss) is None
 
 
-@pytest.mark.parametrize("entrants", [1, 2, 5, 14])
-def test_the_race_takes_as_many_steps_as_it_says(entrants):
-    """Against the halving written out."""
-    total, alive, done = 0, entrants, 0
-    for steps, left in zip(
-        ROUNDS, [math.ceil(entrants / 2), math.ceil(entrants / 4), 2, 0], strict=True
-    ):
-        total += alive * (steps - done)
-        alive, done = min(alive, left), steps
-    assert most_entrants(total) >= entrants
-    assert most_entrants(total - 1) < entrants or entrants == 1
+@pytest.mark.parametrize("entrants", [2, 5, 9, 14])
+def test_a_race_costs_no_more_than_was_planned_whoever_survives(entrants):
+    """Against the halving written out, over random survivors; the dearest ones cost just as much."""
+    generator = torch.Generator().manual_seed(entrants)
+    costs = [1 + float(torch.rand((), generator=generator)) for _ in range(entrants)]
+    halves = [entrants, math.ceil(entrants / 2), math.ceil(math.ceil(entrants / 2) / 2)]
+    alive = [*halves, min(2, halves[-1])]
+
+    def cost_of(order):
+        ends = [0, *ROUNDS[:-1], LEAST_FINAL]
+        return sum(
+            (end - start) * sum(costs[i] for i in order[:count])
+            for start, end, count in zip(ends, ends[1:], alive, strict=False)
+        )
+
+    planned = race_cost(costs)
+    for _ in range(50):
+        assert cost_of(torch.randperm(entrants, generator=generator).tolist()) <= planned + 1e-9
+    dearest = sorted(range(entrants), key=lambda i: -costs[i])
+    assert cost_of(dearest) == pytest.approx(planned)
+    assert num_entrants(costs, planned) == entrants
+    assert num_entrants([*costs, 1.0], planned) == entrants
+
+
+def test_a_step_under_a_recipe_costs_more_by_what_is_added_to_a_pass():
+    model = plain(depth=6)  # a flattening, six maps and activations, a head: 14 layers
+    assert step_cost(model, Recipe()) == 1
+    around = remedies.AddShortcuts(spans=tuple((f"{i}", f"{i + 1}") for i in (3, 5, 7)))
+    norms = remedies.AddNorms(layers=("3", "5", "7", "9"))
+    assert step_cost(model, Recipe(steps=(around, norms))) == pytest.approx(1 + ADDED * 7 / 14)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_fused_steps_are_the_optimizer_s_own_to_rounding(name):
+    def after(fused):
+        torch.manual_seed(0)
+        model = plain(depth=3)
+        options = {"momentum": 0.9} if name == "SGD" else {}
+        optimizer = getattr(torch.optim, name)(
+            model.parameters(), lr=0.01, weight_decay=0.1, **options
+        )
+        train_over(model, optimizer, digits_batches(3), loss=F.cross_entropy)
+        if fused:  # also midway, with a state of its own
+            fuse_(model, optimizer)
+            assert optimizer.param_groups[0]["fused"]
+        train_over(model, optimizer, digits_batches(5, seed=1), loss=F.cross_entropy)
+        return list(model.parameters())
+
+    for ours, theirs in zip(after(True), after(False), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_what_the_fused_kernels_do_not_take_is_left_alone():
+    words = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Flatten(), nn.Linear(6, 2))
+    waves = nn.Linear(3, 3, dtype=torch.complex64)
+    chosen = nn.Linear(3, 3)
+    for model, optimizer in [
+        (words, torch.optim.SGD(words.parameters(), lr=0.1)),
+        (waves, torch.optim.Adam(waves.parameters(), lr=0.1)),
+        (chosen, torch.optim.Adam(chosen.parameters(), lr=0.1, foreach=True)),
+        (chosen, torch.optim.RMSprop(chosen.parameters(), lr=0.1)),
+        (chosen, Signs(chosen.parameters())),
+    ]:
+        before = [dict(group) for group in optimizer.param_groups]
+        fuse_(model, optimizer)
+        after = [dict(group) for group in optimizer.param_groups]
+        assert [{k: v for k, v in g.items() if k != "params"} for g in after] == [
+            {k: v for k, v in g.items() if k != "params"} for g in before
+        ]

@@ -209,6 +209,16 @@ class RngState:
         random.setstate(self.python)
 
 
+def seed_generators(seed: int) -> None:
+    """Seed torch's global random numbers, as `torch.manual_seed` does.
+
+    Where no GPU is in use, that spends most of its time on noting down a call for one that may come.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
 @contextmanager
 def preserve_random_state() -> Iterator[None]:
     """Put the global random numbers back on the way out; also a decorator."""

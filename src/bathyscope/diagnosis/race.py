@@ -24,16 +24,23 @@ from bathyscope.core.batch import (
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import class_axis
 from bathyscope.core.one_pass import accumulate_gradients
-from bathyscope.core.preserve import preserve_model
+from bathyscope.core.preserve import preserve_model, seed_generators
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight import copy_training
-from bathyscope.foresight.stepping import step_
+from bathyscope.foresight.stepping import fuse_, step_
 from bathyscope.remedies import RUNGS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
-"""Steps after which the field is halved; the last are those of the finalists."""
+"""Steps after which the field is halved; the last are the most that the finalists take."""
+
+LEAST_FINAL = 48
+"""Steps that the finalists take at least: so many are set aside before the race begins."""
 
 FINALISTS = 2
+ADDED = 2 / 3
+"""What a shortcut or a norm costs of what the average layer of the network does: at most 0.6 was seen in
+small convolutional and flat networks, where Python's own time is most of it."""
+
 PASSES = 0.8
 """Accuracy on training batches at which a training has passed."""
 
@@ -41,7 +48,6 @@ LEARNT = 0.5
 """Share of the best constant's loss that must be gone, where there is no accuracy; enough in a race."""
 
 _SURE_ACCURACY, _SURE_SHARE = 0.92, 0.8  # a training that ends early must be this far
-_MOST_ENTRANTS = 1000  # more recipes than there are
 _WINDOW = 8  # batches over which a training is judged
 
 
@@ -121,6 +127,7 @@ class Racer:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     constant: float
+    cost: float = 1.0
     surest: bool = False
     answers: bool = False
     losses: list[float] = field(default_factory=list)
@@ -170,10 +177,10 @@ def label_accuracy(output: object, targets: object) -> float | None:
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:
         return None
     axis = class_axis(output, targets)
-    known = targets >= 0
-    if output.shape[axis] < 2 or not bool(known.any()):
+    known = int((targets >= 0).sum())
+    if output.shape[axis] < 2 or not known:
         return None
-    return float((output.argmax(axis) == targets)[known].float().mean())
+    return int((output.argmax(axis) == targets).sum()) / known  # a label below zero is never named
 
 
 @dataclass(slots=True)
@@ -185,8 +192,9 @@ class Race:
         course: the batches, as many as the finalists take steps.
         loss: of an output and targets.
         constant: loss of the best constant answer on these batches.
+        budget: own steps that all copies together may cost.
         seed: of everything that is random in it.
-        spent: steps taken by all copies together.
+        spent: what the copies have cost up to now, in own steps.
         tell: told what is going on.
     """
 
@@ -195,27 +203,34 @@ class Race:
     course: Sequence[Batch]
     loss: LossFn
     constant: float
+    budget: float = math.inf
     seed: int = 0
-    spent: int = 0
+    spent: float = 0.0
     tell: Callable[[str], None] | None = None
 
-    def enter(self, candidate: Candidate, *, seed: int | None = None) -> Racer | None:
-        """A copy under the recipe; None where a step of it does not fit."""
+    def enter(self, candidates: Iterable[Candidate], *, seed: int | None = None) -> list[Racer]:
+        """A copy under each recipe; one with a step that does not fit is left out."""
+        with preserve_model(self.model, copy_parameters=False):
+            copies = [self._copy(c, self.seed if seed is None else seed) for c in candidates]
+        return [racer for racer in copies if racer is not None]
+
+    def _copy(self, candidate: Candidate, seed: int) -> Racer | None:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed if seed is None else seed)
-            with preserve_model(self.model, copy_parameters=False):
-                twin, stepper = copy_training(self.model, self.optimizer)
+            seed_generators(seed)
+            twin, stepper = copy_training(self.model, self.optimizer)
             twin.train()
             try:
                 used = candidate.recipe.apply_(twin, stepper).optimizer
             except UsageError:
                 return None
         assert used is not None
+        fuse_(twin, used)
         return Racer(
             candidate.recipe,
             twin,
             used,
             self.constant,
+            cost=step_cost(self.model, candidate.recipe),
             surest=candidate.surest,
             answers=candidate.answers,
         )
@@ -223,20 +238,22 @@ class Race:
     def advance(self, racer: Racer, steps: int) -> None:
         """Let a copy run until it has taken so many steps."""
         if self.tell is not None:
-            self.tell(f"{racer.attempt.name} to step {steps} ({self.spent} steps spent)")
+            self.tell(f"{racer.attempt.name} to step {steps} ({self.spent:.0f} steps spent)")
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed + len(racer.losses))
-            self.spent += racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+            seed_generators(self.seed + len(racer.losses))
+            taken = racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+        self.spent += taken * racer.cost
 
     def run(self, racers: list[Racer]) -> list[Racer]:
-        """Successive halving; the finalists, best bet first."""
+        """Successive halving; the finalists, best bet first. They run on for as long as is paid for."""
         alive = racers
-        for number, steps in enumerate(ROUNDS):
+        for steps, left in zip(ROUNDS, numbers_alive(len(racers))[1:], strict=False):
             for racer in alive:
                 self.advance(racer, steps)
-            left = len(alive) // 2 + len(alive) % 2 if number < len(ROUNDS) - 2 else FINALISTS
-            if number < len(ROUNDS) - 1:
-                alive = survivors(alive, left)
+            alive = survivors(alive, left)
+        paid = ROUNDS[-2] + int((self.budget - self.spent) / sum(r.cost for r in alive))
+        for racer in alive:
+            self.advance(racer, max(ROUNDS[-2], min(paid, ROUNDS[-1])))
         return sorted(alive, key=bet)
 
 
@@ -264,26 +281,51 @@ def bet(racer: Racer) -> tuple[int, tuple[int, int], float]:
     return (0, racer.rank, -learnt) if will_pass else (1, (0, 0), -learnt)
 
 
-def most_entrants(steps: int) -> int:
-    """How many can start so that the whole race takes at most so many steps.
+def step_cost(model: nn.Module, recipe: Recipe) -> float:
+    """Own steps of a network that one step of a copy under a recipe costs, as it is counted.
+
+    It is counted and not measured, so that the same race is run wherever it is run.
+    """
+    layers = sum(next(m.children(), None) is None for m in model.modules())
+    return 1 + ADDED * sum(step.num_added for step in recipe.steps) / layers
+
+
+def num_entrants(costs: Sequence[float], budget: float) -> int:
+    """How many of the candidates can start, in their order, whoever survives; at least two.
+
+    Args:
+        costs: of a step of each of them.
+        budget: of all their steps together.
 
     Examples:
-        >>> most_entrants(310)
-        14
+        >>> num_entrants([1.0] * 20, 300), num_entrants([2.0] * 20, 300)
+        (16, 6)
     """
-    count = 1
-    while count < _MOST_ENTRANTS and _length(count + 1) <= steps:
-        count += 1
-    return count
+    fits = [n for n in range(2, len(costs) + 1) if race_cost(costs[:n]) <= budget]
+    return max(fits, default=min(2, len(costs)))
 
 
-def _length(entrants: int) -> int:
-    total, done, alive = 0, 0, entrants
-    for number, steps in enumerate(ROUNDS):
-        total += alive * (steps - done)
+def race_cost(costs: Sequence[float]) -> float:
+    """What a race costs at most: the dearest survive, and the finalists take the fewest steps."""
+    dearest = sorted(costs, reverse=True)
+    total, done = 0.0, 0
+    for steps, alive in zip((*ROUNDS[:-1], LEAST_FINAL), numbers_alive(len(costs)), strict=True):
+        total += sum(dearest[:alive]) * (steps - done)
         done = steps
-        alive = alive // 2 + alive % 2 if number < len(ROUNDS) - 2 else min(alive, FINALISTS)
     return total
+
+
+def numbers_alive(entrants: int) -> list[int]:
+    """How many run in each round.
+
+    Examples:
+        >>> numbers_alive(13)
+        [13, 7, 4, 2]
+    """
+    alive = [entrants]
+    while len(alive) < len(ROUNDS) - 1:
+        alive.append(alive[-1] // 2 + alive[-1] % 2)
+    return [*alive, min(alive[-1], FINALISTS)]
 
 
 def reseed(recipe: Recipe, by: int) -> Recipe:

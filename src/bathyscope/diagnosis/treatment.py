@@ -32,7 +32,16 @@ from bathyscope.diagnosis.constant import best_constant_loss
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.diagnosis.race import LEARNT, ROUNDS, Attempt, Race, Racer, Supply, most_entrants
+from bathyscope.diagnosis.race import (
+    LEARNT,
+    ROUNDS,
+    Attempt,
+    Race,
+    Racer,
+    Supply,
+    num_entrants,
+    step_cost,
+)
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
 from bathyscope.remedies.recipe import checked_optimizer
@@ -42,12 +51,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MEASURING = 90
-"""Own steps set aside for reading the network and measuring it again: the most seen, of a small MLP."""
+"""Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
+seen, of small flat networks."""
 
 LEAST_SPEND = 300
 """Below this no race of at least six is possible."""
 
 _TRIAL = 32  # steps after which the untreated copy may be known to train
+_MOST_CANDIDATES = 32  # more than any budget lets start
 _BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a few per cent
 
 
@@ -234,8 +245,8 @@ def treat(
         batches: for the trainings, a list or a loader, used over and over if they are fewer than the
             steps; the diagnosis's own batch by default.
         allow: the rungs that a recipe may use: settings, weights, activations, structure.
-        spend: of the network's own steps, on the race and on measuring, at least 300. The verifying
-            training, of at most 300 steps, is counted apart.
+        spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
+            at least 300. The verifying training, of at most 300 steps, is counted apart.
         seed: of the weights and the dropout of the race.
         tell: told what is tried, for a progress display.
 
@@ -263,10 +274,9 @@ def treat(
     supply = Supply(root, given)
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
     constant = _constant(root, course, loss)
-    race = Race(root, stepper, course, loss, constant, seed=seed, tell=tell)
-    untreated, racers, verification = _find(
-        race, diagnosis, allowed, supply, most_entrants(spend - MEASURING - _TRIAL)
-    )
+    budget = spend - MEASURING
+    race = Race(root, stepper, course, loss, constant, budget=budget, seed=seed, tell=tell)
+    untreated, racers, verification = _find(race, diagnosis, allowed, supply)
     chosen = _chosen(verification, untreated.attempt)
     repeats = "There were too few batches for fresh ones: the verifying training repeats some."
     done = Treatment(
@@ -277,7 +287,7 @@ def treat(
         verification=verification,
         helped=False,
         optimizer=stepper,
-        spent=race.spent + MEASURING,
+        spent=math.ceil(race.spent) + MEASURING,
         notes=(repeats,) if supply.is_repeating else (),
     )
     if chosen is None:
@@ -326,7 +336,7 @@ def treat_together(
 
 
 def _find(
-    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply, most: int
+    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply
 ) -> tuple[Racer, list[Racer], Verification]:
     """The untreated copy, all racers, and the trainings that verify the best of them.
 
@@ -334,8 +344,7 @@ def _find(
     of its own passes too, and races otherwise.
     """
     setting = diagnosis.setting
-    untreated = race.enter(Candidate(Recipe()))
-    assert untreated is not None
+    [untreated] = race.enter([Candidate(Recipe())])
     race.advance(untreated, _TRIAL)
     patient = Patient(
         race.model,
@@ -345,12 +354,12 @@ def _find(
         diagnosis.findings,
         setting.loss,
     )
-    entrants = candidates(patient, allow, most - 1)
+    entrants = candidates(patient, allow, _MOST_CANDIDATES)
     tried = Verification((), 0)
     if untreated.attempt.learnt >= LEARNT:
         # what answers a problem may still do much better
         answers = [c for c in entrants if c.answers and _num_problems(diagnosis)]
-        racers = [untreated, *(r for c in answers if (r := race.enter(c)) is not None)]
+        racers = [untreated, *race.enter(answers)]
         for racer in racers[1:]:
             race.advance(racer, _TRIAL)
         better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
@@ -358,7 +367,10 @@ def _find(
         tried = verify(race, [best], supply, most=MOST_STEPS // 2)
         if tried.passed is not None:
             return untreated, racers, tried
-    racers = [untreated, *(r for c in entrants if (r := race.enter(c)) is not None)]
+    # the untreated copy starts with the others, but its first steps are paid for
+    costs = [0.0, *(step_cost(race.model, c.recipe) for c in entrants)]
+    most = num_entrants(costs, race.budget - race.spent) - 1
+    racers = [untreated, *race.enter(entrants[:most])]
     finalists = race.run(racers)
     return untreated, racers, tried + verify(race, finalists, supply, most=MOST_STEPS - tried.steps)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bathyscope.core.preserve import seed_generators
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.diagnosis.race import Attempt, Race, Racer, Supply, reseed
 
@@ -48,8 +49,7 @@ def verify(
     for number, finalist in enumerate(finalists):
         if taken >= most:
             break
-        racer = race.enter(Candidate(reseed(finalist.recipe, 1)), seed=race.seed + 1)
-        assert racer is not None
+        [racer] = race.enter([Candidate(reseed(finalist.recipe, 1))], seed=race.seed + 1)
         _train(race, racer, supply, most=most - taken, gives_up=number < len(finalists) - 1)
         taken += len(racer.losses)
         attempts.append(racer.attempt)
@@ -60,7 +60,7 @@ def verify(
 
 def _train(race: Race, racer: Racer, supply: Supply, *, most: int, gives_up: bool) -> None:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(race.seed + 1)
+        seed_generators(race.seed + 1)
         while len(racer.losses) < most:
             if race.tell is not None:
                 race.tell(f"verifying: {racer.attempt.name}, step {len(racer.losses)}")

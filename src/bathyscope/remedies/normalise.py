@@ -46,6 +46,11 @@ class AddNorms(Remedy):
         """For instance `layer normalisation before 12 layers`."""
         return f"layer normalisation before {len(self.layers)} layers"
 
+    @property
+    def num_added(self) -> int:
+        """One norm a layer."""
+        return len(self.layers)
+
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the layers."""
         layers = {name: submodule(model, name) for name in self.layers}

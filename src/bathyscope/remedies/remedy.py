@@ -42,6 +42,11 @@ class Remedy(BaseModel, ABC):
     def words(self) -> str:
         """What is done, in words."""
 
+    @property
+    def num_added(self) -> int:
+        """How many computations it adds to every pass of the network."""
+        return 0
+
     @abstractmethod
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Change the model or the optimizer in place.

@@ -48,7 +48,7 @@ def add_shortcut_(first, last, scale):
 
     def add(module, args, output):
         y = output[0] if isinstance(output, tuple) else output
-        y = fit_to(carried.pop(), y) + scale * y
+        y = torch.add(fit_to(carried.pop(), y), y, alpha=scale)
         return (y, *output[1:]) if isinstance(output, tuple) else y
 
     first.register_forward_pre_hook(take)
@@ -75,6 +75,11 @@ class AddShortcuts(Remedy):
     def words(self) -> str:
         """For instance `shortcuts around 12 blocks, branches × 0.289`."""
         return f"shortcuts around {len(self.spans)} blocks, branches × {self.scale:.3g}"
+
+    @property
+    def num_added(self) -> int:
+        """One addition a span."""
+        return len(self.spans)
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the modules."""
@@ -143,12 +148,18 @@ def can_be_spanned(block: Block) -> bool:
     return len(block.in_shape) == len(block.out_shape) and 2 <= len(block.in_shape) <= 5
 
 
+_KEEPS_INPUT = (nn.Linear, nn.modules.conv._ConvNd)
+"""Layers that need their input again in the backward pass: nothing can overwrite it. A block may."""
+
+
 def _connect(
     first: nn.Module, last: nn.Module, scale: float
 ) -> tuple[RemovableHandle, RemovableHandle]:
     carried = _Carried()
     return (
-        first.register_forward_pre_hook(_Take(carried), with_kwargs=True),
+        first.register_forward_pre_hook(
+            _Take(carried, keeps_input=isinstance(first, _KEEPS_INPUT)), with_kwargs=True
+        ),
         last.register_forward_hook(_Add(carried, scale)),
     )
 
@@ -165,15 +176,16 @@ class _Carried:
 
 
 class _Take:
-    def __init__(self, carried: _Carried) -> None:
+    def __init__(self, carried: _Carried, *, keeps_input: bool) -> None:
         self.carried = carried
+        self.keeps_input = keeps_input
 
     def __call__(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
-            self.carried.stack.append(x.clone())  # the block may overwrite its input in place
+            self.carried.stack.append(x if self.keeps_input else x.clone())
 
 
 class _Add:
@@ -186,4 +198,6 @@ class _Add:
             return None
         x = self.carried.stack.pop()
         y = main_tensor(output)
-        return None if y is None else replace_main_tensor(output, fit_to(x, y) + self.scale * y)
+        if y is None:
+            return None
+        return replace_main_tensor(output, torch.add(fit_to(x, y), y, alpha=self.scale))

@@ -78,6 +78,8 @@ def test_list_shows_every_set_to_people_and_machines(run, cache):
     assert rows["digits"]["present"] is True
     assert rows["mnist"]["present"] is False
     assert rows["cifar-10"]["shape"] == [3, 32, 32]
+    assert (rows["text"]["present"], rows["text"]["shape"]) == (True, [64])
+    assert "64 tokens" in table.out
     assert not cache.exists()
 
 

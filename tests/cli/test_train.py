@@ -1,6 +1,7 @@
 """`bathyscope train`: outcome, resume, and every bad input with one sentence and exit code 2."""
 
 import json
+import math
 import signal
 import sys
 
@@ -41,6 +42,21 @@ def test_a_run_is_trained_once(bathyscope, tmp_path):
     assert (code, json.loads(again)) == (0, summary)
     assert "had a result already; --restart runs it again" in err
     assert (folder / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("data", ["sorting", "addition"])
+def test_sequences_are_trained_on_and_their_run_can_be_diagnosed(bathyscope, tmp_path, data):
+    small = ["--set", "model_options={width = 8}", "--set", "batch_size=16"]
+    words = ("train", "gpt-2", "--data", data, "--out", tmp_path / "runs", *QUICK, *small, "--json")
+    code, out, _ = bathyscope(*words)
+    summary = json.loads(out)
+    assert (code, summary["status"]) == (0, "finished")
+    assert 0 <= summary["result"]["test_accuracy"] <= 1
+    classes = 11 if data == "sorting" else 98
+    assert abs(summary["result"]["test_loss"] - math.log(classes)) < 0.5  # hardly more than a guess
+    code, out, _ = bathyscope("diagnose", summary["folder"], "--batch-size", 4, "--json")
+    assert code == 0
+    assert json.loads(out)["title"]
 
 
 def test_a_divergence_is_a_result(bathyscope, tmp_path):

@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from bathyscope.papers.beyond.studies import common_cause, depth
+from bathyscope.papers.beyond.studies import common_cause, depth, transformers
 from bathyscope.papers.norm_preservation.studies import figure_2, table_1, table_2, table_3
 from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
 from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
@@ -249,6 +249,60 @@ def test_a_quantity_that_does_not_tell_networks_apart_does_not_explain_them():
     found = common_cause.checks(mixed, preset)
     assert met(found) == [False]
     assert found[0].text == "4 of 10"
+
+
+def transformer_runs(accuracy, rank, gradients, curvature):
+    """Two depths of four forms; each argument has a value for every form, at both depths."""
+    rows = []
+    for form, values in zip(
+        transformers.FORMS, zip(accuracy, rank, gradients, curvature, strict=True), strict=True
+    ):
+        right, left, low, bent = values
+        for size in (2, 4):
+            for block in range(size):
+                last = block == size - 1
+                rows.append(
+                    {
+                        "form": form,
+                        "depth": size,
+                        "seed": 0,
+                        "moment": "start",
+                        "block": block,
+                        "stable_rank": left if last else 3.0,
+                        "condition": 2.0,
+                        "likeness": 0.5,
+                        "gradient_norm": 1.0 if last else low,
+                        "largest": bent if last else 1.0,
+                        "smallest": -0.1,
+                        "accuracy": right,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+SOUND = {
+    "accuracy": (1.0, 0.5, 0.2, 0.1),
+    "rank": (2.0, 1.9, 1.1, 1.0),
+    "gradients": (0.5, 0.4, 0.1, 0.0),
+    "curvature": (2.0, 3.0, 10.0, 20.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "at"),
+    [
+        ({}, None),
+        ({"accuracy": (0.8, 0.5, 0.2, 0.1)}, 0),
+        ({"accuracy": (1.0, 0.5, 0.95, 0.1)}, 1),
+        ({"rank": (2.0, 1.05, 1.1, 1.0)}, 2),
+        ({"gradients": (0.5, 0.05, 0.1, 0.0)}, 3),
+        ({"curvature": (2.0, 15.0, 10.0, 20.0)}, 4),
+    ],
+)
+def test_what_carries_over_to_transformers_is_asked_of_every_run(changed, at):
+    preset = quick("beyond.transformers")
+    found = met(transformers.checks(transformer_runs(**(SOUND | changed)), preset))
+    assert found == [i != at for i in range(5)]
 
 
 def rivals(**accuracy):

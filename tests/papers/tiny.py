@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bathyscope.papers.beyond.studies import transformers
 from bathyscope.papers.nests.studies import convolutional, vectors
 from bathyscope.papers.norm_preservation.studies import architectures
 from bathyscope.papers.shortcut_length.studies import (
@@ -34,6 +35,9 @@ _RATES = learning_rates.RatePreset(
 )
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
+    "beyond.transformers": transformers.TransformerPreset(
+        depths=(2, 3), width=8, context=6, steps=4, curvature=1
+    ),
     "nests.blocks": _VECTORS,
     "nests.predictability": _VECTORS,
     "nests.convolutional": convolutional.ImagePreset(

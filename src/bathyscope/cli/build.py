@@ -23,6 +23,7 @@ NEEDS = "bathyscope.recipe"
 
 _LOSSES: dict[str, LossFn] = {
     "cross-entropy": F.cross_entropy,
+    "token-cross-entropy": token_cross_entropy,
     "mse": F.mse_loss,
     "bce": F.binary_cross_entropy_with_logits,
 }

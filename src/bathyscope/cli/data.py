@@ -46,7 +46,7 @@ def _print(rows: list[JsonObject]) -> None:
     for row in rows:
         table.add_row(
             row["name"],
-            "×".join(map(str, row["shape"])),
+            _shape(row["shape"]),
             str(row["classes"]),
             f"{_short(row['train'])}+{_short(row['test'])}",
             "yes" if row["present"] else "no",
@@ -134,7 +134,27 @@ def _rows(data_dir: Path | None) -> list[dict[str, object]]:
                 "licence": entry.licence,
             }
         )
+    for sequence in data.sequence_entries():
+        rows.append(
+            {
+                "name": sequence.name,
+                "shape": (sequence.context,),
+                "classes": sequence.vocabulary,
+                "train": sequence.num_train,
+                "test": sequence.num_test,
+                "present": True,
+                "path": None,
+                "source": sequence.origin,
+                "fetched_from": [],
+                "licence": sequence.licence,
+            }
+        )
     return rows
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    """`1×8×8`, or `64 tokens`, of which there are as many as classes."""
+    return f"{sizes[0]} tokens" if len(sizes) == 1 else "×".join(map(str, sizes))
 
 
 def _short(count: int) -> str:

@@ -3,11 +3,11 @@
 import functools
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
-from pydantic import Field, field_validator
-from torch import nn
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
 
 from bathyscope import data
 from bathyscope.cli.build import load_weights
@@ -22,7 +22,7 @@ class NamedRun(TrainingConfig):
         model: a catalog name or `package.module:factory`.
         model_options: keyword arguments of the network. A catalog network learns the number of
             classes and input channels from the data.
-        data: the name of a data set.
+        data: the name of a data set, or of a set of sequences, whose loss is that of tokens.
         num_train: training samples to keep; all for None.
         num_test: test samples to keep; all for None.
         normalise: give each channel zero mean and unit deviation.
@@ -42,6 +42,14 @@ class NamedRun(TrainingConfig):
     def _spell_loss(cls, value: object) -> object:
         return value.replace("-", "_") if isinstance(value, str) else value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_loss(cls, values: object) -> object:
+        if not isinstance(values, dict) or values.get("data") not in data.SEQUENCES:
+            return values
+        named = cls._spell_loss(values.get("loss", "cross_entropy"))
+        return values | {"loss": "token_cross_entropy"} if named == "cross_entropy" else values
+
     def prefix(self) -> str:
         """`resnet-20-digits-lr0.1-seed0`."""
         return f"{self.model}-{self.data}-lr{self.lr:g}-seed{self.seed}"
@@ -60,17 +68,27 @@ def run(
     examples = _data(config.data, config.num_train, config.num_test, config.normalise)
     return train(
         functools.partial(_model, config, examples),
-        (examples.train_inputs.to(device), examples.train_labels.to(device)),
+        (examples.train_inputs.to(device), examples.train_targets.to(device)),
         config=config,
         folder=folder,
-        test=(examples.test_inputs.to(device), examples.test_labels.to(device)),
+        test=(examples.test_inputs.to(device), examples.test_targets.to(device)),
         callbacks=callbacks,
         begun=begun,
         saving=saving,
     )
 
 
-def _model(config: NamedRun, examples: data.DataSet) -> nn.Module:
+class _Examples(NamedTuple):
+    """Inputs with their labels, one a sample or one a token."""
+
+    train_inputs: Tensor | data.Streamed
+    train_targets: Tensor | data.Streamed
+    test_inputs: Tensor | data.Streamed
+    test_targets: Tensor | data.Streamed
+    num_classes: int
+
+
+def _model(config: NamedRun, examples: _Examples) -> nn.Module:
     model = model_of(
         config.model,
         options=config.model_options,
@@ -88,6 +106,13 @@ def _device() -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _data(name: str, num_train: int | None, num_test: int | None, normalise: bool) -> data.DataSet:
+def _data(name: str, num_train: int | None, num_test: int | None, normalise: bool) -> _Examples:
     """Loaded once a process: a sweep of many small runs asks for the same set again and again."""
-    return data.load(name, num_train=num_train, num_test=num_test, normalise=normalise)
+    if name in data.SEQUENCES:
+        sizes = {"num_train": num_train, "num_test": num_test}
+        made = data.sequences(name, **{key: size for key, size in sizes.items() if size})
+        train, test = (made.train_inputs, made.train_targets), (made.test_inputs, made.test_targets)
+        return _Examples(*train, *test, made.vocabulary)
+    found = data.load(name, num_train=num_train, num_test=num_test, normalise=normalise)
+    train, test = (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+    return _Examples(*train, *test, found.num_classes)

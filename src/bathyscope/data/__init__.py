@@ -10,7 +10,13 @@ from bathyscope.data.folder import ImageFolder, image_folders
 from bathyscope.data.loading import how_to_get, is_present, load, memory_need, names, path
 from bathyscope.data.need import MemoryNeed
 from bathyscope.data.second_moments import moments
-from bathyscope.data.sequences import SEQUENCES, SequenceSet, sequences
+from bathyscope.data.sequences import (
+    SEQUENCES,
+    SequenceEntry,
+    SequenceSet,
+    sequence_entries,
+    sequences,
+)
 from bathyscope.data.streamed_sets import token_file
 from bathyscope.data.streaming import Streamed
 from bathyscope.data.whitening import Whitening, whiten
@@ -21,6 +27,7 @@ __all__ = [
     "Entry",
     "ImageFolder",
     "MemoryNeed",
+    "SequenceEntry",
     "SequenceSet",
     "Streamed",
     "Whitening",
@@ -38,6 +45,7 @@ __all__ = [
     "names",
     "normalise",
     "path",
+    "sequence_entries",
     "sequences",
     "token_file",
     "whiten",

@@ -21,8 +21,12 @@ IGNORED = -100
 CONTEXT = 64
 """Tokens of a sequence, unless another number is asked for."""
 
+NUM_TRAIN, NUM_TEST = 2000, 500
+"""Sequences of a set, unless other numbers are asked for."""
+
 # Tabs, line ends and printable ASCII; everything else is one more token.
 _CHARACTERS = "\t\n" + "".join(map(chr, range(32, 127)))
+_VOCABULARY = {"text": len(_CHARACTERS) + 1, "copy": 11, "addition": 98, "sorting": 11}
 _TEXT_TEST_SHARE = 0.1
 _DIGITS = 10
 _MODULUS = 97
@@ -68,8 +72,47 @@ class SequenceSet:
         return self.train_inputs[chosen], self.train_targets[chosen]
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceEntry:
+    """What a set of sequences looks like unless other sizes are asked for."""
+
+    name: str
+    context: int
+    vocabulary: int
+    num_train: int
+    num_test: int
+    origin: str
+    licence: str
+
+
+def sequence_entries() -> list[SequenceEntry]:
+    """Every set of sequences there is; nothing is read.
+
+    Examples:
+        >>> [entry.name for entry in sequence_entries()]
+        ['text', 'copy', 'addition', 'sorting']
+    """
+    return [
+        SequenceEntry(
+            name,
+            3 if name == "addition" else CONTEXT,
+            _VOCABULARY[name],
+            NUM_TRAIN,
+            NUM_TEST,
+            "Python itself" if name == "text" else "a random draw",
+            "PSF-2.0" if name == "text" else "Apache-2.0",
+        )
+        for name in SEQUENCES
+    ]
+
+
 def sequences(
-    name: str, *, context: int = CONTEXT, num_train: int = 2000, num_test: int = 500, seed: int = 0
+    name: str,
+    *,
+    context: int = CONTEXT,
+    num_train: int = NUM_TRAIN,
+    num_test: int = NUM_TEST,
+    seed: int = 0,
 ) -> SequenceSet:
     """Text or a task by name.
 
@@ -116,7 +159,7 @@ def text(context: int, num_train: int, num_test: int, generator: Generator) -> S
         parts.append((rows[:, :-1].contiguous(), rows[:, 1:].contiguous()))
     (train, train_targets), (test, test_targets) = parts
     return SequenceSet(
-        "text", train, train_targets, test, test_targets, len(_CHARACTERS) + 1, sha256
+        "text", train, train_targets, test, test_targets, _VOCABULARY["text"], sha256
     )
 
 
@@ -164,7 +207,7 @@ def addition(context: int, num_train: int, num_test: int, generator: Generator) 
     inputs = torch.cat([pairs, torch.full((len(pairs), 1), _MODULUS)], dim=1)
     targets = torch.full_like(inputs, IGNORED)
     targets[:, 2] = pairs.sum(1) % _MODULUS
-    return _split("addition", inputs, targets, num_train, vocabulary=_MODULUS + 1)
+    return _split("addition", inputs, targets, num_train, vocabulary=_VOCABULARY["addition"])
 
 
 def _answered(
@@ -183,7 +226,7 @@ def _answered(
     rows = torch.cat([digits, mark, answer(digits)], dim=1)
     inputs, targets = rows[:, :-1].contiguous(), rows[:, 1:].clone()
     targets[:, :length] = IGNORED  # the digits themselves are random
-    return _split(name, inputs, targets, num_train, vocabulary=_DIGITS + 1)
+    return _split(name, inputs, targets, num_train, vocabulary=_VOCABULARY[name])
 
 
 def _split(

@@ -25,7 +25,8 @@ class TrainingConfig(Configuration):
         batch_size: samples in an optimizer step; the whole training set for None.
         drop_last: leave out the last batch of an epoch where it is smaller.
         accumulate: parts a batch is split into, one after the other, to save memory.
-        loss: `cross_entropy` for labels, `mse` (mean over all entries) for targets.
+        loss: `cross_entropy` for labels, `token_cross_entropy` for a label at each
+            token, `mse` (mean over all entries) for targets.
         optimizer: `sgd`, `adam` or `adamw`.
         lr: learning rate, at its greatest.
         momentum: of sgd; the first beta of adam and adamw.
@@ -52,7 +53,7 @@ class TrainingConfig(Configuration):
     batch_size: Positive | None = 64
     drop_last: bool = False
     accumulate: Positive = 1
-    loss: Literal["cross_entropy", "mse"] = "cross_entropy"
+    loss: Literal["cross_entropy", "token_cross_entropy", "mse"] = "cross_entropy"
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
     lr: Rate = 0.1
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9

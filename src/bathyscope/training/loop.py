@@ -140,7 +140,7 @@ class Loop:
         self._complete(loss, correct, norm=norm, lr=lr, num_samples=len(x))
         return True
 
-    def _backward(self, x: Tensor, y: Tensor) -> tuple[float, int | None]:
+    def _backward(self, x: Tensor, y: Tensor) -> tuple[float, float | None]:
         """Gradients of the mean loss over the batch; the loss and the number of right answers."""
         total = len(x)
         if self.group.size == 1 and self.config.accumulate == 1:
@@ -153,7 +153,7 @@ class Loop:
                 loss = self.loss_fn(output, y)
             loss.backward()
             correct = num_correct(output.detach(), y)
-            return loss.item(), None if correct is None else int(correct)
+            return loss.item(), None if correct is None else correct.item()
         rows = self.group.part(total)
         x, y = x[rows], y[rows]
         sums = torch.zeros(3, dtype=torch.float64, device=x.device)
@@ -173,7 +173,7 @@ class Loop:
         self.group.sum_gradients_(self.parameters)
         self.group.copy_from_first_(self.model.buffers())
         value, right, labelled = sums.tolist()
-        return value, int(right) if labelled else None
+        return value, right if labelled else None
 
     def _gradient_norm(self) -> float:
         """Norm of the whole gradient, before clipping; it is clipped here where so configured."""
@@ -187,7 +187,7 @@ class Loop:
         return result
 
     def _complete(
-        self, loss: float, correct: int | None, *, norm: float, lr: float, num_samples: int
+        self, loss: float, correct: float | None, *, norm: float, lr: float, num_samples: int
     ) -> None:
         self.step += 1
         self.index += 1

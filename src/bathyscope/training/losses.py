@@ -4,17 +4,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
-from bathyscope.core.losses import class_axis
+from bathyscope.core.losses import class_axis, token_cross_entropy
 from bathyscope.training.config import TrainingConfig
 
 
 def loss_of(config: TrainingConfig) -> LossFn:
     """The mean loss that the configuration names."""
-    return F.cross_entropy if config.loss == "cross_entropy" else F.mse_loss
+    return _LOSSES[config.loss]
 
 
 def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     """How many samples have their greatest output at the label; None where targets are no labels.
+
+    Of samples with a label for each of their tokens: the share of the known labels (others are below
+    zero) that are right, times the samples.
 
     Examples:
         >>> import torch
@@ -23,4 +26,14 @@ def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     """
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:
         return None
-    return (output.argmax(class_axis(output, targets)) == targets).count_nonzero()
+    right = (output.argmax(class_axis(output, targets)) == targets).count_nonzero()
+    if targets.ndim == 1:
+        return right
+    return right * len(targets) / (targets >= 0).count_nonzero().clamp(min=1)
+
+
+_LOSSES: dict[str, LossFn] = {
+    "cross_entropy": F.cross_entropy,
+    "token_cross_entropy": token_cross_entropy,
+    "mse": F.mse_loss,
+}

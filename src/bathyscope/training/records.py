@@ -33,11 +33,11 @@ class EpochSums:
     """Sums over the samples of an epoch so far."""
 
     loss: float = 0.0
-    correct: int = 0
+    correct: float = 0
     seen: int = 0
     labelled: bool = True
 
-    def add(self, loss: float, correct: int | None, *, num_samples: int) -> None:
+    def add(self, loss: float, correct: float | None, *, num_samples: int) -> None:
         """Take in one batch: its mean loss and its right answers."""
         self.loss += loss * num_samples
         self.seen += num_samples

@@ -13,19 +13,7 @@ from bathyscope.certificates import certify
 from bathyscope.core import UsageError
 from bathyscope.nets.nest_convert import dense_to_residual, residual_to_augmented
 from bathyscope.nets.nest_vectors import aresnest, densenest, resnest
-
-
-def data(seed, *, n=400, num_inputs=6, dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    x = torch.randn(n, num_inputs, generator=g, dtype=dtype)
-    y = torch.stack([torch.sin(3 * x[:, 0]) * x[:, 1], (x[:, 2] * x[:, 3]).abs()], dim=1)
-    return x, y + 0.1 * torch.randn(n, 2, generator=g, dtype=dtype)
-
-
-def network(width, *, seed=0, sizes=(4, 4, 4, 4), outputs=2, intercept=False):
-    torch.manual_seed(seed)
-    return resnest(6, outputs, width=width, feature_sizes=list(sizes), intercept=intercept).double()
-
+from tests.certificates.examples import data, network
 
 WIDTHS = [(30, True), (18, True), (17, False), (12, False), (8, False)]
 
@@ -262,87 +250,6 @@ def test_outside_the_family_only_what_applies():
     assert "Sequential" in str(found)
 
 
-def test_a_loss_that_is_not_convex_is_noticed():
-    def bounded(outputs, targets):
-        return torch.tanh((outputs - targets).square()).mean()
-
-    found = certify(network(20), data(0, n=60), loss=bounded, blocks=False)
-    assert not found.assumption(2).holds
-    assert found.assumption(2).value > 0
-    assert not found.guaranteed
-
-
-@pytest.fixture
-def few_iterations(monkeypatch):
-    import bathyscope.certificates.predictor as predictor
-
-    solve = predictor.newton
-    monkeypatch.setattr(predictor, "newton", lambda *a, **k: solve(*a, **k | {"max_iterations": 2}))
-
-
-def log_cosh(outputs, targets):
-    return torch.log(torch.cosh(outputs - targets)).mean()
-
-
-def test_a_loss_with_a_kink_has_no_bound(few_iterations):
-    net, (x, y) = network(8, sizes=(2,)), data(0, n=30)
-    found = certify(net, (x, y), loss=nn.functional.l1_loss, blocks=False)
-    assert not found.assumption(2).holds
-    assert found.assumption(2).value > 1e-3
-    assert not found.guaranteed
-    assert not found.bound_applies
-    assert found.attainable_risk is None
-    assert found.critical_point is None
-    assert found.no_worse_than_linear is not True
-    assert "no bound" in str(found)
-    assert "gap" in str(found)
-    assert not any("separated" in note for note in found.notes)
-    json.dumps(found.as_dict(), allow_nan=False)
-
-
-@pytest.mark.parametrize("loss", [nn.functional.huber_loss, log_cosh])
-def test_a_smooth_convex_loss_keeps_its_bound(loss):
-    net, (x, y) = network(20, sizes=(4, 4)), data(0, n=60)
-    found = certify(net, (x, y), loss=loss, blocks=False)
-    assert found.guaranteed
-    assert found.bound_applies
-    assert found.gap < 1e-9 * found.constant_risk
-    assert found.attainable_epsilon == pytest.approx(0, abs=1e-8)
-
-
-def test_a_bound_that_was_not_solved_for_is_none(few_iterations):
-    (x, y), net = data(0), network(20)
-    found = certify(net, (x, y), loss=log_cosh, blocks=False)
-    assert found.assumption(2).holds
-    assert found.gap > 1e-9 * found.constant_risk
-    assert not found.guaranteed
-    assert not found.bound_applies
-    assert "gap" in found.decided_by
-
-
-def test_a_loss_of_whole_batches_of_samples_is_taken():
-    """It keeps something for each sample, so it can be called on all of them only."""
-    (x, y), net = data(0, n=60), network(20)
-    kept = torch.linspace(0.5, 1.5, 60, dtype=torch.float64)[:, None]
-    found = certify(net, (x, y), loss=lambda o, t: (kept * (o - t).square()).mean(), blocks=False)
-    assert found.guaranteed
-
-
-def test_losses_that_are_none_are_said():
-    (x, y), net = data(0, n=60), network(20)
-
-    def without_graph(outputs, targets):
-        with torch.no_grad():
-            return (outputs - targets).square().mean()
-
-    with pytest.raises(UsageError, match="no_grad"):
-        certify(net, (x, y), loss=without_graph)
-    with pytest.raises(UsageError, match="could not be computed"):
-        certify(net, (x, y), loss=lambda outputs: outputs.mean())
-    with pytest.raises(UsageError, match="must be a scalar"):
-        certify(net, (x, y), loss=lambda outputs, targets: (outputs - targets).square())
-
-
 def test_loaders_and_pairs_agree_and_the_model_is_untouched():
     net, (x, y) = network(20).float().train(), data(0, dtype=torch.float32)
     before = {k: v.clone() for k, v in net.state_dict().items()}
@@ -395,67 +302,3 @@ def test_what_is_not_finite_is_said():
             net.output.weight[0] = value
         with pytest.raises(UsageError, match=words):
             certify(net, (x, y))
-
-
-def images(n=120, side=4, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    x = torch.randn(n, 1, side, side, generator=g, dtype=torch.float64)
-    y = x.flatten(1) @ torch.randn(side * side, 2, generator=g, dtype=torch.float64)
-    return x, y + 0.5 * torch.randn(n, 2, generator=g, dtype=torch.float64)
-
-
-def test_the_best_linear_predictor_of_an_image_is_of_its_pixels():
-    x, y = images()
-    torch.manual_seed(0)
-    seen = certify(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), (x, y))
-    assert seen.linear_risk == certify(nn.Linear(16, 2), (x.flatten(1), y)).linear_risk
-    design = torch.cat([x.flatten(1), torch.ones(len(x), 1)], dim=1)
-    exact = (y - design @ torch.linalg.lstsq(design, y).solution).square().mean()
-    assert seen.linear_risk == pytest.approx(float(exact), abs=1e-12)
-    # a model beside the best one, far below what the mean over positions allows
-    close = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).double()
-    with torch.no_grad():
-        solution = torch.linalg.lstsq(design, y).solution
-        close[1].weight.copy_(solution[:-1].T + 0.01)
-        close[1].bias.copy_(solution[-1])
-    found = certify(close, (x, y))
-    assert found.linear_risk < found.risk < 0.1 * found.constant_risk
-    assert found.no_worse_than_linear is False
-
-
-def test_a_convolutional_member_tells_both_linear_predictors():
-    from bathyscope import nets
-
-    x, y = images(side=8)
-    torch.manual_seed(0)
-    net = nets.build_for("densenest-8", (1, 8, 8), num_classes=2)
-    found = certify(net, (x, y), blocks=False)
-    pixels = certify(nn.Sequential(nn.Flatten(), nn.Linear(64, 2)), (x, y))
-    assert found.linear_risk == pytest.approx(pixels.linear_risk, abs=1e-12)
-    pooled = certify(nn.Linear(1, 2), (x.flatten(1).mean(dim=1, keepdim=True), y))
-    assert found.linear_feature_risk == pytest.approx(pooled.linear_risk, abs=1e-12)
-    assert found.bound <= found.linear_feature_risk
-    assert "of the pooled input" in str(found)
-    assert found.no_worse_than_linear is False
-
-
-def test_more_pixels_than_samples_interpolate():
-    x, y = images(n=12)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
-    found = certify(net, (x, y))
-    assert found.linear_risk == pytest.approx(0, abs=1e-20)
-    assert found.linear.interpolates
-    assert any("interpolates" in note for note in found.notes)
-    assert not certify(net, images(n=40)).linear.interpolates
-
-
-def test_too_many_pixels_are_no_linear_predictor(monkeypatch):
-    import bathyscope.certificates.linear as linear
-
-    monkeypatch.setattr(linear, "_MOST_WORK", 1000)
-    found = certify(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), images())
-    assert found.linear is None
-    assert found.linear_risk is None
-    assert found.no_worse_than_linear is None
-    assert any("120 samples of 16 values" in note for note in found.notes)
-    assert found.as_dict()["no_worse_than_linear"] is None

@@ -3,8 +3,9 @@
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.linear_network import linear_network_hessian
-from bathyscope.curvature.matrix import CurvatureMatrix, gauss_newton, hessian
+from bathyscope.curvature.matrix import CurvatureMatrix
 from bathyscope.curvature.objective import BatchNormMode
+from bathyscope.curvature.of_model import gauss_newton, hessian
 from bathyscope.curvature.products import ProductPlan
 from bathyscope.curvature.resolved import (
     EXACT_UP_TO,

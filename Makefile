@@ -9,7 +9,10 @@ ZOO_STAMP := $(ZOO)/.installed
 # would be another build of torch.
 ZOO_ALONE := torchvision timm
 ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml
-ZOO_TESTS := tests/diagnosis/test_third_party.py tests/nets/test_known.py tests/training/trackers tests/recorder/test_third_party.py
+ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_transformers_third_party.py \
+    tests/nets/test_known.py tests/nets/test_transformers_known.py tests/training/trackers tests/recorder/test_third_party.py \
+    tests/measure/test_attention.py::test_hugging_face_gpt2 tests/remedies/test_attention.py::test_fused_layers_of_hugging_face \
+    tests/test_docs_of_others.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 # Each worker begins with half of the tests in their order, so that what a file sets up is set up once; who is
@@ -28,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
-$(ZOO_STAMP): $(STAMP)
+$(ZOO_STAMP): $(STAMP) constraints.txt
 	test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 	    > $$(echo $(ZOO)/lib/python3*/site-packages)/over_venv.pth
@@ -47,7 +50,7 @@ test-all: $(STAMP)  ## the tests at full count
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO)
 
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
-	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(ZOO_TESTS)
+	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(TWO) -m 'not slow' $(ZOO_TESTS)
 
 test-docs: $(STAMP)  ## the long code of README, docs and notebooks, which `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m slow tests/test_docs_code.py tests/test_notebooks.py

@@ -1,11 +1,14 @@
 """Every block of code in README and docs does what it says: Python runs, commands parse and run.
 
 A page's Python blocks run one after the other in one namespace, which begins with the things that pages
-take for granted (`model`, `x`, `y`, …: see `scene`). A block that cannot run here carries a comment before
-it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make test-docs`.
+take for granted (`model`, `x`, `y`, …: see `docs_scenes`). A block that cannot run here carries a comment
+before it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make
+test-docs`; one that needs a package of others `<!-- zoo -->`: it runs in `make test-zoo`; one that needs
+a data set `<!-- needs: mnist -->`: it runs in `make test-docs` where that was fetched.
 Commands are parsed even where they are not run: the verb and its options must exist. A block that is the
 text of a file (`<!-- file: mine.py -->`) is written where the page's commands run. What a block prints, if
-the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers.
+the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers. Commands that
+take up what Python left (`<!-- after -->`) run among the Python blocks, in the same folder.
 """
 
 import itertools
@@ -18,7 +21,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.report import specimens
+from bathyscope import data
+from tests.docs_scenes import scene
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -27,7 +31,7 @@ PAGES = [
     *sorted(ROOT.glob("docs/how-to/*.md")),
 ]
 _BLOCK = re.compile(
-    r"(?:<!-- *(?P<mark>not run|slow|file|output)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
+    r"(?:<!-- *(?P<mark>not run|slow|file|output|zoo|needs|after)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
     re.DOTALL | re.MULTILINE,
 )
@@ -72,49 +76,13 @@ def _cases(blocks: list[list[Block]] | list[Block], *, name) -> list[object]:
             item,
             id=name(item),
             marks=[pytest.mark.slow, pytest.mark.timeout(1200)]
-            if any(b.mark == "slow" for b in (item if isinstance(item, list) else [item]))
+            if any(
+                b.mark in ("slow", "needs") for b in (item if isinstance(item, list) else [item])
+            )
             else [],
         )
         for item in blocks
     ]
-
-
-def scene() -> dict[str, object]:
-    """What pages take for granted: a small network, a batch, a loss, an optimizer, a loop of one's own."""
-    import torch
-    import torch.nn.functional as F
-
-    import bathyscope as bs
-
-    torch.manual_seed(0)
-    model = bs.nets.build("resnet-8", in_channels=1, width=1, seed=0)
-    digits = bs.data.load("digits", normalise=True, num_train=32)
-    x, y = digits.train_inputs[:16], digits.train_labels[:16]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def train(model):
-        for _ in range(2):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x), y).backward()
-            optimizer.step()
-
-    return {
-        "torch": torch,
-        "nn": torch.nn,
-        "F": F,
-        "bs": bs,
-        "model": model,
-        "x": x,
-        "y": y,
-        "batch": (x, y),
-        "loader": [(x, y)],
-        "batches": [(x, y)] * 3,
-        "optimizer": optimizer,
-        "report": specimens.clean(12),
-        "opt": optimizer,
-        "train": train,
-        "v": torch.ones(sum(p.numel() for p in model.parameters())),
-    }
 
 
 def _python_in(page: Path) -> list[list[Block]]:
@@ -122,9 +90,10 @@ def _python_in(page: Path) -> list[list[Block]]:
     blocks = [
         block
         for block in blocks_in(page)
-        if (block.language == "python" and block.mark in (None, "slow")) or block.mark == "output"
+        if (block.language == "python" and block.mark in (None, "slow", "needs"))
+        or block.mark in ("output", "after")
     ]
-    quick = list(itertools.takewhile(lambda block: block.mark != "slow", blocks))
+    quick = list(itertools.takewhile(lambda block: block.mark not in ("slow", "needs"), blocks))
     return [runs for runs in ([blocks, quick] if len(quick) < len(blocks) else [blocks]) if runs]
 
 
@@ -141,13 +110,27 @@ def without_digits(text: str) -> list[str]:
 def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    names = scene()
+    check_data(*blocks)
+    run_python(blocks, scene(), capsys)
+
+
+def run_python(blocks: list[Block], names: dict[str, object], capsys) -> None:
     for block in blocks:
         if block.mark == "output":
             assert without_digits(capsys.readouterr().out) == without_digits(block.code)
             continue
+        if block.mark == "after":
+            run_commands(block)
+            continue
         capsys.readouterr()
         exec(compile(block.code, f"{block.page}, block {block.number}", "exec"), names)
+
+
+def check_data(*blocks: Block) -> None:
+    """Skip the test where a set that a block needs was not fetched."""
+    for block in blocks:
+        if block.mark == "needs" and not data.is_present(block.reason):
+            pytest.skip(f"{block.reason} has not been fetched")
 
 
 def test_a_page_that_shows_another_output_is_noticed() -> None:
@@ -188,17 +171,28 @@ def test_commands_exist_with_their_options(block: Block) -> None:
 @pytest.mark.parametrize(
     "block",
     _cases(
-        [b for b in _COMMANDS if b.mark in (None, "slow")], name=lambda b: f"{b.page}-{b.number}"
+        [b for b in _COMMANDS if b.mark in (None, "slow", "needs")],
+        name=lambda b: f"{b.page}-{b.number}",
     ),
 )
 def test_commands_run(block: Block, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_data(block)
+    write_files(block.page, tmp_path)
+    run_commands(block)
+
+
+def write_files(page: str, folder: Path) -> None:
+    """The files whose text stands on the page."""
+    for block in BLOCKS:
+        if block.page == page and block.mark == "file":
+            assert block.reason is not None
+            (folder / block.reason).write_text(block.code)
+
+
+def run_commands(block: Block) -> None:
     from bathyscope.cli import app
 
-    monkeypatch.chdir(tmp_path)
-    for other in BLOCKS:
-        if other.page == block.page and other.mark == "file":
-            assert other.reason is not None
-            (tmp_path / other.reason).write_text(other.code)
     for _, *words in block.commands:
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output

@@ -13,6 +13,7 @@ _OF_OTHERS = [b for b in BLOCKS if b.mark == "zoo"]
 _PAGES_OF_OTHERS = sorted({b.page for b in _OF_OTHERS})
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", _PAGES_OF_OTHERS)
 def test_what_needs_packages_of_others_runs(page: str, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)

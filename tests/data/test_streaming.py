@@ -1,7 +1,10 @@
 """Sets on the disk against the same sets in memory: images, arrays, tokens; damage; training."""
 
+import multiprocessing
 import os
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,7 @@ from PIL import Image
 from torch import nn
 
 from bathyscope import data
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.data import need
 from bathyscope.runs import load_checkpoint
 from bathyscope.training import Callback, Saving, TrainingConfig, fit, train
@@ -126,6 +129,34 @@ def test_stopped_in_the_middle_of_an_epoch_and_resumed(pictures, tmp_path):
     assert run("parts").history == whole.history
     a, b = load_checkpoint(tmp_path / "whole"), load_checkpoint(tmp_path / "parts")
     assert all(torch.equal(a.weights[name], b.weights[name]) for name in a.weights)
+
+
+class EndReader(Callback):
+    def on_step(self, loop, record):
+        """Kill the process that reads ahead, and be in the middle of something when torch says so."""
+        if loop.step == 5:
+            for child in multiprocessing.active_children():
+                os.kill(child.pid, signal.SIGKILL)
+            time.sleep(60)  # torch's handler raises in here, long before
+
+
+def test_a_reader_that_is_killed_is_one_sentence_and_the_run_goes_on(pictures, tmp_path):
+    found = data.load(f"folder:{pictures}", size=8, normalise=True, stream=True, workers=1)
+
+    def run(folder, *callbacks):
+        return train(
+            lambda: network(found.shape, 3),
+            (found.train_inputs, found.train_labels),
+            config=CONFIG,
+            folder=tmp_path / folder,
+            callbacks=callbacks,
+            saving=Saving(every_steps=1),
+        )
+
+    with pytest.raises(BathyscopeError, match="reads the data ahead was ended") as told:
+        run("killed", EndReader())
+    assert "\n" not in str(told.value)
+    assert run("killed").history == run("whole").history
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -124,17 +125,10 @@ class Streamed:
             # its own: it would take a number of torch's, which a run that is resumed takes twice
             generator=torch.Generator(),
         )
-        try:
+        with lost_reader_in_words():
             for number, (samples, faults) in enumerate(loader):
                 kept = self._kept(len(orders[number]), faults)
                 yield self._finish(samples), kept
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
-                raise
-            raise BathyscopeError(
-                "A process that reads the data ahead was ended, by the system for want of memory or "
-                "by someone; use fewer workers or smaller batches, and go on from the last checkpoint."
-            ) from error
 
     def _kept(self, size: int, faults: dict[int, str]) -> Tensor | None:
         if not faults:
@@ -149,6 +143,27 @@ class Streamed:
         if self.mean is not None and self.std is not None:
             samples = normalise(samples, mean=self.mean, std=self.std)
         return samples.to(self.dtype).to(self.device)
+
+
+@contextmanager
+def lost_reader_in_words() -> Iterator[None]:
+    """Within, torch's error of a reading process that has ended becomes a sentence.
+
+    Torch raises it wherever the main thread is when the process ends, in the middle of a training step
+    as well as where a batch is asked for.
+
+    Raises:
+        BathyscopeError: a process that reads ahead was ended.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise BathyscopeError(
+            "A process that reads the data ahead was ended, by the system for want of memory or "
+            "by someone; use fewer workers or smaller batches, and go on from the last checkpoint."
+        ) from error
 
 
 def usual_workers() -> int:

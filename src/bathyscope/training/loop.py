@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn, explain_forward_errors, loss_value
 from bathyscope.core.errors import UsageError
+from bathyscope.data.streaming import lost_reader_in_words
 from bathyscope.training.batches import Data, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
@@ -103,6 +104,7 @@ class Loop:
         """Whether no step is left to take."""
         return self.reason is not None or self.divergence is not None or self.step >= self.num_steps
 
+    @lost_reader_in_words()
     def advance(self, *, after_step: Callable[[], bool] = lambda: False) -> None:
         """Take steps until the run is over, or until `after_step` says to leave.
 

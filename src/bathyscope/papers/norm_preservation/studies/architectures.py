@@ -50,7 +50,7 @@ class ArchitecturePreset(Preset):
 
 PRESETS = {
     "quick": ArchitecturePreset(
-        depths=(11, 29),
+        depths=(20, 29),
         epochs=4,
         lr=0.02,
         batch_size=64,

@@ -199,3 +199,38 @@ def test_weights_whose_squares_are_beyond_float32():
     batch = torch.randn(16, 4), torch.arange(16) % 3
     found = features(model, [batch], at=(1,))
     assert all(math.isfinite(value) for value in found[1].values())
+
+
+def flat_entropy(output, targets):
+    return F.cross_entropy(output.flatten(0, -2), targets.flatten())
+
+
+def test_classes_along_the_last_axis_have_the_goal_of_torchs_order():
+    torch.manual_seed(0)
+    output, targets = torch.randn(6, 5, 7), torch.randint(7, (6, 5))
+    targets[:, 0] = -100
+    first = float(flat_entropy(output, targets))
+
+    last = goal_of(output, [(None, targets)], loss=flat_entropy, first_loss=first)
+    middle = goal_of(output.mT, [(None, targets)], loss=F.cross_entropy, first_loss=first)
+
+    assert (last.kind, last.axis) == ("labels", 2)
+    assert (middle.kind, middle.axis) == ("labels", 1)
+    assert last.constant_loss == pytest.approx(middle.constant_loss, rel=1e-6)
+    assert last.chance == middle.chance
+    assert last.score(output, targets) == pytest.approx(middle.score(output.mT, targets))
+    torch.testing.assert_close(
+        last.direction(output, targets), middle.direction(output.mT, targets).mT
+    )
+
+
+def test_targets_that_a_loss_shifts_are_not_scored_in_place():
+    torch.manual_seed(0)
+    output, targets = torch.randn(6, 5, 7), torch.randint(7, (6, 5))
+
+    def shifted(output, targets):
+        return flat_entropy(output[:, :-1], targets[:, 1:])
+
+    first = float(shifted(output, targets))
+    goal = goal_of(output, [(None, targets)], loss=shifted, first_loss=first)
+    assert goal.kind == "other"

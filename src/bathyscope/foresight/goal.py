@@ -27,11 +27,14 @@ class Goal:
         constant_loss: the loss of the best answer that does not look at the input; the first loss
             of the network where that is not known.
         chance: share of the labels that the most frequent one has; 0 for numbers.
+        axis: of the output, along which the classes lie: torch's 1, or the last where a loss
+            flattens the outputs of language models.
     """
 
     kind: Kind
     constant_loss: float
     chance: float
+    axis: int = 1
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
@@ -41,7 +44,7 @@ class Goal:
         with torch.no_grad():
             if self.kind == "labels":
                 asked = targets != IGNORED
-                right = float((found.argmax(1) == targets)[asked].float().mean())
+                right = float((found.argmax(self.axis) == targets)[asked].float().mean())
                 return (right - self.chance) / max(1 - self.chance, 1e-3)
             spread = (targets - targets.mean(0)).square().mean()
             return float(1 - F.mse_loss(found, targets) / spread.clamp_min(1e-12))
@@ -52,8 +55,8 @@ class Goal:
             return None
         if self.kind == "labels":
             known = targets.clamp_min(0)
-            wanted = F.one_hot(known, output.shape[1]).movedim(-1, 1).to(output.dtype)
-            wanted = wanted * (targets != IGNORED).unsqueeze(1)
+            wanted = F.one_hot(known, output.shape[self.axis]).movedim(-1, self.axis)
+            wanted = wanted.to(output.dtype) * (targets != IGNORED).unsqueeze(self.axis)
         else:
             wanted = targets
         result: Tensor | None = wanted - wanted.mean(0)
@@ -70,17 +73,20 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         first_loss: of the first batch.
     """
     found, targets = main_tensor(output), batches[0][1]
-    kind, unknown = _kind(found, targets), Goal("other", abs(first_loss) or 1.0, 0.0)
+    (kind, axis), unknown = (
+        _kind(found, targets, first_loss),
+        Goal("other", abs(first_loss) or 1.0, 0.0),
+    )
     pooled = _pooled([batch[1] for batch in batches])
     if found is None or pooled is None or kind == "other":
         return unknown
-    if kind == "labels" and not _are_classes(pooled, found.shape[1]):
+    if kind == "labels" and not _are_classes(pooled, found.shape[axis]):
         return unknown  # one output for two classes, or a label of its own for what is not known
     if kind == "labels":
-        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=found.shape[1])
+        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=found.shape[axis])
         shares = counts / counts.sum()
         answer = (shares + 1e-6).log().to(found.dtype)
-        answer = answer.reshape(-1, *[1] * (found.ndim - 2)).expand(found.shape)
+        answer = answer.reshape(-1, *[1] * (found.ndim - 1 - axis)).expand(found.shape)
         chance = float(shares.max())
     else:
         answer, chance = pooled.mean(0).expand(found.shape), 0.0
@@ -91,7 +97,7 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         constant = math.nan
     if not math.isfinite(constant) or constant <= 0:
         return unknown
-    return Goal(kind, constant, chance)
+    return Goal(kind, constant, chance, axis)
 
 
 def _pooled(targets: list[object]) -> Tensor | None:
@@ -109,11 +115,25 @@ def _are_classes(labels: Tensor, num_classes: int) -> bool:
     return int(known.min()) >= 0 and int(known.max()) < num_classes
 
 
-def _kind(output: Tensor | None, targets: object) -> Kind:
+def _kind(output: Tensor | None, targets: object, first_loss: float) -> tuple[Kind, int]:
+    """What the targets are, and along which axis of the output the classes lie."""
     if output is None or not isinstance(targets, Tensor):
-        return "other"
+        return "other", 1
     if targets.is_floating_point():
-        return "numbers" if targets.shape == output.shape else "other"
-    labels = output.ndim == targets.ndim + 1 and output.ndim >= 2
-    placed = labels and output.shape[0] == targets.shape[0]
-    return "labels" if placed and output.shape[2:] == targets.shape[1:] else "other"
+        return ("numbers" if targets.shape == output.shape else "other"), 1
+    if output.ndim != targets.ndim + 1 or output.ndim < 2:
+        return "other", 1
+    last = output.ndim - 1
+    if output.shape[:-1] == targets.shape and _is_flat_entropy(output, targets, first_loss):
+        return "labels", last
+    fits = output.shape[0] == targets.shape[0] and output.shape[2:] == targets.shape[1:]
+    return ("labels" if fits else "other"), 1
+
+
+def _is_flat_entropy(output: Tensor, targets: Tensor, first_loss: float) -> bool:
+    """Whether the loss is the cross-entropy over all places; a model may shift its targets inside."""
+    if not output.is_floating_point() or not _are_classes(targets, output.shape[-1]):
+        return False
+    with torch.no_grad():
+        flat = F.cross_entropy(output.flatten(0, -2).double(), targets.flatten().long())
+    return math.isclose(float(flat), first_loss, rel_tol=1e-3, abs_tol=1e-6)

@@ -30,6 +30,7 @@ _WINDOW = 10
 _SEEDS = (1, 2)
 _FORECAST_SEED = 0
 _IGNORED = -100
+_ADAM: dict[str, Any] = {"optimizer": torch.optim.Adam, "options": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +66,35 @@ class ForecastCase:
 
 
 def cases() -> Iterator[ForecastCase]:
-    """The paper's networks, transformers, and three of timm at a sensible and at an absurd rate."""
-    for task in ("digits", "mnist"):
-        for name in ("plain-56", "preresnet-56", "plain-164"):
-            yield ForecastCase(name, lambda name=name: nets.build(name, in_channels=1), task, 0.1)
-    adam = {"optimizer": torch.optim.Adam, "options": {}}
+    """The papers' networks, transformers, and three of timm at a sensible and at an absurd rate."""
+    yield from _papers("digits")
+    yield from _transformers()
+    yield from _timm()
+    yield from _papers("mnist")
+
+
+def _papers(task: str) -> Iterator[ForecastCase]:
+    for name in ("plain-56", "preresnet-56", "plain-164"):
+        yield ForecastCase(name, lambda name=name: nets.build(name, in_channels=1), task, 0.1)
+
+
+def _transformers() -> Iterator[ForecastCase]:
+
     vocabulary = data.sequences("sorting").vocabulary
 
     def gpt(norm: str) -> nn.Module:
         return nets.build("gpt-6", vocabulary=vocabulary, width=64, heads=4, context=32, norm=norm)
 
-    yield ForecastCase("gpt-6", lambda: gpt("pre"), "sorting", 1e-3, **adam)
-    yield ForecastCase("gpt-6, post-norm", lambda: gpt("post"), "sorting", 1e-3, **adam)
+    yield ForecastCase("gpt-6", lambda: gpt("pre"), "sorting", 1e-3, **_ADAM)
+    yield ForecastCase("gpt-6, post-norm", lambda: gpt("post"), "sorting", 1e-3, **_ADAM)
     yield ForecastCase(
         "vit-24, post-norm",
         lambda: nets.build("vit-24", image_size=8, patch=2, in_channels=1, width=64, heads=4, norm="post"),
-        "digits", 3e-3, **adam,
+        "digits", 3e-3, **_ADAM,
     )  # fmt: skip
+
+
+def _timm() -> Iterator[ForecastCase]:
     if find_spec("timm") is None or find_spec("torchvision") is None:
         print("timm is not installed: its networks are left out.", file=sys.stderr)
         return
@@ -95,7 +108,7 @@ def cases() -> Iterator[ForecastCase]:
             yield ForecastCase(
                 f"timm {name}",
                 lambda name=name, options=options: create(name, in_chans=1, num_classes=10, **options),
-                "mnist at 32×32", rate, **(adam if adamw else {}),
+                "mnist at 32×32", rate, **(_ADAM if adamw else {}),
             )  # fmt: skip
 
 

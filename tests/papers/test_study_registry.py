@@ -48,3 +48,11 @@ def test_studies_share_runs(one, other):
         for n in (one, other)
     )
     assert first & second
+
+
+@pytest.mark.parametrize("name", ["shortcut_length.figure_2", "shortcut_length.figure_9"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_shortcuts_of_every_length_fit_every_depth(name, preset):
+    """convshortcut-N-n has 3kn + 2 layers."""
+    given = all_studies()[name].presets[preset]
+    assert all((depth - 2) % (3 * n) == 0 for depth in given.depths for n in given.lengths)

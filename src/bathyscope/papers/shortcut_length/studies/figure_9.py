@@ -60,7 +60,7 @@ STUDY = Study(
     ),
     presets={
         "quick": ConvolutionPreset(
-            lengths=(1, 2, 3, 4), depths=(14, 38), epochs=4, lr=0.05, batch_size=64, milestones=(3,)
+            lengths=(1, 2, 3, 4), depths=(38,), epochs=4, lr=0.05, batch_size=64, milestones=(3,)
         ),
         "full": ConvolutionPreset(
             data="cifar-10",

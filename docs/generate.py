@@ -21,7 +21,8 @@ from bathyscope.studies import PRESETS, Study, all_studies, published_claims, re
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
-reference_pages = importlib.import_module("reference_pages")  # lies beside this file
+reference_pages = importlib.import_module("reference_pages")  # they lie beside this file
+forecast_page = importlib.import_module("forecast_page")
 
 FINDINGS = """# Findings
 
@@ -284,6 +285,7 @@ PAGES = (
     {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
     | {f"papers/{theme}.md": partial(paper, theme) for theme in papers()}
     | {"gallery.md": partial(reference_pages.gallery, RESULTS)}
+    | {"forecast-record.md": forecast_page.page}
 )
 """Pages that are kept in the repository."""
 

@@ -16,6 +16,7 @@ from bathyscope.foresight.score import (
     score,
     simple_answers,
 )
+from bathyscope.foresight.table.labels import outcome
 
 
 def rows(count=120, *, seed=0):
@@ -139,6 +140,23 @@ def test_trainings_that_lose_what_they_had_learnt_are_counted():
 
 def test_a_second_training_is_a_ceiling_of_one_where_seeds_agree():
     assert simple_answers(rows())["a second training (ceiling)"] == 1.0
+
+
+def test_networks_that_were_tuned_on_can_be_left_out_of_a_score():
+    table = rows()
+    tuned = {row["number"] for row in table[:40]}
+    whole, rest = score(table, "family"), score(table, "family", but=tuned)
+    assert rest["networks"] == whole["networks"] - 40
+    assert not tuned & set(rest["wrong networks"])
+
+
+def test_findings_are_an_answer_where_networks_were_diagnosed():
+    table = rows()
+    ends = {row["number"]: outcome(row, 300) for row in table}
+    told = {n: {"dead-units": "problem"} if end == "fails" else {} for n, end in ends.items()}
+    (answer,) = (v for k, v in simple_answers(table, findings=told).items() if "findings" in k)
+    assert answer == 1.0
+    assert not any("findings" in name for name in simple_answers(table))
 
 
 def test_auroc_counts_pairs():

@@ -77,16 +77,22 @@ def score(
     import json
 
     from bathyscope.core.files import write_atomic
-    from bathyscope.foresight.score import held_out_score, late_events, simple_answers
+    from bathyscope.foresight.score import TUNED_ON, held_out_score, late_events, simple_answers
     from bathyscope.foresight.score import score as scored
     from bathyscope.foresight.table.labels import BUDGETS
     from bathyscope.foresight.table.observation import fitting_rows, held_out_rows
+    from bathyscope.foresight.table.parts import read_rows
 
-    rows = fitting_rows(parts)
+    rows, keys = fitting_rows(parts), ("family", "task", "optimizer")
+    fresh = any(row["number"] not in TUNED_ON for row in rows)
+    findings = {row["number"]: row["found"] for row in read_rows(parts, kind="findings")}
     found: dict[str, object] = {
-        "left out": [scored(rows, key) for key in ("family", "task", "optimizer")],
+        "labelled": len(rows) + len(held_out_rows(parts)),
+        "left out": [scored(rows, key) for key in keys],
+        "tuned on": sum(row["number"] in TUNED_ON for row in rows),
+        "without those tuned on": [scored(rows, key, but=TUNED_ON) for key in keys if fresh],
         "by budget": [scored(rows, "family", budget=budget) for budget in BUDGETS],
-        "simple answers": simple_answers(rows),
+        "simple answers": simple_answers(rows, findings=findings),
         "late events": late_events(rows),
     }
     if held_out:

@@ -1,7 +1,7 @@
 """How good the forecast is on networks it was not fitted on, beside simple answers."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,9 @@ from bathyscope.foresight.fit import Row, fit, names_of
 from bathyscope.foresight.model import Model
 from bathyscope.foresight.readings import STAGES
 from bathyscope.foresight.table.labels import AUDITED, TRAINED, outcome
+
+TUNED_ON = frozenset([*range(230), *range(982, 1000)])
+"""Networks that were labelled when it was chosen how sure a stage must be for a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,19 @@ def calibration_gap(probabilities: Sequence[float], trains: Sequence[bool]) -> f
     return float(sum(gaps) / len(p))
 
 
-def score(rows: Sequence[Row], key: str, *, budget: int = 300) -> JsonObject:
-    """How models do that were fitted without the networks of the same `key`."""
-    return {"left out": key} | tally(guesses(rows, key, budget=budget), budget=budget)
+def score(
+    rows: Sequence[Row], key: str, *, budget: int = 300, but: Container[int] = ()
+) -> JsonObject:
+    """How models do that were fitted without the networks of the same `key`.
+
+    Args:
+        rows: the table.
+        key: of the draw: `family`, `task` or `optimizer`.
+        budget: steps to train for.
+        but: numbers that are fitted on, and not counted.
+    """
+    found = [g for g in guesses(rows, key, budget=budget) if g.row["number"] not in but]
+    return {"left out": key} | tally(found, budget=budget)
 
 
 def held_out_score(
@@ -184,8 +197,20 @@ def late_events(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def simple_answers(rows: Sequence[Row], *, budget: int = 300) -> dict[str, float]:
-    """AUROC of answers that need no model, each in its better direction, and of a second training."""
+def simple_answers(
+    rows: Sequence[Row],
+    *,
+    budget: int = 300,
+    findings: Mapping[int, Mapping[str, str]] | None = None,
+) -> dict[str, float]:
+    """AUROC of answers that need no model, each in its better direction, and of a second training.
+
+    Args:
+        rows: the table.
+        budget: steps to train for.
+        findings: of a diagnosis at the start, severity by code, by the network's number; networks
+            that have none here do not count for its answer.
+    """
     clear = [row for row in rows if outcome(row, budget) != "between"]
     trains = [outcome(row, budget) == "trains" for row in clear]
     answers: dict[str, Callable[[Row], float]] = {
@@ -199,8 +224,19 @@ def simple_answers(rows: Sequence[Row], *, budget: int = 300) -> dict[str, float
         name: _either_way(auroc([answer(row) for row in clear], trains))
         for name, answer in answers.items()
     }
+    diagnosed = [row for row in clear if row["number"] in (findings or {})]
+    if findings and diagnosed:
+        name = f"`diagnose`'s findings at the start (of {len(diagnosed)})"
+        weights = [_weight(findings[row["number"]].values()) for row in diagnosed]
+        found[name] = auroc(weights, [outcome(row, budget) == "trains" for row in diagnosed])
     found["a second training (ceiling)"] = _second_training(rows, budget)
     return {name: round(value, 3) for name, value in found.items()}
+
+
+def _weight(severities: Iterable[str]) -> float:
+    """Minus the number of problems, then of warnings."""
+    told = list(severities)
+    return -(told.count("problem") + told.count("warning") / 100)
 
 
 def _gain(values: Mapping[str, float]) -> float:

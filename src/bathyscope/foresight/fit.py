@@ -52,7 +52,7 @@ _PENALTY = 1.0
 """Of the squared weights, in networks: about what one network's evidence can move."""
 
 _FEWEST = 20
-_SURE = {1: 0.02, 8: 0.03, 16: 0.05, 32: 0.08}
+_SURE = {1: 0.01, 8: 0.015, 16: 0.03, 32: 0.08}
 """How small the probability of the other outcome must be; early stages must be surer."""
 
 

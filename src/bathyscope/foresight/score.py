@@ -14,7 +14,7 @@ from bathyscope.foresight.model import Model
 from bathyscope.foresight.readings import STAGES
 from bathyscope.foresight.table.labels import AUDITED, TRAINED, outcome
 
-TUNED_ON = frozenset([*range(230), *range(982, 1000)])
+TUNED_ON = frozenset([*range(409), *range(962, 1000)])
 """Networks that were labelled when it was chosen how sure a stage must be for a verdict."""
 
 

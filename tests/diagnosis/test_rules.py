@@ -231,7 +231,7 @@ def step_of(ratios, *, normalised, before=2.0, after=1.0):
 )
 def test_behind_a_batch_norm_a_step_that_lowers_the_loss_may_be_longer(normalised, after, problems):
     told = list(
-        large_update(step_of([0.1, 3.0, 30.0], normalised=normalised, after=after), Thresholds.of())
+        large_update(step_of([0.1, 7.0, 30.0], normalised=normalised, after=after), Thresholds.of())
     )
     grave = [f.blocks for f in told if f.severity is Severity.PROBLEM]
     mild = [f.blocks for f in told if f.severity is Severity.WARNING]

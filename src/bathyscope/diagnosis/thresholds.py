@@ -22,7 +22,9 @@ class Threshold:
 
 _ROUNDING = "rounding: an update or branch below the dtype's ε is lost in the addition"
 _MEASURED = "measured on healthy networks, see the page on findings"
-_NINE_IN_TEN = "from here on nine in ten random networks of the forecast's table failed, in round numbers"
+_NINE_IN_TEN = (
+    "from here on nine in ten random networks of the forecast's table failed, in round numbers"
+)
 
 THRESHOLDS: dict[str, Threshold] = {
     "weight_outlier": Threshold(

@@ -6,7 +6,7 @@ import torch
 from bathyscope import nets
 from bathyscope.core.errors import UsageError
 from bathyscope.diagnosis import plan_diagnosis
-from bathyscope.diagnosis.plan import _count_pass
+from bathyscope.diagnosis.plan import _count_pass, _spectra
 
 
 def saved_bytes(model, x):
@@ -71,6 +71,13 @@ def test_billions_of_parameters_are_planned():
     plan = plan_diagnosis(model, torch.zeros(2, 16, dtype=torch.long), memory=4000.0)
     assert plan.parameters > 1e10
     assert plan.memory > 4 * plan.parameters
+
+
+def test_a_matrix_is_decomposed_once_and_a_tensor_in_every_mode():
+    eigenvalues, gram = 14 * 64**3, 2 * 2 * 64 * 64 * 256
+    assert _spectra((64, 256)) == _spectra((256, 64)) == eigenvalues + gram
+    assert _spectra((4, 4, 4)) == 3 * (14 * 4**3 + 2 * 2 * 4 * 4**3)
+    assert _spectra((2048, 4096)) == 0  # wider than what is decomposed
 
 
 def test_an_optimizer_costs_copies_in_double():

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import table
-from bathyscope.sweep import dask, sweep
+from bathyscope.sweep import dask, map_over, sweep
 
 distributed = pytest.importorskip("distributed")
 
@@ -93,3 +94,31 @@ def test_studies_and_claims_survive_the_death_of_a_worker(tmp_path, monkeypatch)
     assert [c.met for c in there.checks] == [c.met for c in here.checks]
     for claim, record in found:
         assert record == check(claim.name, seed=1)
+
+
+@pytest.mark.slow
+def test_every_claim_survives_the_death_of_a_worker():
+    """`check all` on two workers, one of them killed in the middle: the records of this process."""
+    from bathyscope.claims import all_claims
+    from bathyscope.cli.check import _check_one
+
+    names = [name for name, claim in all_claims().items() if claim.measure is not None]
+    told, killed = [], []
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+
+        def kill_one(name, record):
+            told.append(name)
+            if len(told) == len(names) // 3:
+                with distributed.Client(cluster) as client:
+                    killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        check_one = partial(_check_one, seed=1)
+        there = map_over(check_one, names, backend=dask(address), on_result=kill_one)
+    assert killed
+    assert sorted(told) == sorted(names)
+    for name, record in zip(names, there, strict=True):
+        assert repr(record) == repr(check_one(name)), name

@@ -38,7 +38,7 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
                 layer=layers[out[0]],
                 num_blocks=len(out),
             )
-            yield told if severity is Severity.PROBLEM else replace(told, title=_SIZEABLE)
+            yield told if (ratios[out[0]] or 0.0) > 1.0 else replace(told, title=_SIZEABLE)
 
 
 def _limits(evidence: Evidence, thresholds: Thresholds) -> list[float]:

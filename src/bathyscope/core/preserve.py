@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -89,15 +89,33 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
             _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten)
             for p in model.parameters()
         ]
-        # from last to first, and each of them even where another one raises
-        for restore in (RngState.now().restore, *(m.restore for m in modules)):
-            stack.callback(restore)
+        stack.callback(_restore_all, [RngState.now(), *modules, *parameters])
         for parameter in parameters:
-            stack.callback(parameter.restore)
             parameter.parameter.grad = None
         stack.callback(reshard, model)
         stack.enter_context(measuring())
         yield model
+
+
+@contextmanager
+def preserve_buffers(model: nn.Module) -> Iterator[None]:
+    """Put buffers and RNG back: what one of several passes inside `preserve_model` leaves behind."""
+    states: list[RngState | _ModuleState] = [RngState.now()]
+    states += [_ModuleState.of(module) for module in model.modules() if module._buffers]
+    try:
+        yield
+    finally:
+        _restore_all(states)
+
+
+def _restore_all(states: Sequence["RngState | _ModuleState | _ParameterState"]) -> None:
+    """From last to first, and each of them even where another one raises."""
+    for number in reversed(range(len(states))):
+        try:
+            states[number].restore()
+        except BaseException:
+            _restore_all(states[:number])
+            raise
 
 
 def _rewritten_by_a_pass(model: nn.Module) -> set[int]:
@@ -126,7 +144,11 @@ class _ParameterState:
             parameter.grad,
             parameter.requires_grad,
             _address(data),
-            {name: _copy_of(getattr(parameter, name, None)) for name in _TENSOR_HOOK_TABLES},
+            {
+                name: dict(table)
+                for name in _TENSOR_HOOK_TABLES
+                if (table := getattr(parameter, name, None))
+            },
         )
 
     def restore(self) -> None:
@@ -137,8 +159,10 @@ class _ParameterState:
         self.parameter.grad = self.grad
         if self.parameter.requires_grad != self.requires_grad:
             self.parameter.requires_grad_(self.requires_grad)
-        for name, table in self.hooks.items():
-            _refill(getattr(self.parameter, name, None), table)
+        for name in _TENSOR_HOOK_TABLES:
+            now = getattr(self.parameter, name, None)
+            if now or name in self.hooks:
+                _refill(now, self.hooks.get(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +173,7 @@ class _ModuleState:
     buffers: dict[str, Tensor | None]
     buffer_values: dict[str, Tensor]
     attributes: dict[str, Tensor]
-    hooks: dict[str, object]
+    hooks: dict[str, object]  # but for empty tables
 
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
@@ -163,7 +187,7 @@ class _ModuleState:
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
             # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
             {name: v for name, v in own.items() if isinstance(v, Tensor)},
-            {name: _copy_of(own[name]) for name in HOOK_TABLES if own.get(name) is not None},
+            {n: _copy_of(t) for n in HOOK_TABLES if (t := own.get(n)) is not None and t != {}},
         )
 
     def restore(self) -> None:
@@ -178,8 +202,8 @@ class _ModuleState:
         own = vars(self.module)
         for name in HOOK_TABLES:
             table, now = self.hooks.get(name), own.get(name)
-            if isinstance(table, dict):
-                if table or now:
+            if isinstance(now, dict):
+                if now or table:
                     _refill(now, table)
             elif table is not None or now is not None:
                 own[name] = table

@@ -26,7 +26,6 @@ from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.core.shards import gather_agreed
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
-from bathyscope.curvature.weight_norm import plain_weight_norm
 
 BatchNormMode = Literal["batch", "running"]
 
@@ -71,7 +70,6 @@ class Objective:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             self._set_modes()
             stack.enter_context(lean_batchnorm(self.model))
-            stack.enter_context(plain_weight_norm())
             yield
 
     @contextmanager

@@ -18,6 +18,7 @@ from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
 from bathyscope.curvature.symmetry import is_symmetric
 from bathyscope.curvature.terms import HessianTerm, Term
+from bathyscope.curvature.weight_norm import plain_weight_norm
 
 MakeTerm = Callable[[Objective, Batch, Sequence[Tensor]], Term]
 
@@ -171,12 +172,16 @@ class CurvatureOperator:
                 term, plan = self._first(batch, size, active)
                 terms.append((size, term))
             elif plan.kept:
-                terms.append((size, self.make_term(self.objective, batch, active)))
+                terms.append((size, self._term(batch, active)))
             total += size
         assert plan is not None, "there is at least one batch"
         self._plan, self._state = plan, state
         self._terms = terms if plan.kept else None
         self._total = int(_reduce(torch.tensor(total, device=self.device)))
+
+    def _term(self, batch: Batch, parameters: Sequence[Tensor]) -> Term:
+        with plain_weight_norm():
+            return self.make_term(self.objective, batch, parameters)
 
     def _check_parameters(self) -> None:
         present = {id(p) for p in self.objective.model.parameters()}
@@ -188,7 +193,7 @@ class CurvatureOperator:
                 )
 
     def _first(self, batch: Batch, size: int, active: Sequence[Tensor]) -> tuple[Term, ProductPlan]:
-        term = self.make_term(self.objective, batch, active)
+        term = self._term(batch, active)
         nodes = list(graph_nodes(term.roots))
         kinds = {node.name() for node in nodes}
         if any("ScaledDotProduct" in kind for kind in kinds):
@@ -285,7 +290,7 @@ class CurvatureOperator:
         if self._terms is None:
             parameters = [self.parameters[i] for i in chosen]
             for batch, size in self.objective.batches:
-                yield size, self.make_term(self.objective, batch, parameters)
+                yield size, self._term(batch, parameters)
             return
         positions = [self._active.index(i) for i in chosen]
         whole = len(positions) == len(self._active)

@@ -16,7 +16,7 @@ from bathyscope.core.batch import (
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.drop import drop_branch
-from bathyscope.core.preserve import preserve_model
+from bathyscope.core.preserve import preserve_buffers, preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.core.records import Measurement
 from bathyscope.measure.blocks import find_blocks
@@ -61,18 +61,19 @@ def deletion(
     rows = Rows(found, ("loss", "loss_change"))
 
     def loss_now() -> float:
-        with preserve_model(inner, copy_parameters=False), torch.enable_grad():
+        with preserve_buffers(inner), torch.enable_grad():
             return float(
                 loss_value(loss, run_forward(inner, copy_tensors(inputs)), targets).detach()
             )
 
-    whole = loss_now()
-    for number, block in enumerate(found, 1):
-        tell_progress("without block", number, len(found))
-        if not block.droppable:
-            rows.note("Blocks that change the shape and name no branch cannot be dropped.")
-            continue
-        with drop_branch(inner, block):
-            value = loss_now()
-        rows.put(block, loss=value, loss_change=value - whole)
+    with preserve_model(inner, copy_parameters=False):
+        whole = loss_now()
+        for number, block in enumerate(found, 1):
+            tell_progress("without block", number, len(found))
+            if not block.droppable:
+                rows.note("Blocks that change the shape and name no branch cannot be dropped.")
+                continue
+            with drop_branch(inner, block):
+                value = loss_now()
+            rows.put(block, loss=value, loss_change=value - whole)
     return rows.measurement("deletion", loss=whole)

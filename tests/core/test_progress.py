@@ -101,7 +101,8 @@ def small_case():
 def test_a_standard_diagnosis_tells_every_block_forwards_and_back():
     model, batch = small_case()
     told = heard(lambda: diagnose(model, batch))
-    number = len(diagnose(model, batch).blocks)
+    blocks = diagnose(model, batch).blocks
+    number = len(blocks) + len(blocks.around)  # the stem and the head are measured like blocks
     stage = "1 of 1, every block measured"
     assert told == [
         stage,

@@ -46,7 +46,7 @@ LONG = {
         for basis in ("drawn", "learnt")
         for place in ("first", "last")
     ),
-    *("estimators-first", "estimators-last", "overhead-first"),
+    *("estimators-first", "estimators-last", "overhead-first", "figure_10-first"),
 }
 
 

@@ -212,6 +212,62 @@ def test_two_processes_that_train_together(tmp_path):
     assert [row["step"] for row in read_metrics(tmp_path / "quiet" / STEPS)] == list(range(12))
 
 
+class Recurrent(nn.Module):
+    """One time step, called by the loop again and again with the state that it gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(4, 12), nn.Linear(12, 4)
+
+    def forward(self, x, state=None):
+        hidden, memory = self.cell(x, state)
+        return self.head(hidden), (hidden, memory)
+
+
+class Sequences(nn.Module):
+    """A recurrent layer over whole stretches of a sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.LSTM(4, 12, num_layers=2, batch_first=True), nn.Linear(12, 4)
+
+    def forward(self, x, state=None):
+        hidden, state = self.layer(x, state)
+        return self.head(hidden[:, -1]), state
+
+
+@pytest.mark.parametrize("network", [Recurrent, Sequences])
+def test_recurrent_loops_with_truncated_backpropagation(network):
+    def loop(model, optimizer):
+        x, y = data()
+        x = x.view(64, 4, 4)
+        for _ in range(3):
+            state = None
+            for half in (x[:, :2], x[:, 2:]):  # the state goes on, the gradient does not
+                optimizer.zero_grad()
+                if state is not None:
+                    state = tuple(part.detach() for part in state)
+                if network is Sequences:
+                    output, state = model(half, state)
+                    loss = F.cross_entropy(output, y)
+                else:
+                    loss = torch.zeros(())
+                    for at in range(2):
+                        output, state = model(half[:, at], state)
+                        loss = loss + F.cross_entropy(output, y)
+                loss.backward()
+                optimizer.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = same(loop, network)
+    assert seen.steps == 6
+    assert not seen.events
+    assert "head" in set(seen.table.block)
+    assert len(seen.recording.history.losses) == 6
+    assert torch.isfinite(torch.tensor(seen.recording.history.losses)).all()
+
+
 def test_a_diagnosis_inside_a_watched_loop_is_no_step():
     torch.manual_seed(0)
     model = ResidualNet()

@@ -12,6 +12,8 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.members import modules_of
 from bathyscope.core.processes import Processes
 
+_SHORT = 4096  # entries of a vector that is put together with others
+
 Norms = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -25,6 +27,7 @@ class ParameterGroups:
         starts: where each group begins among them.
         ids: of the parameters, to know an optimizer that holds one.
         group: the processes among which the parameters are shared out, if any.
+        in_shards: whether any of them is there in parts only.
     """
 
     labels: tuple[str, ...]
@@ -32,10 +35,11 @@ class ParameterGroups:
     starts: tuple[int, ...]
     ids: frozenset[int]
     group: Processes | None = None
+    in_shards: bool = False
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
-        return self._norms([p.detach() for p in self.parameters])
+        return self._norms(self.parameters)
 
     def gradient_norms(self) -> Norms:
         """‖∂E/∂w‖₂ of every group; −1 where no parameter of the group has a gradient."""
@@ -49,19 +53,50 @@ class ParameterGroups:
         """How often each parameter was written, and where it lies: equal if nobody wrote to any."""
         return tuple(n for p in self.parameters for n in (p._version, p.data_ptr()))
 
+    @torch.no_grad()
     def _norms(self, tensors: Sequence[Tensor | None]) -> Norms:
-        present = [t if t is not None and not t.is_sparse else None for t in tensors]
-        values = [t for t in present if t is not None]
+        # of hundreds of tensors at every step: what is asked of each of them counts
+        values = [t for t in tensors if t is not None and not t.is_sparse]
+        is_there = np.array([t is not None and not t.is_sparse for t in tensors])
         squares = np.zeros(len(tensors))
         if values:
-            local = [t.to_local() if hasattr(t, "to_local") else t for t in values]
-            norms = torch.stack([n.double() for n in torch._foreach_norm(local)]).square()
-            if self.group is not None and any(hasattr(t, "to_local") for t in values):
-                norms = self.group.sum(norms)  # each process has its own shards
-            squares[[t is not None for t in present]] = norms.cpu().numpy()
-        missing = np.logical_and.reduceat([t is None for t in present], self.starts)
+            if self.in_shards:
+                values = [t.to_local() if hasattr(t, "to_local") else t for t in values]
+            found = _squares(values)
+            if self.group is not None and self.in_shards:
+                found = self.group.sum(found)  # each process has its own shards
+            squares[is_there] = found.cpu().numpy()
+        missing = np.logical_and.reduceat(~is_there, self.starts)
         sums = np.add.reduceat(squares, self.starts)
         return np.where(missing, -1.0, np.sqrt(sums))
+
+
+def _squares(tensors: list[Tensor]) -> Tensor:
+    """‖t‖₂² of every tensor, in float64.
+
+    On a CPU the many short ones, biases and the scales of norms, are put together first: a call for
+    each would cost more than its numbers.
+    """
+    if tensors[0].device.type != "cpu":
+        return _squares_one_by_one(tensors)
+    short = [t.dim() == 1 and 0 < t.numel() <= _SHORT for t in tensors]
+    vectors = [t for t, is_short in zip(tensors, short, strict=True) if is_short]
+    others = [t for t, is_short in zip(tensors, short, strict=True) if not is_short]
+    found = np.zeros(len(tensors))
+    if others:
+        found[~np.array(short)] = _squares_one_by_one(others).numpy()
+    if vectors:
+        numbers = torch.cat(vectors).double().numpy()
+        ends = np.cumsum([v.numel() for v in vectors])
+        found[np.array(short)] = np.add.reduceat(np.square(numbers), [0, *ends[:-1]])
+    return torch.from_numpy(found)
+
+
+def _squares_one_by_one(tensors: list[Tensor]) -> Tensor:
+    norms = torch._foreach_norm(tensors)
+    if len({norm.dtype for norm in norms}) == 1:
+        return torch.stack(tuple(norms)).double().square()
+    return torch.stack([norm.double() for norm in norms]).square()
 
 
 def parameter_groups(
@@ -96,4 +131,5 @@ def parameter_groups(
         tuple(int(s) for s in starts),
         frozenset(id(p) for parameters in found.values() for p in parameters),
         group,
+        any(hasattr(p, "to_local") for parameters in found.values() for p in parameters),
     )

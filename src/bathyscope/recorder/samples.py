@@ -28,6 +28,8 @@ COLUMNS = (
 which samples differ from their mean; `entropy`: of attention, mean over heads, from 0 (each query
 looks at one key) to 1 (at all alike)."""
 
+# Below this share a difference of squares in float32 has lost too many digits.
+_CANCELLATION = 1e-2
 _SAMPLES = 16  # compared with one another: enough to see a collapse
 
 # Times the median of the samples before: layers drift by factors, not by two decades.
@@ -93,12 +95,8 @@ class SampleTap:
             few = self.group.gather_rows(few)[:_SAMPLES]
             x = self.group.gather_rows(x) if self.conditioning else x
         if few.ndim >= 2 and len(few) >= 2:
-            units = few.movedim(_unit_axis(few), -1).flatten(0, -2)
-            self._put(block, "dead", (units.amax(0) == units.amin(0)).float().mean())
-            flat = few.flatten(1)
-            energy = flat.square().sum()
-            between = (flat - flat.mean(0)).square().sum()
-            self._put(block, "variety", between / energy)
+            self._put(block, "dead", _share_constant(few))
+            self._put(block, "variety", _variety(few.flatten(1)))
         if self.conditioning and x.ndim >= 2:
             found = conditioning_of(x, mode=0)
             self._put(block, "condition", found.condition_number)
@@ -127,10 +125,14 @@ class SampleTap:
 
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and deviation over the samples of all processes."""
-        # var_mean runs along the values one by one: the centred norm is five times as fast
+        # var_mean runs along the values one by one: norms are five times as fast
         mean, count = x.mean(), float(max(1, x.numel()))
         if self.group is None:
-            return mean, torch.linalg.vector_norm(x - mean) / math.sqrt(count)
+            square = torch.linalg.vector_norm(x).double().square() / count
+            variance = square - mean.double().square()
+            if not variance > _CANCELLATION * square:  # too few digits are left: centre first
+                variance = torch.linalg.vector_norm(x - mean).double().square() / count
+            return mean, variance.sqrt()
         own = torch.stack([mean.double() * count, mean.new_tensor(count, dtype=torch.float64)])
         total, number = self.group.sum(own)
         mean = total / number
@@ -235,6 +237,25 @@ def sample_rows(blocks: Blocks, step: int, values: Values) -> Iterator[Row]:
         }
 
 
-def _unit_axis(x: Tensor) -> int:
-    """Channels of images and sequences of channels; the last axis of tokens and vectors."""
-    return 1 if x.ndim == 4 else -1
+def _share_constant(x: Tensor) -> Tensor:
+    """Share of units with one value for all samples and places.
+
+    Units are the channels of images and sequences of channels, and the last axis of tokens and vectors.
+    """
+    if x.ndim == 4:  # along each image first: its values lie side by side
+        images = x.flatten(2)
+        high, low = images.amax(2).amax(0), images.amin(2).amin(0)
+    else:
+        rows = x.flatten(0, -2)
+        high, low = rows.amax(0), rows.amin(0)
+    return torch.mean((high == low).float())
+
+
+def _variety(rows: Tensor) -> Tensor:
+    """Share of the rows' energy in which they differ from their mean: 1 − n ‖mean‖² / Σ ‖row‖²."""
+    mean = rows.mean(0)
+    energy = torch.linalg.vector_norm(rows).double().square()
+    share: Tensor = 1 - len(rows) * torch.linalg.vector_norm(mean).double().square() / energy
+    if not share > _CANCELLATION:  # too few digits are left: centre first
+        share = torch.linalg.vector_norm(rows - mean).double().square() / energy
+    return share

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
+from bathyscope.core.losses import class_axis
 
 Asks = Literal["one class", "each class", "distance", "unknown"]
 Takes = Literal["logits", "probabilities", "log-probabilities", "values"]
@@ -47,18 +48,28 @@ class LossTrial:
         return not self.targets.is_floating_point() and len(self.shape) == self.targets.ndim + 1
 
     @property
+    def axis(self) -> int:
+        """The output's axis of classes: 1, or the last where there is a label a token."""
+        if not self.has_indices or len(self.shape) < 3:
+            return 1
+        return class_axis(torch.empty(self.shape, device="meta"), self.targets) % len(self.shape)
+
+    @property
     def num_classes(self) -> int:
         """Length of the output's axis of classes."""
-        return self.shape[1] if len(self.shape) > 1 else 1
+        return self.shape[self.axis] if len(self.shape) > 1 else 1
 
     def one_hot(self) -> Tensor | None:
-        """Targets in the output's shape, one where the class is; None where they do not fit it."""
+        """Targets in the output's shape, one where the class is; None where they do not fit it.
+
+        Targets below zero count in no loss: they have no class.
+        """
         if not self.has_indices:
             same = self.targets.numel() == math.prod(self.shape)
             return self.targets.double().reshape(self.shape) if same else None
         known = self.targets.clamp(0, self.num_classes - 1)
         hot = F.one_hot(known.long(), self.num_classes).double()
-        return hot.movedim(-1, 1)
+        return (hot * (self.targets >= 0).unsqueeze(-1)).movedim(-1, self.axis)
 
     def binary(self) -> bool:
         """Whether every target is 0 or 1, or an index."""
@@ -171,9 +182,11 @@ def best_constant(trial: LossTrial, form: LossForm) -> float | None:
     hot = trial.one_hot()
     if hot is None:
         return None
-    rest = tuple(axis for axis in range(hot.ndim) if axis != 1)
+    rest = tuple(axis for axis in range(hot.ndim) if axis != trial.axis)
     mean = hot.mean(rest if hot.ndim > 1 else 0, keepdim=True).float()
-    middle = (hot.flatten(2).transpose(1, 2).flatten(0, 1) if hot.ndim > 2 else hot).float()
+    if trial.has_indices:  # the frequencies of the classes among the targets that count
+        mean = mean / mean.sum().clamp_min(torch.finfo(mean.dtype).tiny)
+    middle = (hot.movedim(trial.axis, -1).flatten(0, -2) if hot.ndim > 2 else hot).float()
     median = middle.median(0, keepdim=True).values.reshape(mean.shape) if hot.ndim > 1 else (
         hot.float().median().reshape(1))  # fmt: skip
     bounded = mean.clamp(1e-6, 1 - 1e-6)

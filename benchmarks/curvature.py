@@ -37,6 +37,16 @@ def lines(*, repeats: int = 7) -> Iterator[dict[str, Any]]:
     yield from _top_five(model, batch, truth, repeats=repeats)
     yield from _both_ends(model, batch, truth)
     yield from _estimates(model, batch, truth)
+    yield _block_of_vectors("digits MLP", model, batch, repeats=repeats)
+    small = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1),
+        *[_Block(8) for _ in range(4)],
+        nn.Flatten(),
+        nn.LazyLinear(10),
+    )
+    images = torch.randn(32, 1, 8, 8), torch.randint(0, 10, (32,))
+    small(images[0])
+    yield _block_of_vectors("conv ResNet of 4 blocks", small, images, repeats=repeats)
     for channels, size in ((16, 16), (32, 8), (32, 16), (64, 8)):
         yield from _products(channels, size, repeats=repeats)
     yield from _linear_networks()
@@ -286,6 +296,33 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(x + self.branch(x))
+
+
+def _block_of_vectors(
+    name: str, model: nn.Module, batch: tuple[Tensor, Tensor], *, repeats: int, num: int = 32
+) -> dict[str, Any]:
+    """What one of many vectors costs that are multiplied in one call."""
+    operator = hessian(model, batch).operator
+    block = torch.randn(operator.shape[0], num, dtype=operator.dtype)
+    plain = copy.deepcopy(model).train()
+    parameters = list(plain.parameters())
+
+    def gradient() -> None:
+        torch.autograd.grad(F.cross_entropy(plain(batch[0]), batch[1]), parameters)
+
+    with operator.session():
+        times = interleaved(
+            {"block": lambda: operator @ block, "gradient": gradient}, repeats=repeats
+        )
+        how = "together" if operator.plan.together else "one by one"
+    return {
+        "benchmark": "curvature",
+        "case": f"{name}: gradients a vector, of {num} multiplied {how} (less is better)",
+        "ratio": round(times["gradient"].ratio_to(times["block"]) / num, 2),
+        "lower_is_better": True,
+        "fastest_ratio": round(times["gradient"].fastest_ratio_to(times["block"]) / num, 2),
+        **_seconds(times["block"]),
+    }
 
 
 def _products(

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -82,17 +82,18 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         (0, None)
     """
     with one_at_a_time(), ExitStack() as stack:
-        reshard(model)  # what is put back below are the shards
-        rewritten = _rewritten_by_a_pass(model)
-        modules = [_ModuleState.of(module) for module in model.modules()]
+        inside = list(model.modules())
+        reshard(inside)  # what is put back below are the shards
+        rewritten = _rewritten_by_a_pass(inside)
+        modules = [_ModuleState.of(module) for module in inside]
+        held = {id(p): p for m in inside for p in m._parameters.values() if p is not None}
         parameters = [
-            _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten)
-            for p in model.parameters()
+            _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten) for p in held.values()
         ]
         stack.callback(_restore_all, [RngState.now(), *modules, *parameters])
         for parameter in parameters:
             parameter.parameter.grad = None
-        stack.callback(reshard, model)
+        stack.callback(reshard, inside)
         stack.enter_context(measuring())
         yield model
 
@@ -118,9 +119,9 @@ def _restore_all(states: Sequence["RngState | _ModuleState | _ParameterState"]) 
             raise
 
 
-def _rewritten_by_a_pass(model: nn.Module) -> set[int]:
+def _rewritten_by_a_pass(modules: Iterable[nn.Module]) -> set[int]:
     """The parameters that a forward pass overwrites: embeddings rescale rows beyond `max_norm`."""
-    bounded = [m for m in model.modules() if getattr(m, "max_norm", None) is not None]
+    bounded = [m for m in modules if getattr(m, "max_norm", None) is not None]
     return {id(p) for module in bounded for p in module.parameters(recurse=False)}
 
 
@@ -187,19 +188,26 @@ class _ModuleState:
             {name: b.detach().clone() for name, b in buffers.items() if b is not None},
             # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
             {name: v for name, v in own.items() if isinstance(v, Tensor)},
-            {n: _copy_of(t) for n in HOOK_TABLES if (t := own.get(n)) is not None and t != {}},
+            {n: _copy_of(own[n]) for n in HOOK_TABLES if own.get(n) not in (None, {})}
+            if _has_hooks(own)
+            else {},
         )
 
     def restore(self) -> None:
         self.module.training = self.training
-        _refill(self.module._parameters, self.parameters)
-        _refill(self.module._buffers, self.buffers)
-        vars(self.module).update(self.attributes)
+        if self.parameters or self.module._parameters:
+            _refill(self.module._parameters, self.parameters)
+        if self.buffers or self.module._buffers:
+            _refill(self.module._buffers, self.buffers)
+        if self.attributes:
+            vars(self.module).update(self.attributes)
         for name, values in self.buffer_values.items():
             buffer = self.buffers[name]
             assert buffer is not None
             _write_back(buffer, values)
         own = vars(self.module)
+        if not self.hooks and not _has_hooks(own):
+            return
         for name in HOOK_TABLES:
             table, now = self.hooks.get(name), own.get(name)
             if isinstance(now, dict):
@@ -265,6 +273,11 @@ def _write_back(tensor: Tensor, values: Tensor) -> None:
         return
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
         tensor.copy_(values)
+
+
+def _has_hooks(own: dict[str, object]) -> bool:
+    """Whether any table of a module holds something; quick, for hardly any does."""
+    return any(map(own.get, HOOK_TABLES)) or own.get("_is_full_backward_hook") is not None
 
 
 def _copy_of(table: object) -> object:

@@ -1,5 +1,7 @@
 """What `fully_shard` does to a model, seen from outside: classes of its own, parameters in pieces."""
 
+from collections.abc import Iterable
+
 from torch import nn
 
 FSDP = "torch.distributed.fsdp"
@@ -31,7 +33,8 @@ def is_sharded(model: nn.Module) -> bool:
     return pieces or bool(sharded_modules(model))
 
 
-def reshard(model: nn.Module) -> None:
-    """Let go of the whole parameters that a pass has left behind, as its end would."""
-    for module in sharded_modules(model):
-        module.reshard()  # type: ignore[operator]
+def reshard(modules: Iterable[nn.Module]) -> None:
+    """Let go of the whole parameters that a pass has left behind in any of them, as its end would."""
+    for module in modules:
+        if own_class(module) is not type(module):
+            module.reshard()  # type: ignore[operator]

@@ -66,7 +66,7 @@ def gather_model(
     if not is_sharded(inner):
         return model, optimizer
     _check_fits(inner)
-    reshard(inner)  # the root stays whole after a pass without a way back
+    reshard(inner.modules())  # the root stays whole after a pass without a way back
     memo: dict[int, object] = {}
     for parameter in inner.parameters():
         whole = nn.Parameter(plain_tensor(parameter), requires_grad=parameter.requires_grad)

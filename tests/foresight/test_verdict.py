@@ -144,3 +144,28 @@ def test_regression_is_followed_by_its_variance():
     given = [(x, x[:, :2] * 2) for x, _ in batches()]
     seen = bs.forecast(model, given, loss=F.mse_loss, optimizer=adam(model, lr=1e-2))
     assert seen.verdict != "fails"
+
+
+def test_branches_that_start_at_zero_are_not_judged_before_they_have_a_gradient():
+    """At the first step nothing behind a zero-started scale has a gradient; that says nothing."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*[Scaled(8) for _ in range(12)], nn.Linear(8, 4))
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    seen = bs.foresight.features(model, batches(), optimizer=sgd)
+    assert seen[1]["unreached"] == pytest.approx(12 / 13)
+    assert seen[8]["unreached"] == 0
+    said = bs.forecast(model, batches(), optimizer=sgd)
+    assert said.spent > 1
+    assert said.verdict != "fails"
+
+
+class Scaled(nn.Module):
+    """A branch under a scale that starts at zero."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.scale = nn.Linear(width, width), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return x + self.scale * self.inner(x).relu()

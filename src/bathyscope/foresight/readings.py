@@ -1,7 +1,7 @@
 """What the first steps of a training show, in a few numbers that mean the same for any network."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
@@ -31,6 +31,14 @@ _GOOD_UPDATE = -2.5  # log₁₀ of the relative step of networks that train, be
 _SPIKE = (
     3.0  # greatest excess of a loss, as a logarithm: e³ times the best constant's is as bad as more
 )
+
+
+def is_telling(step: int, values: Mapping[str, float]) -> bool:
+    """Whether a stage may be judged: not the start of a network with branches that start at zero.
+
+    Its layers in there have no gradient yet, which looks as if it vanished; one step later they have.
+    """
+    return step > 1 or not values.get("unreached")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ def features(
     gradient (log₁₀); `gradient_range`, the largest against the smallest layer's (log₁₀ of root mean
     squares); `update`, `update_range`, the middle layer's relative step ‖ΔW‖/‖W‖ and the largest
     against it (log₁₀); `update_miss`, how far the middle one lies from 10^−2.5; `spread`, how much
-    of the output depends on the sample (log₁₀ of a share).
+    of the output depends on the sample (log₁₀ of a share); `unreached`, the share of layers whose
+    gradient is zero, as those behind a zero-started branch have it for one step.
 
     Features of later stages: `gone`, the share of the way from the best constant's loss to zero, over
     the last quarter of the steps; `slope`, the logarithm of the loss in the second half against the
@@ -161,6 +170,7 @@ def _step_features(
         "update_miss": abs(middle - _GOOD_UPDATE),
         "update_range": updates[-1] - middle,
         "spread": _spread(output),
+        "unreached": sum(g == 0 for g in layers) / len(layers),
     }
 
 

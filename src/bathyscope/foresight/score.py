@@ -11,7 +11,7 @@ from bathyscope.core.forecast import ForecastVerdict
 from bathyscope.core.json_values import JsonObject
 from bathyscope.foresight.fit import Row, fit, names_of
 from bathyscope.foresight.model import Model
-from bathyscope.foresight.readings import STAGES
+from bathyscope.foresight.readings import STAGES, is_telling
 from bathyscope.foresight.table.labels import AUDITED, TRAINED, outcome
 
 TUNED_ON = frozenset([*range(409), *range(962, 1000)])
@@ -83,6 +83,8 @@ def guess(model: Model, row: Row, *, budget: int) -> Guess:
     verdict: ForecastVerdict = "undecided"
     for spent in STAGES:
         stage, p = model.stages[spent], probabilities[spent]
+        if not is_telling(spent, row["features"].get(str(spent), {})):
+            continue
         if p >= stage.trains_above or p <= stage.fails_below:
             verdict = "trains" if p >= stage.trains_above else "fails"
             break

@@ -14,7 +14,7 @@ from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import put_together
 from bathyscope.foresight.model import Model, standard_model
-from bathyscope.foresight.readings import STAGES, Reading, readings
+from bathyscope.foresight.readings import STAGES, Reading, is_telling, readings
 from bathyscope.foresight.words import evidence_in_words
 
 _MOST_REASONS = 3
@@ -97,14 +97,9 @@ def judge(
         if not reading.finite:
             return _not_finite(reading, budget, model)
         probability = model.probability(reading.step, reading.values, budget)
-        stage = model.stages[reading.step]
-        if probability <= stage.fails_below or probability >= stage.trains_above:
+        verdict = _verdict(reading, probability, model)
+        if verdict != "undecided":
             break
-    verdict: ForecastVerdict = "undecided"
-    if probability >= stage.trains_above:
-        verdict = "trains"
-    elif probability <= stage.fails_below:
-        verdict = "fails"
     outside = differences(reading, budget, model)
     return Forecast(
         verdict=verdict,
@@ -118,6 +113,16 @@ def judge(
         notes=_notes(reading, num_batches),
         calibrated_on=model.about,
     )
+
+
+def _verdict(reading: Reading, probability: float, model: Model) -> ForecastVerdict:
+    """What a stage is sure of."""
+    stage = model.stages[reading.step]
+    if not is_telling(reading.step, reading.values):
+        return "undecided"
+    if probability >= stage.trains_above:
+        return "trains"
+    return "fails" if probability <= stage.fails_below else "undecided"
 
 
 def failure_kind(reading: Reading) -> FailureKind:

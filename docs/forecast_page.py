@@ -66,9 +66,10 @@ model fitted on 213 networks, were stored before the first training.
 |---|---|---|---|---|---|
 {cases}
 
-The one verdict that did not come true was given after the first step: `resnet10t` starts its branches at zero, so that
-nothing inside of them has a gradient yet. Since then such a network is not judged before it has one; today's model,
-asked again, says that it trains (98 %, after 16 steps), and at the absurd rate that it fails (0 %, after 8).
+The one verdict that did not come true was given after the first step: `resnet10t` starts its branches at zero,
+so that nothing inside of them has a gradient yet. Since then such a network is not judged before it has one;
+today's model, asked again, says that it trains (98 %, after 16 steps), and at the absurd rate that it fails
+(0 %, after 8).
 """
 
 HELD_OUT = """The family `mixer` and the data `stripes`, never fitted on and scored once:

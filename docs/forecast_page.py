@@ -66,7 +66,7 @@ model fitted on 213 networks, were stored before the first training.
 |---|---|---|---|---|---|
 {cases}
 
-The one verdict that did not come true was given after the first step: `resnet10t` starts its branches at zero,
+The one verdict that did not come true was given after one step: `resnet10t` starts its branches at zero,
 so that nothing inside of them has a gradient yet. Since then such a network is not judged before it has one;
 today's model, asked again, says that it trains (98 %, after 16 steps), and at the absurd rate that it fails
 (0 %, after 8).

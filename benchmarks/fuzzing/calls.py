@@ -27,7 +27,7 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
 
 def _diagnose(case: OddModel, **options: Any) -> None:
     found = bs.diagnose(case.model, case.batch, loss=case.loss, **options)
-    assert len(found.table) == len(found.blocks)
+    assert len(found.table) == len(found.blocks.rows)
 
 
 def _full(case: OddModel) -> None:

@@ -13,14 +13,13 @@ from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
 
 
-def times_factor(
-    module: nn.Module, args: object, output: Tensor | tuple[Tensor, ...]
-) -> Tensor | tuple[Tensor, ...]:
+def times_factor(module: nn.Module, args: object, output: object) -> object:
     """What a module gives out, its first tensor times the parameter `branch_factor`."""
     factor = module.get_parameter("branch_factor")
-    if isinstance(output, tuple):
-        return (factor * output[0], *output[1:])
-    return factor * output
+    if isinstance(output, Tensor):
+        return factor * output
+    assert isinstance(output, tuple)
+    return (factor * output[0], *output[1:])
 
 
 def learn_factors_(

@@ -22,6 +22,14 @@ def starts(out):
     return {run.name: read_run(run)[1].starts for run in run_folders(Path(out) / "runs")}
 
 
+def finished(runs):
+    """Names of the runs whose manifest says so; it is the last that a run writes."""
+    manifests = {
+        path.parent.name: json.loads(path.read_text()) for path in runs.glob("*/manifest.json")
+    }
+    return {name for name, manifest in manifests.items() if manifest["status"] == "finished"}
+
+
 def test_two_runs_of_one_preset_and_seed_give_the_same_numbers(tmp_path, monkeypatch):
     name = "shortcut_length.figure_5"
     shrink(monkeypatch, name)
@@ -93,13 +101,12 @@ def test_a_killed_study_goes_on(tmp_path, monkeypatch):
     )
     child = subprocess.Popen([sys.executable, "-c", script])
     runs = tmp_path / "cut" / "runs"
-    while not (runs.is_dir() and any(runs.glob("*/weights.safetensors"))):
+    while not finished(runs):
         assert child.poll() is None
         time.sleep(0.02)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    done = {run.name for run in run_folders(runs) if read_run(run)[1].status == "finished"}
-    assert done
+    done = finished(runs)
     shrink(monkeypatch, name)
     resumed = studies.run(name, out=tmp_path / "cut")
     whole = studies.run(name, out=tmp_path / "whole")

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from bathyscope import data, foresight, nets
 from bathyscope.core.files import write_atomic
+from bathyscope.core.losses import token_cross_entropy
 from bathyscope.foresight.table.labels import FAILED, TRAINED
 from tests import zoo
 
@@ -133,17 +134,12 @@ def batches(task: str, seed: int, count: int = BUDGET) -> Iterator[tuple[Tensor,
         yield inputs[chosen], targets[chosen]
 
 
-def loss(output: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy; of sequences over their tokens."""
-    return F.cross_entropy(output.flatten(0, -2), targets.flatten())
-
-
 def forecast_line(case: ForecastCase) -> dict[str, Any]:
     """What is said before."""
     model, optimizer = case.training(_FORECAST_SEED)
     given = list(batches(case.task, _FORECAST_SEED, 32))
     said = foresight.forecast(
-        model, given, loss=_loss_of(given), optimizer=optimizer, budget=BUDGET
+        model, given, loss=token_cross_entropy, optimizer=optimizer, budget=BUDGET
     )
     return {
         "case": case.key,
@@ -164,7 +160,7 @@ def accuracy_after_training(case: ForecastCase, seed: int) -> float:
     scores = list[float]()
     for batch in batches(case.task, seed):
         output = model(batch[0])
-        value = _loss_of([batch])(output, batch[1])
+        value = token_cross_entropy(output, batch[1])
         if not torch.isfinite(value):
             return 0.0
         optimizer.zero_grad()
@@ -198,10 +194,6 @@ def main(command: str, out: Path) -> None:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in known.values())
         write_atomic(out, text.encode())
         print(known[case.key], flush=True)
-
-
-def _loss_of(given: list[tuple[Tensor, Tensor]]) -> Callable[[Tensor, Tensor], Tensor]:
-    return loss if given[0][1].ndim > 1 else F.cross_entropy
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from bathyscope.core.records import Finding, Severity
+from bathyscope.diagnosis import thresholds, track_record
 from bathyscope.diagnosis.track_record import (
     TrackRecord,
     judge_by_record,
@@ -11,6 +13,8 @@ from bathyscope.diagnosis.track_record import (
     tally,
     write_records,
 )
+from bathyscope.foresight.table.draw import draw
+from bathyscope.foresight.table.parts import write_rows
 
 
 def some_finding(*, severity):
@@ -85,3 +89,26 @@ def test_records_are_written_as_they_are_read(tmp_path):
     written = json.loads((tmp_path / "record.json").read_text())
     assert written["networks"] == 47
     assert TrackRecord(**written["codes"]["dead-units"]["problem"]) == TrackRecord(30, 29, 1)
+
+
+def test_a_network_that_was_diagnosed_with_other_thresholds_is_diagnosed_again(
+    tmp_path, monkeypatch
+):
+    asked = []
+
+    def found(number):
+        asked.append(number)
+        return {"dead-units": "problem"}
+
+    numbers = [n for n in range(12) if not draw(n).held_out][:3]
+    monkeypatch.setattr(track_record, "severities_found", found)
+    write_rows(tmp_path / "part-000.jsonl", [row(number, 0.1) for number in numbers])
+    for _ in range(2):
+        networks, records = track_record.diagnose_table(tmp_path)
+        assert networks == 3
+        assert records["dead-units"]["problem"] == TrackRecord(networks=3, failed=3, trained=0)
+    assert asked == numbers
+    limit = thresholds.THRESHOLDS["dead_share"]
+    monkeypatch.setitem(thresholds.THRESHOLDS, "dead_share", replace(limit, value=limit.value / 2))
+    track_record.diagnose_table(tmp_path)
+    assert asked == numbers * 2

@@ -213,3 +213,27 @@ def _output_and_gradient(model):
     logits = model(TOKENS)
     F.cross_entropy(logits.flatten(0, 1), TOKENS.flatten()).backward()
     return logits.detach(), torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+def test_a_learned_factor_of_a_module_that_gives_out_a_mapping_is_one_sentence():
+    class Mapped(nn.Linear):
+        def forward(self, x):
+            return {"output": super().forward(x)}
+
+    model = nn.Sequential(Mapped(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    LearnFactors(layers=("0",)).apply_(model, optimizer)
+    with pytest.raises(TypeError, match="gives out a tensor or a tuple"):
+        model(torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize(
+    "remedy",
+    [
+        LearnFactors(layers=("a", "b")),
+        NormaliseQueries(layers=("a", "b"), heads=2),
+        ScaleBranches(layers=("a", "b"), factor=0.5),
+    ],
+)
+def test_what_a_hook_computes_at_every_pass_is_counted(remedy):
+    assert remedy.num_added == 2

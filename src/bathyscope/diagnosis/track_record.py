@@ -6,6 +6,7 @@ diagnoses every labelled network of the forecast's table as it starts, goes on w
 writes the counts beside this file.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -148,20 +149,33 @@ def tally(rows: "Iterable[Row]", found: Mapping[int, Mapping[str, str]]) -> Reco
 
 
 def diagnose_table(parts: Path = PARTS, *, anew: bool = False) -> tuple[int, Records]:
-    """Diagnose every labelled network that has not been, and count; held-out ones are left alone."""
+    """Diagnose every labelled network that has not been with today's thresholds, and count.
+
+    Held-out networks are left alone.
+    """
     from bathyscope.foresight.table.draw import draw
     from bathyscope.foresight.table.parts import PART, read_rows, write_rows
 
     rows = [row for row in read_rows(parts) if not draw(row["number"]).held_out]
-    known = {} if anew else {r["number"]: r["found"] for r in read_rows(parts, kind="findings")}
+    state = _thresholds_hash()
+    written = () if anew else read_rows(parts, kind="findings")
+    known = {r["number"]: r["found"] for r in written if r.get("thresholds") == state}
     for part in sorted({row["number"] // PART for row in rows}):
         inside = [row["number"] for row in rows if row["number"] // PART == part]
         missing = [number for number in inside if number not in known]
         known |= {number: severities_found(number) for number in missing}
         if missing:
-            kept = ({"number": n, "found": known[n]} for n in inside)
+            kept = ({"number": n, "thresholds": state, "found": known[n]} for n in inside)
             write_rows(parts / f"findings-{part:03d}.jsonl", kept)
     return len(rows), tally(rows, known)
+
+
+def _thresholds_hash() -> str:
+    """Twelve hexadecimal digits that change with any threshold."""
+    from bathyscope.diagnosis.thresholds import THRESHOLDS
+
+    values = {name: threshold.value for name, threshold in sorted(THRESHOLDS.items())}
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12]
 
 
 def write_records(networks: int, records: Records, path: Path) -> None:

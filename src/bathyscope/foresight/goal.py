@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import Batch, LossFn, main_tensor
+from bathyscope.core.losses import token_cross_entropy
 
 IGNORED = -100
 """Torch's label that counts in no loss."""
@@ -135,5 +136,5 @@ def _is_flat_entropy(output: Tensor, targets: Tensor, first_loss: float) -> bool
     if not output.is_floating_point() or not _are_classes(targets, output.shape[-1]):
         return False
     with torch.no_grad():
-        flat = F.cross_entropy(output.flatten(0, -2).double(), targets.flatten().long())
+        flat = token_cross_entropy(output.double(), targets.long())
     return math.isclose(float(flat), first_loss, rel_tol=1e-3, abs_tol=1e-6)

@@ -50,6 +50,11 @@ class NormaliseQueries(Remedy):
         """For instance `queries and keys normalised in 24 layers`."""
         return f"queries and keys normalised in {len(self.layers)} layers"
 
+    @property
+    def num_added(self) -> int:
+        """One norm a layer."""
+        return len(self.layers)
+
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the layers."""
         layers = [submodule(model, name) for name in self.layers]
@@ -150,6 +155,11 @@ class ScaleBranches(Remedy):
     def words(self) -> str:
         """For instance `48 branches × 0.38`."""
         return f"{len(self.layers)} branches × {self.factor:.3g}"
+
+    @property
+    def num_added(self) -> int:
+        """One product a branch."""
+        return len(self.layers)
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the modules."""

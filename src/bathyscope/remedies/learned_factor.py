@@ -16,10 +16,11 @@ from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
 def times_factor(module: nn.Module, args: object, output: object) -> object:
     """What a module gives out, its first tensor times the parameter `branch_factor`."""
     factor = module.get_parameter("branch_factor")
-    if isinstance(output, Tensor):
-        return factor * output
-    assert isinstance(output, tuple)
-    return (factor * output[0], *output[1:])
+    if isinstance(output, tuple):
+        return (factor * output[0], *output[1:])
+    if not isinstance(output, Tensor):
+        raise TypeError("A learned factor is for a module that gives out a tensor or a tuple.")
+    return factor * output
 
 
 def learn_factors_(
@@ -64,6 +65,11 @@ class LearnFactors(Remedy):
         kind = "LayerScale" if self.size > 1 else "ReZero" if self.start == 0 else "Learned factors"
         start = "" if kind == "ReZero" else f" from {self.start:g}"
         return f"{kind}{start} on {len(self.layers)} branches"
+
+    @property
+    def num_added(self) -> int:
+        """One product a branch."""
+        return len(self.layers)
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Add the factors to the modules and to the optimizer."""

@@ -15,7 +15,25 @@ from bathyscope.training import Callback, Examples, LoopView
 _CURVATURE_SAMPLES = 32
 
 
-class CauseWatcher(Callback):
+class StartAndEnd(Callback):
+    """Calls `measure` before the first step and after the last."""
+
+    def on_start(self, loop: LoopView) -> None:
+        """Measure a network that is new."""
+        if loop.step == 0:
+            self.measure(loop, "start")
+
+    def on_end(self, loop: LoopView, ending: str) -> None:
+        """Measure it as the run leaves it."""
+        if not ending.startswith("stopped"):
+            self.measure(loop, "end")
+
+    def measure(self, loop: LoopView, moment: str) -> None:
+        """Log what is to be known at this moment, `start` or `end`."""
+        raise NotImplementedError
+
+
+class CauseWatcher(StartAndEnd):
     """Measures `causes` before the first step and after the last, into records of the kind `cause`.
 
     Args:
@@ -27,17 +45,8 @@ class CauseWatcher(Callback):
         self.probe = probe
         self.curvature = curvature
 
-    def on_start(self, loop: LoopView) -> None:
-        """Measure a network that is new."""
-        if loop.step == 0:
-            self._measure(loop, "start")
-
-    def on_end(self, loop: LoopView, ending: str) -> None:
-        """Measure it as the run leaves it."""
-        if not ending.startswith("stopped"):
-            self._measure(loop, "end")
-
-    def _measure(self, loop: LoopView, moment: str) -> None:
+    def measure(self, loop: LoopView, moment: str) -> None:
+        """Log the causes, as a record of the kind `cause`."""
         row = causes(loop.model, self.probe)
         if self.curvature and all(math.isfinite(v) for v in row.values()):
             row |= spectrum_ends(loop.model, self.probe)

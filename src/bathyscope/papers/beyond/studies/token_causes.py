@@ -11,14 +11,15 @@ from bathyscope.core.losses import token_cross_entropy
 from bathyscope.curvature import hessian
 from bathyscope.diagnosis.race import label_accuracy
 from bathyscope.measure.tokens import token_likeness
-from bathyscope.training import Callback, Examples, LoopView
+from bathyscope.papers.beyond.studies.causes import StartAndEnd
+from bathyscope.training import Examples, LoopView
 
 _CURVATURE_SAMPLES = 8
 KIND = "block"
 """The kind of record that holds a block's numbers."""
 
 
-class BlockWatcher(Callback):
+class BlockWatcher(StartAndEnd):
     """Measures every block before the first step and after the last.
 
     Args:
@@ -31,17 +32,8 @@ class BlockWatcher(Callback):
         self.probe = probe
         self.curvature = curvature
 
-    def on_start(self, loop: LoopView) -> None:
-        """Measure a network that is new."""
-        if loop.step == 0:
-            self._measure(loop, "start")
-
-    def on_end(self, loop: LoopView, ending: str) -> None:
-        """Measure it as the run leaves it."""
-        if not ending.startswith("stopped"):
-            self._measure(loop, "end")
-
-    def _measure(self, loop: LoopView, moment: str) -> None:
+    def measure(self, loop: LoopView, moment: str) -> None:
+        """Log every block, as a record of its kind."""
         rows = block_rows(loop.model, self.probe)
         count = len(rows)
         chosen = {

@@ -3,6 +3,7 @@
 from collections import namedtuple
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import nn
 from bathyscope.core.batch import (
     check_batch,
     check_batches,
+    check_parameters,
     first_samples,
     loss_value,
     map_tensors,
@@ -19,6 +21,7 @@ from bathyscope.core.batch import (
     tensors_in,
 )
 from bathyscope.core.errors import UsageError
+from tests.unchecked import unchecked
 
 Pair = namedtuple("Pair", ["hidden", "rest"])
 
@@ -66,6 +69,25 @@ def test_labels_lie_below_the_number_of_classes(label, fine):
         loss_value(F.cross_entropy, output, targets)
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (nn.CrossEntropyLoss, r"pass an object of it: CrossEntropyLoss\(\)"),
+        ("cross_entropy", "'cross_entropy' was given; pass one such as"),
+    ],
+)
+@unchecked()
+def test_what_is_no_loss_is_said(loss, said):
+    with pytest.raises(UsageError, match=said):
+        loss_value(loss, torch.zeros(2, 5, requires_grad=True), torch.tensor([0, 1]))
+
+
+@unchecked()
+def test_a_class_is_no_model():
+    with pytest.raises(UsageError, match=r"the class Linear was given; pass an object of it"):
+        check_parameters(nn.Linear)
+
+
 def test_labels_to_be_ignored_are_no_labels():
     output = torch.zeros(2, 5, requires_grad=True)
     assert loss_value(F.cross_entropy, output, torch.tensor([-100, 1])).isfinite()
@@ -78,8 +100,9 @@ def test_labels_to_be_ignored_are_no_labels():
         ((1, 2, 3), "of 3 was given; pass several inputs"),
         (iter([1]), "pass one batch: next"),
         (([], None), "hold no tensor"),
+        ((np.zeros((2, 3)), None), "ndarray; pass a tensor \\(torch.as_tensor makes one\\)"),
         ((torch.zeros(0, 3), None), "The batch is empty"),
-        ((torch.tensor([[0.0, float("nan")]]), None), "1 values that are NaN or infinite, of 2"),
+        ((torch.tensor([[0.0, float("nan")]]), None), "Of the 2 values of the inputs 1 are NaN"),
     ],
 )
 def test_what_is_no_batch_is_said(batch, said):
@@ -96,7 +119,12 @@ def test_some_of_the_batches_are_taken():
     batches = [(torch.zeros(1, 3), None)] * 5
     assert len(check_batches(nn.Linear(3, 1), batches, most=2)) == 2
     assert len(check_batches(nn.Linear(3, 1), batches)) == 5
-    for wrong, said in ((3, "a list or a loader"), ([], "No batch was given")):
+    one = (torch.zeros(1, 3), torch.zeros(1))
+    for wrong, said in (
+        (3, "a list or a loader"),
+        ([], "No batch was given"),
+        (one, r"a single batch is given as \[\(inputs, targets\)\]"),
+    ):
         with pytest.raises(UsageError, match=said):
             check_batches(nn.Linear(3, 1), wrong)
 

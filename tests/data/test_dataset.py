@@ -27,3 +27,9 @@ def test_a_subset_is_drawn_without_replacement_the_same_for_the_same_seed():
 def test_an_impossible_subset_is_refused(wanted):
     with pytest.raises(UsageError, match="between 1 and 1442"):
         load("digits").subset(wanted)
+
+
+def test_a_set_tells_its_sizes_and_not_its_pixels():
+    told = repr(load("digits", num_train=32))
+    assert told.startswith("<DataSet digits: 32 images to train on")
+    assert len(told) < 100

@@ -1,5 +1,6 @@
 """What a person sees of a result that is printed, in a terminal and in a notebook."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -26,6 +27,33 @@ def test_a_diagnosis_is_shown_and_not_its_batch():
     assert found.findings[0].code in html
     for text in (str(found), repr(found), html):
         assert "tensor(" not in text
+
+
+def test_a_forecast_is_shown_with_its_reasons():
+    model, batch = network()
+    found = bs.forecast(model, [batch])
+    assert repr(found) == f"<Forecast: {found.sentence()}>"
+    sentence, gauge, *lines = str(found).splitlines()
+    assert sentence == found.sentence()
+    assert gauge.startswith("fails |")
+    assert gauge.endswith("| trains")
+    assert [line.strip() for line in lines[2:5]] == list(found.because)
+    told = [reason.rpartition(" (")[0] for reason in found.because]
+    assert len(set(told)) == 3  # two features that are told alike are one reason
+
+
+@pytest.mark.parametrize("kind", ["html", "json"])
+def test_a_treatment_is_shown_and_saved_as_a_diagnosis_is(kind, tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    x = torch.randn(32, 6)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    diagnosis = bs.diagnose(model, (x, x[:, :3].argmax(1)), optimizer=optimizer)
+    treatment = bs.treat(model, diagnosis, optimizer=optimizer)
+    assert repr(treatment) == f"<Treatment of Sequential: {treatment.outcome}>"
+    assert treatment.outcome in " ".join(str(treatment).split())
+    assert treatment.outcome in treatment._repr_html_()
+    assert treatment.outcome in treatment.save(tmp_path / f"it.{kind}").read_text()
 
 
 def test_eigenvalues_are_shown_with_their_errors_and_without_their_vectors():

@@ -89,7 +89,7 @@ def test_a_loss_that_is_not_finite_at_the_start_fails_at_once():
 def test_nan_in_one_batch_is_said():
     given = batches(8)
     given[5][0][3, 2] = float("nan")
-    with pytest.raises(UsageError, match="1 values that are NaN or infinite"):
+    with pytest.raises(UsageError, match="1 are NaN or infinite"):
         bs.forecast(mlp(), given)
 
 

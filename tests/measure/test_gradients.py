@@ -68,6 +68,27 @@ def test_vanishing_gradients_keep_their_digits_in_float32():
     assert found["rank"][0] == 1
 
 
+def test_what_lies_between_two_blocks_counts_in_the_growth_from_the_loss():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(5))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = 0.25 * layer(x)
+            return x
+
+    model = Net()
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.weight.copy_(torch.eye(4))
+    found = gradients(model, (torch.ones(2, 4), None), loss=lambda y, _: y.sum())
+    assert found["ratio"] == pytest.approx([1] * 5)
+    # a quarter between two layers; the one after the last block is part of its gradient
+    assert found["ratio_from_loss"] == pytest.approx([4.0**i for i in (4, 3, 2, 1, 0)])
+
+
 def test_gradients_that_are_not_finite_are_counted_and_end_the_product():
     class Blow(nn.Module):
         def __init__(self):

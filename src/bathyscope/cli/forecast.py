@@ -10,9 +10,6 @@ from bathyscope.cli.case import CaseWords, with_case
 if TYPE_CHECKING:
     from bathyscope.foresight import Forecast
 
-_GAUGE = 40
-"""Characters of the gauge."""
-
 
 @with_case
 def forecast(
@@ -44,25 +41,6 @@ def forecast(
 
 
 def _print(found: "Forecast") -> None:
-    typer.echo(found.sentence())
-    typer.echo(gauge(found.probability))
-    typer.echo("\nBecause")
-    for reason in found.because:
-        typer.echo(f"  {reason}")
-    for difference in found.outside:
-        typer.echo(f"Not seen in calibration: {difference}.")
-    for note in found.notes:
-        typer.echo(f"Note: {note}")
+    typer.echo(str(found))
     known = found.calibrated_on
     typer.echo(f"Calibrated on {known['networks']} random trainings (data {known['data']}).")
-
-
-def gauge(probability: float) -> str:
-    """The probability of training on a line from fails to trains.
-
-    Examples:
-        >>> gauge(0.5)
-        'fails |--------------------●-------------------| trains'
-    """
-    at = min(_GAUGE - 1, int(probability * _GAUGE))
-    return f"fails |{'-' * at}●{'-' * (_GAUGE - 1 - at)}| trains"

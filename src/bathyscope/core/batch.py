@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.losses import class_axis
 from bathyscope.core.values import check_values
 
@@ -122,8 +122,9 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
     if not tensors:
+        how = "a tensor (torch.as_tensor makes one)" if hasattr(inputs, "__array__") else "a tensor"
         raise UsageError(
-            f"The inputs hold no tensor, but {type(inputs).__name__}; pass a tensor, a tuple or a "
+            f"The inputs hold no tensor, but {type(inputs).__name__}; pass {how}, a tuple or a "
             "mapping of tensors."
         )
     if any(t.ndim == 0 or t.shape[0] == 0 for t in tensors[:1]):
@@ -135,7 +136,7 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             bad = int((~torch.isfinite(tensor)).sum())
             raise UsageError(
-                f"The inputs hold {bad} values that are NaN or infinite, of {tensor.numel()}; "
+                f"Of the {tensor.numel()} values of the inputs {bad} are NaN or infinite; "
                 "clean the data before measuring."
             )
     return inputs, targets
@@ -160,6 +161,11 @@ def check_batches(model: nn.Module, batches: object, *, most: int | None = None)
         raise UsageError(
             f"The batches are a list or a loader of pairs (inputs, targets), but a "
             f"{type(batches).__name__} was given."
+        )
+    if isinstance(batches, (tuple, list)) and any(isinstance(b, Tensor) for b in batches):
+        raise UsageError(
+            "The batches are a list or a loader of pairs (inputs, targets), but tensors stand in it; "
+            "a single batch is given as [(inputs, targets)]."
         )
     found = [check_batch(model, batch) for batch in islice(read_all(batches), most)]
     if not found:
@@ -194,6 +200,7 @@ def loss_value(
     if targets is None and _own_loss_in(output) is not None:
         value = _own_loss_in(output)
     else:
+        _check_loss(loss)
         if _takes_indices(loss):
             check_labels(output, targets)
         try:
@@ -217,6 +224,19 @@ def loss_value(
             "no_grad, or everything is frozen?); nothing can be differentiated."
         )
     return value.reshape(())
+
+
+def _check_loss(loss: object) -> None:
+    if isinstance(loss, type):
+        raise UsageError(
+            f"The loss is a function of output and targets, but the class {loss.__name__} was given; "
+            f"pass an object of it: {loss.__name__}()."
+        )
+    if not callable(loss):
+        raise UsageError(
+            f"The loss is a function of output and targets, but {shorten(loss)} was given; pass one "
+            "such as torch.nn.functional.cross_entropy."
+        )
 
 
 def run_forward(model: nn.Module, inputs: object) -> Any:
@@ -267,6 +287,11 @@ def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
     Raises:
         UsageError: the model is no module, has no parameters, or has none with values.
     """
+    if isinstance(model, type):
+        raise UsageError(
+            f"The model is a torch.nn.Module, but the class {model.__name__} was given; pass an "
+            f"object of it: {model.__name__}()."
+        )
     if not isinstance(model, nn.Module):
         raise UsageError(
             f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "

@@ -10,8 +10,11 @@ FailureKind = Literal["stuck", "diverging", "slow"]
 Known = int | str | list[str]
 """A fact about the calibration."""
 
+_GAUGE = 40
+"""Characters of the line from fails to trains."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast:
     """The answer of `bathyscope.forecast`.
 
@@ -54,6 +57,24 @@ class Forecast:
         return (
             f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
             f"{100 * self.probability:.0f} %, after {steps} on a copy.{beyond}"
+        )
+
+    def __repr__(self) -> str:
+        """One line: the sentence."""
+        return f"<Forecast: {self.sentence()}>"
+
+    def __str__(self) -> str:
+        """The sentence, a line from fails to trains, and the reasons."""
+        at = min(_GAUGE - 1, int(self.probability * _GAUGE))
+        return "\n".join(
+            (
+                self.sentence(),
+                f"fails |{'-' * at}●{'-' * (_GAUGE - 1 - at)}| trains",
+                "\nBecause",
+                *(f"  {reason}" for reason in self.because),
+                *(f"Not seen in calibration: {difference}." for difference in self.outside),
+                *(f"Note: {note}" for note in self.notes),
+            )
         )
 
     def _repr_html_(self) -> str:

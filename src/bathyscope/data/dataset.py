@@ -39,6 +39,14 @@ class DataSet:
     std: Float[Tensor, " c"]
     is_normalised: bool = False
 
+    def __repr__(self) -> str:
+        """One line: the name and the sizes."""
+        return (
+            f"<DataSet {self.name}: {len(self.train_labels)} images to train on, "
+            f"{len(self.test_labels)} to test on, {'×'.join(map(str, self.shape))}, "
+            f"{self.num_classes} classes>"
+        )
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height and width of one image."""

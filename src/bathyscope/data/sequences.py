@@ -55,6 +55,14 @@ class SequenceSet:
     vocabulary: int
     sha256: str
 
+    def __repr__(self) -> str:
+        """One line: the name and the sizes."""
+        return (
+            f"<SequenceSet {self.name}: {len(self.train_inputs)} sequences to train on, "
+            f"{len(self.test_inputs)} to test on, {self.train_inputs.shape[1]} tokens each, "
+            f"vocabulary {self.vocabulary}>"
+        )
+
     def batch(
         self, size: int, *, generator: Generator | None = None
     ) -> tuple[Int64[Tensor, " b t"], Int64[Tensor, " b t"]]:

@@ -13,15 +13,7 @@ from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severi
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.foresight import stage_label
 from bathyscope.measure.around import with_around
-from bathyscope.report import (
-    Judgement,
-    Report,
-    notebook_html,
-    read_report,
-    show,
-    text_of,
-    write,
-)
+from bathyscope.report import Judgement, Report, Reported, read_report
 from bathyscope.report.numbers import amount
 
 if TYPE_CHECKING:
@@ -38,7 +30,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Diagnosis:
+class Diagnosis(Reported):
     """The answer of `diagnose`.
 
     Attributes:
@@ -127,20 +119,6 @@ class Diagnosis:
             forecast=self.forecast,
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write the report as `.html`, `.json` or `.png`.
-
-        Raises:
-            UsageError: the ending is another, or the file cannot be written.
-        """
-        if not isinstance(path, (str, Path)):
-            raise UsageError(
-                f"A report is saved to a path, but a {type(path).__name__} was given; "
-                'give one such as "report.html".'
-            )
-        write(self.report(), Path(path))
-        return Path(path)
-
     def diff(self, earlier: "Diagnosis | Report | str | Path") -> Difference:
         """What changed since an earlier diagnosis, given as such or as its saved JSON: did it help?
 
@@ -161,18 +139,6 @@ class Diagnosis:
         """One line: the title and the verdict."""
         return f"<Diagnosis of {self.title}: {self.verdict}>"
 
-    def __str__(self) -> str:
-        """The report as `show` prints it, without colours."""
-        return text_of(self.report())
-
-    def _repr_html_(self) -> str:
-        """Verdict, findings and strips, as a notebook shows them; `save` writes the whole page."""
-        return notebook_html(self.report())
-
-    def show(self) -> None:
-        """Print the report to the terminal."""
-        show(self.report())
-
 
 def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
     """The verdict that follows from the findings.
@@ -182,7 +148,9 @@ def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
         'No fault found in 12 blocks.'
     """
     if not findings:
-        return Judgement(level="clean", sentence=f"No fault found in {num_blocks} blocks.")
+        return Judgement(
+            level="clean", sentence=f"No fault found in {amount(num_blocks, 'block')}."
+        )
     first = findings[0]
     where = _where(first.blocks, num_blocks)
     more = f" (and {amount(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""

@@ -45,7 +45,7 @@ from bathyscope.diagnosis.race import (
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
 from bathyscope.remedies.recipe import checked_optimizer
-from bathyscope.report import Report, notebook_html
+from bathyscope.report import Report, Reported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ _BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a
 
 
 @dataclass(slots=True)
-class Treatment:
+class Treatment(Reported):
     """What was tried, what was done, and what the measurements and the trainings say of it.
 
     Attributes:
@@ -180,9 +180,9 @@ class Treatment:
             outcome=f"{applied}{self.outcome}",
         )
 
-    def _repr_html_(self) -> str:
-        """Before and after, what was applied and its code, as a notebook shows them."""
-        return notebook_html(self.report())
+    def __repr__(self) -> str:
+        """One line: the title and the outcome."""
+        return f"<Treatment of {self.after.title}: {self.outcome}>"
 
     def summary(self) -> JsonObject:
         """The outcome in plain values, for JSON."""

@@ -163,8 +163,14 @@ def differences(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
 def _reasons(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
     parts = model.contributions(reading.step, reading.values, budget)
     parts.pop("bias")
-    heaviest = sorted(parts, key=lambda name: -abs(parts[name]))[:_MOST_REASONS]
-    return tuple(evidence_in_words(name, reading, parts[name]) for name in heaviest)
+    told: dict[str, float] = {}  # features that are told in the same words weigh together
+    for name, weight in parts.items():
+        words = evidence_in_words(name, reading)
+        told[words] = told.get(words, 0.0) + weight
+    heaviest = sorted(told.items(), key=lambda part: -abs(part[1]))[:_MOST_REASONS]
+    return tuple(
+        f"{words} ({'for' if w > 0 else 'against'}, {abs(w):.1f})" for words, w in heaviest
+    )
 
 
 def _notes(reading: Reading, num_batches: int) -> tuple[str, ...]:

@@ -3,18 +3,13 @@
 from bathyscope.foresight.readings import Reading
 
 
-def evidence_in_words(name: str, reading: Reading, weight: float) -> str:
-    """One feature's value as a sentence's part, and whether it speaks for training.
+def evidence_in_words(name: str, reading: Reading) -> str:
+    """One feature's value as a sentence's part.
 
     Args:
         name: of the feature.
         reading: where its value stands.
-        weight: what it added to the logit.
     """
-    return f"{_clause(name, reading)} ({'for' if weight > 0 else 'against'}, {abs(weight):.1f})"
-
-
-def _clause(name: str, reading: Reading) -> str:
     value, step = reading.values[name], reading.step
     losses, constant = reading.losses, reading.goal.constant_loss
     last = losses[-max(1, len(losses) // 4) :]

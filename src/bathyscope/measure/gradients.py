@@ -33,7 +33,9 @@ def gradients(
         norm_in, norm_out: ‖∂E/∂x_l‖₂ and ‖∂E/∂x_{l+1}‖₂ over the whole batch.
         ratio: ‖∂E/∂x_{l+1}‖₂ / ‖∂E/∂x_l‖₂, 1 for a block that preserves the norm
             (norm_preservation, section 4.1); below 1 the gradient grows on its way back.
-        ratio_from_loss: the product of the ratios of this block and of all after it.
+        ratio_from_loss: ‖∂E/∂x_{L+1}‖₂ / ‖∂E/∂x_l‖₂, from the output of the last block measured to
+            this input: the product of the ratios of this block and of all after it, and of what
+            lies between two blocks (an activation called as a function).
         condition, effective_condition, rank, full_rank, stable_rank, cutoff: of the gradient at
             the output as a matrix of samples × everything else (singularity, definition 3).
         over_time: of a recurrent layer, the norm at the first tenth of the time steps of its input
@@ -142,20 +144,17 @@ class GradientTap(Silent):
 
     def measurement(self, result: Probe) -> Measurement:
         """The record, once the pass is over."""
-        product = 1.0
-        for block in reversed(self.rows.blocks):
+        measured = [i for i in self.norms_out if i in self.norms_in]  # not those it went around
+        end = self.norms_out[max(measured)] if measured else math.nan
+        for block in self.rows.blocks:
             norm_in = self.norms_in.get(block.index, math.nan)
             norm_out = self.norms_out.get(block.index, math.nan)
-            ratio = quotient(norm_out, norm_in)
-            measured = block.index in self.norms_in and block.index in self.norms_out
-            if measured:  # a block the pass went around changes no norm
-                product *= ratio
             self.rows.put(
                 block,
                 norm_in=norm_in,
                 norm_out=norm_out,
-                ratio=ratio,
-                ratio_from_loss=product if measured else None,
+                ratio=quotient(norm_out, norm_in),
+                ratio_from_loss=quotient(end, norm_in) if block.index in measured else None,
                 not_finite=self.not_finite.get(block.index),
             )
         return self.rows.measurement(

@@ -9,6 +9,7 @@ from bathyscope.report.page import notebook_html, to_html
 from bathyscope.report.picture import comparison_png, to_png
 from bathyscope.report.quantity import Quantity
 from bathyscope.report.record import Judgement, Level, Report
+from bathyscope.report.reported import Reported
 from bathyscope.report.saved import SCHEMA, from_json, schema, to_json
 from bathyscope.report.terminal import show, text_of
 from bathyscope.report.training_page import EventView, TrainingPage, training_html
@@ -21,6 +22,7 @@ __all__ = [
     "Level",
     "Quantity",
     "Report",
+    "Reported",
     "TrainingPage",
     "check_destination",
     "comparison_html",

@@ -164,8 +164,8 @@ GLOSSARY: dict[str, Quantity] = {
     ),
     "gradients.ratio_from_loss": Quantity(
         label="growth from the loss",
-        what="Product of the gradient growth of this block and all after it: the factor that findings "
-        "tell.",
+        what="Gradient norm at the block's input over that at the end of the last block: the factor that "
+        "findings tell.",
         good="Between 0.01 and 100 all the way.",
         why="Far above 1 the gradient has exploded before it gets here, far below it has vanished.",
         scale="log",

@@ -84,8 +84,10 @@ def test_json_to_standard_output_and_exit_code_3(here):
     ("words", "message"),
     [
         ("diagnose resnet-57", "resnet-56"),
-        ("diagnose mine:nothing --data mine:batch", "no 'nothing'"),
-        ("diagnose nowhere:model --data mine:batch", "cannot be imported"),
+        ("diagnose mine:nothing --data mine:batch", "named 'nothing'"),
+        ("diagnose nowhere:model --data mine:batch", "run it in the folder that holds nowhere"),
+        ("diagnose mine", "but a file mine.py; write mine:FACTORY"),
+        ("diagnose mine.py", "write for instance mine:factory"),
         ("diagnose mine:model --data mine:fails", "out of luck"),
         ("diagnose mine:fails --data mine:batch", "out of luck"),
         ("diagnose mine:no_parameters --data mine:batch", "no parameters"),

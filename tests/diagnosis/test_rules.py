@@ -237,3 +237,15 @@ def test_behind_a_batch_norm_a_step_that_lowers_the_loss_may_be_longer(normalise
     mild = [f.blocks for f in told if f.severity is Severity.WARNING]
     assert grave == [problems]
     assert mild == ([("1",)] if len(problems) == 1 else [])
+
+
+@pytest.mark.parametrize(("decay", "blamed"), [(1e-4, False), (10.0, True)])
+def test_a_usual_weight_decay_is_not_blamed_for_a_gradient_that_vanished(decay, blamed):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Flatten(), *layers(*[64] * 20, activation=nn.Sigmoid), nn.Linear(64, 4)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
+    codes = {code for code, *_ in found(model, optimizer=optimizer)}
+    assert "vanishing-gradient" in codes
+    assert ("heavy-weight-decay" in codes) == blamed

@@ -175,4 +175,5 @@ def test_parameters_that_are_frozen_missing_unreached_or_without_gradient():
     assert told["unreached_names"] == "spare"
     gradient = torch.autograd.grad(F.cross_entropy(model(batch[0]), LABELS), model[0].weight)[0]
     expected = 0.5 * model[0].weight.norm() / gradient.norm()
+    assert told["largest_decay"] == 0.5
     assert told["decay_over_gradient"] == pytest.approx(float(expected), rel=1e-4)

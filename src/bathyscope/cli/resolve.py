@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.core.json_values import JsonMapping
 
 if TYPE_CHECKING:
@@ -58,6 +58,12 @@ def model_of(
     if ":" not in name and not name.endswith(".py"):
         from bathyscope import nets
 
+        if Path(f"{name}.py").is_file() and name.isidentifier():
+            raise UsageError(
+                f"There is no network named {name!r}, but a file {name}.py; write {name}:FACTORY with "
+                "the name of the class or function in it that makes your network."
+            )
+
         return nets.build_for(name, sample_shape, **{"num_classes": num_classes} | dict(options))
     factory = factory_of(name)
     given = f" with {dict(options)}" if options else ""
@@ -88,12 +94,27 @@ def factory_of(name: str) -> Any:
     if here not in sys.path:
         sys.path.append(here)
     with call_user_code(f"{name}: the module {module_name} cannot be imported"):
-        found: object = importlib.import_module(module_name)
+        try:
+            found: object = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name != module_name.split(".")[0]:
+                raise  # what it imports itself is missing
+            raise UsageError(
+                f"{name}: there is no module {module_name}, neither installed nor in this folder; run "
+                f"it in the folder that holds {error.name}."
+            ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"{name}: the module {module_name} has no {attribute!r}.")
+            raise UnknownName(f"factory in {module_name}", attribute, _public_names(found))
         found = getattr(found, part)
     return found
+
+
+def _public_names(holder: object) -> list[str]:
+    """What a module or class defines and can be called, its own before what it imports."""
+    own = getattr(holder, "__name__", "")
+    found = [n for n, v in vars(holder).items() if not n.startswith("_") and callable(v)]
+    return [n for n in found if getattr(vars(holder)[n], "__module__", "") == own] or found
 
 
 def read_assignments(words: list[str]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding
 from bathyscope.diagnosis.end_answers import end_answers
+from bathyscope.diagnosis.rules.training import USUAL_DECAY
 from bathyscope.diagnosis.transformer_answers import rezero, transformer_answers
 from bathyscope.remedies import (
     AddNorms,
@@ -147,7 +148,7 @@ def _answers(patient: Patient) -> Iterator[Steps]:
         assert isinstance(stable, float)
         # a tenth of what the curvature allows: it mostly grows once training begins
         yield (ScaleRate(factor=stable / (10 * rate)),)
-    if any(group.get("weight_decay", 0) > 0.01 for group in patient.optimizer.param_groups):
+    if any(group.get("weight_decay", 0) > USUAL_DECAY for group in patient.optimizer.param_groups):
         yield (DecayWeights(value=0.0),)
 
 

@@ -26,7 +26,8 @@ def parameters_measurement(
     trained, but no part of the loss; zero_gradient: of those reached, how many have a gradient that
     is zero throughout; zero_head: whether the last weight is zero; decay_over_gradient: the median,
     over weights, of the pull of weight decay in units of the gradient's (for an optimizer that
-    divides by the gradient's size, of its step). Lists of names end in `_names`.
+    divides by the gradient's size, of its step); largest_decay: of the optimizer's groups. Lists of
+    names end in `_names`.
 
     Examples:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
@@ -57,6 +58,8 @@ def parameters_measurement(
         moving = [n for n in reached if n not in set(zero)]
         numbers |= _listed("missing", [n for n in moving if id(named[n]) not in held])
         numbers |= _listed("twice", [n for n, p in named.items() if held[id(p)] > 1])
+        decays = [float(group.get("weight_decay") or 0.0) for group in optimizer.param_groups]
+        numbers["largest_decay"] = max(decays, default=0.0)
         numbers["decay_over_gradient"] = _decay_over_gradient(named, gradients, optimizer)
     return Measurement(name="parameters", blocks=(), columns={}, settings=numbers)
 

@@ -6,6 +6,9 @@ from bathyscope.core.records import Finding, Severity
 from bathyscope.diagnosis.evidence import Evidence, decades, finding
 from bathyscope.diagnosis.thresholds import Thresholds
 
+USUAL_DECAY = 0.01
+"""The most that is usual, as the remedy for more says."""
+
 
 def frozen_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """All parameters, or most of them, without a gradient of their own."""
@@ -68,9 +71,13 @@ def zero_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
 
 
 def heavy_weight_decay(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """The pull of weight decay against that of the loss, at the median weight."""
-    ratio = evidence.about("parameters").number("decay_over_gradient")
-    if ratio is not None and ratio > thresholds["decay"]:
+    """The pull of weight decay against that of the loss, at the median weight.
+
+    A decay of the usual size outweighs only a gradient that has vanished, which is then the fault.
+    """
+    told = evidence.about("parameters")
+    ratio, decay = told.number("decay_over_gradient"), told.number("largest_decay") or 0.0
+    if ratio is not None and ratio > thresholds["decay"] and decay > USUAL_DECAY:
         grave = ratio > thresholds["decay_grave"]
         yield finding(
             "heavy-weight-decay",
@@ -78,6 +85,7 @@ def heavy_weight_decay(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
             (),
             score=decades(ratio),
             decay_over_gradient=ratio,
+            weight_decay=decay,
         )
 
 

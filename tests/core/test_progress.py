@@ -111,12 +111,12 @@ def test_a_standard_diagnosis_tells_every_block_forwards_and_back():
     ]
 
 
-def test_a_full_diagnosis_tells_its_five_stages_and_the_steps_on_a_copy():
+def test_a_full_diagnosis_tells_its_four_stages_and_the_steps_on_a_copy():
     model, batch = small_case()
     told = heard(lambda: diagnose(model, batch, probes="full", steps=2))
     stages = [text for text in told if ":" not in text]
-    assert [text.split(",")[0] for text in stages] == [f"{i} of 5" for i in range(1, 6)]
-    assert "4 of 5, training steps on a copy: step 2 of 2" in told
+    assert [text.split(",")[0] for text in stages] == [f"{i} of 4" for i in range(1, 5)]
+    assert "4 of 4, training steps on a copy: step 2 of 2" in told
     assert any("each block left out: without block 3 of" in text for text in told)
 
 

@@ -1,7 +1,11 @@
+import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from bathyscope import nets
 from bathyscope.diagnosis import diagnose, events_of
+from bathyscope.foresight import copy_training, forecast, look_ahead
 from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import batch
 
@@ -33,3 +37,44 @@ def test_a_healthy_network_has_a_look_ahead_without_events():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     found = diagnose(model, batch(size=32), optimizer=optimizer, probes="full", steps=3)
     assert [e.finding.code for e in events_of(found) if e.finding.severity == "problem"] == []
+
+
+def dropping(seed=0):
+    """Draws random numbers in every pass and writes to its buffers: steps that are disturbed differ."""
+    torch.manual_seed(seed)
+    layers = [nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3)]
+    return nn.Sequential(*layers, nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+def labelled():
+    x = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
+    return x, x[:, :3].argmax(1)
+
+
+@pytest.mark.parametrize("steps", [1, 8, 9])
+def test_the_forecast_of_a_full_diagnosis_is_that_of_a_forecast_on_the_same_batch(steps):
+    model, optimizer = dropping(), None
+    for budget in (None, 40):
+        found = diagnose(
+            model, labelled(), optimizer=optimizer, probes="full", steps=steps, budget=budget
+        )
+        alone = forecast(
+            model, [labelled()], loss=F.cross_entropy, budget=budget or 300, spend=steps
+        )
+        assert found.forecast == alone
+
+
+def test_stages_are_those_of_steps_that_nobody_reads():
+    model = dropping()
+    found = diagnose(model, labelled(), probes="full", steps=10)
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    again = diagnose(model, labelled(), probes="full", steps=10)
+    torch.set_rng_state(state)
+    twin, stepper = copy_training(model, None)
+    losses = [
+        diagnose(twin, labelled(), optimizer=stepper).provenance["loss"]
+        for _ in look_ahead(twin, stepper, [labelled()] * 10, loss=F.cross_entropy, at=(1, 10))
+    ]
+    assert [stage.provenance["loss"] for _, stage in again.stages[1:]] == losses
+    assert found.provenance["loss"] != again.provenance["loss"]  # other numbers were drawn

@@ -31,7 +31,6 @@ from bathyscope.diagnosis.evidence import evidence_of
 from bathyscope.diagnosis.look_ahead import with_look_ahead
 from bathyscope.diagnosis.rules import findings_of
 from bathyscope.diagnosis.thresholds import Thresholds
-from bathyscope.foresight import forecast
 
 Probes = Literal["standard", "full"]
 
@@ -119,7 +118,7 @@ def diagnose(
             )  # fmt: skip
             return replace(one, provenance={**one.provenance, "processes": group.size})
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
-    stages = 5 if probes == "full" else 1
+    stages = 4 if probes == "full" else 1
     begin_stage("every block measured", 1, stages)
     found = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
     measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=found)
@@ -157,12 +156,7 @@ def diagnose(
     )
     if probes == "full":
         begin_stage("training steps on a copy", 4, stages)
-        ahead = with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
-        begin_stage("forecast", 5, stages)
-        seen = forecast(
-            model, [batch], loss=loss, optimizer=optimizer, budget=budget or 300, spend=steps
-        )
-        return replace(ahead, forecast=seen)
+        return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
     return diagnosis
 
 

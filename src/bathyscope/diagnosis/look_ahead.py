@@ -10,10 +10,15 @@ from bathyscope import measure
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Finding
 from bathyscope.foresight import copy_training, look_ahead
+from bathyscope.foresight.readings import Reader
+from bathyscope.foresight.verdict import judge, stages_up_to
 
 if TYPE_CHECKING:
     from bathyscope.diagnosis.diagnosis import Diagnosis
     from bathyscope.diagnosis.thresholds import Thresholds
+
+BUDGET = 300
+"""Steps of training that the forecast takes as planned where no number is given."""
 
 OF_THE_START = frozenset({"poor-start", "small-budget", "saturated-output", "zero-gradient"})
 """Codes that say something of a fresh network only: one that fits its batch has them too."""
@@ -36,6 +41,8 @@ def with_look_ahead(
 ) -> "Diagnosis":
     """The diagnosis with the same measurements after one and after `steps` steps on a copy.
 
+    The same steps are read for the forecast, as `forecast` on this one batch would take them.
+
     Args:
         diagnosis: of the model as it stands.
         model: left as it was; a copy takes the steps, on the diagnosis's own batch.
@@ -43,7 +50,8 @@ def with_look_ahead(
         steps: how many.
 
     Returns:
-        The diagnosis with `stages`, and with the findings of the stages that the start did not show.
+        The diagnosis with `forecast`, with `stages`, and with the findings of the stages that the
+        start did not show.
     """
     from bathyscope.diagnosis.evidence import evidence_of
     from bathyscope.diagnosis.rules import findings_of
@@ -55,8 +63,11 @@ def with_look_ahead(
     silenced = frozenset(options.get("silence", ()))
     with preserve_model(model, copy_parameters=False):
         twin, stepper = copy_training(model, optimizer)
+        reader = Reader(twin, [batch], loss=loss, at=stages_up_to(steps))
         stages = [(0, diagnosis)]
-        for stage in look_ahead(twin, stepper, [batch] * steps, loss=loss, at=(1, steps)):
+        for stage in look_ahead(
+            twin, stepper, [batch] * steps, loss=loss, at=(1, steps), reader=reader
+        ):
             measured = measure.standard(
                 twin, batch, loss=loss, optimizer=stepper, blocks=diagnosis.blocks
             )
@@ -68,7 +79,8 @@ def with_look_ahead(
                 diagnosis, measurements=measured, findings=found, provenance=told, stages=()
             )
             stages.append((stage.step, later))
-    known = replace(diagnosis, stages=tuple(stages))
+    seen = judge(reader.found, budget=options.get("budget") or BUDGET, num_batches=1)
+    known = replace(diagnosis, stages=tuple(stages), forecast=seen)
     # without an optimizer the steps are none that the user means to take
     return known if optimizer is None else with_findings_of_stages(known, limits, silenced)
 

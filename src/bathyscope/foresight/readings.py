@@ -121,33 +121,70 @@ def readings(
 ) -> Iterator[Reading]:
     """Train a copy and read it at each stage; no step is taken before the next stage is asked for."""
     twin, stepper = copy_training(model, optimizer)
-    weights = [p for p in twin.parameters() if p.requires_grad and p.ndim >= 2 and p.numel()]
-    weights = weights or [p for p in twin.parameters() if p.requires_grad]
-    losses, scores = list[float](), list[float | None]()
-    goal, first = None, None
+    reader = Reader(twin, batches, loss=loss, at=at)
     for step, batch in enumerate(islice(cycle(batches), max(at)), 1):
         tell_progress("step", step, max(at))
-        value, output = loss_and_gradients(twin, stepper, batch, loss)
-        losses.append(value)
-        if goal is None:
-            goal = goal_of(output, batches[:8], loss=loss, first_loss=value)
-            first = _centred(output)
-        scores.append(goal.score(output, batch[1]))
-        read = step in at
-        old = [p.detach().clone() for p in weights] if read else []
-        layers = _layer_gradients(weights) if read or step == 1 else []
-        finite = math.isfinite(value) and all(map(math.isfinite, layers))
-        if finite:
+        reader.before_step(step, batch, *loss_and_gradients(twin, stepper, batch, loss))
+        if reader.is_finite:
             step_(stepper)
-        if read or not finite:
-            values = {"depth": math.log10(len(weights))}
-            values |= _step_features(weights, old, layers, output) if finite else {}
-            values |= _loss_features(losses, scores, goal)
-            if finite and step > 1:
-                values["alignment"] = _alignment(twin, batches[0], first, goal)
-            yield Reading(step, values, tuple(losses), goal, finite)
-        if not finite:
+        known = len(reader.found)
+        reader.after_step()
+        yield from reader.found[known:]
+        if not reader.is_finite:
             return
+
+
+class Reader:
+    """Reads a copy at each stage while someone else trains it; it ends where something is not finite.
+
+    Attributes:
+        found: the readings until now.
+        is_finite: whether every loss and gradient was.
+    """
+
+    def __init__(
+        self, model: nn.Module, batches: Sequence[Batch], *, loss: LossFn, at: Sequence[int]
+    ) -> None:
+        self.model, self.batches, self.loss, self.at = model, batches, loss, at
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
+        self.found: list[Reading] = []
+        self.is_finite = True
+        self.losses, self.scores = list[float](), list[float | None]()
+        self.goal: Goal | None = None
+        self.first: Tensor | None = None
+        self.step = 0
+        self.output: object = None
+        self.old: list[Tensor] = []
+        self.layers: list[float] = []
+
+    def before_step(self, step: int, batch: Batch, value: float, output: object) -> None:
+        """Keep what the step starts from: the loss, the output, and at a stage the weights."""
+        if not self.is_finite:
+            return
+        self.step, self.output = step, output
+        self.losses.append(value)
+        if self.goal is None:
+            self.goal = goal_of(output, self.batches[:8], loss=self.loss, first_loss=value)
+            self.first = _centred(output)
+        self.scores.append(self.goal.score(output, batch[1]))
+        read = step in self.at
+        self.old = [p.detach().clone() for p in self.weights] if read else []
+        self.layers = _layer_gradients(self.weights) if read or step == 1 else []
+        self.is_finite = math.isfinite(value) and all(map(math.isfinite, self.layers))
+
+    def after_step(self) -> None:
+        """At a stage, and where it ends: the features."""
+        output, self.output = self.output, None
+        if output is None or self.goal is None or (self.is_finite and self.step not in self.at):
+            return
+        values = {"depth": math.log10(len(self.weights))}
+        if self.is_finite:
+            values |= _step_features(self.weights, self.old, self.layers, output)
+        values |= _loss_features(self.losses, self.scores, self.goal)
+        if self.is_finite and self.step > 1:
+            values["alignment"] = _alignment(self.model, self.batches[0], self.first, self.goal)
+        self.found.append(Reading(self.step, values, tuple(self.losses), self.goal, self.is_finite))
 
 
 def _step_features(

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_f
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.one_pass import accumulate_gradients
+from bathyscope.core.preserve import preserve_buffers
 from bathyscope.core.progress import tell_progress
 from bathyscope.measure.updates import check_optimizer, needs_closure
 
@@ -172,6 +174,17 @@ def train_over(
     return losses
 
 
+@runtime_checkable
+class StepReader(Protocol):
+    """Looks at every step of a copy; what it runs on the copy leaves no trace in the next step."""
+
+    def before_step(self, step: int, batch: Batch, value: float, output: object) -> None:
+        """The gradients are there, the step is not taken yet."""
+
+    def after_step(self) -> None:
+        """The step is taken."""
+
+
 def look_ahead(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -179,6 +192,7 @@ def look_ahead(
     *,
     loss: LossFn,
     at: Collection[int],
+    reader: StepReader | None = None,
 ) -> Iterator[Stage]:
     """Train a copy, one step a batch, and stop at the stages that are asked for.
 
@@ -191,6 +205,7 @@ def look_ahead(
         batches: as many as there are steps to take, or more.
         loss: a scalar from output and targets.
         at: the steps after which to stop; 0 is before the first.
+        reader: told of every step.
 
     Examples:
         >>> import torch.nn.functional as F
@@ -206,7 +221,15 @@ def look_ahead(
         if step > max(at, default=0):
             return
         tell_progress("step", step, max(at))
-        losses.append(train_step(model, optimizer, batch, loss))
+        value, output = loss_and_gradients(model, optimizer, batch, loss)
+        losses.append(value)
+        if reader is not None:
+            reader.before_step(step, batch, value, output)
+        del output
+        step_(optimizer)
+        if reader is not None:
+            with preserve_buffers(model):
+                reader.after_step()
         ended = not math.isfinite(losses[-1])
         if ended or step in at:
             yield Stage(step, model, optimizer, tuple(losses))

@@ -1,7 +1,7 @@
 """Will it train? A few steps on a copy, a calibrated probability, and a verdict that may be undecided."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -64,7 +64,7 @@ def forecast(
     budget = check_count("budget", budget, least=1)
     most = max(STAGES) if spend is None else check_count("spend", spend, least=1)
     check_parameters(model)
-    at = [step for step in STAGES if step <= most]
+    at = stages_up_to(most)
     with preserve_random_state():  # a loader may draw random numbers
         given = check_batches(model, batches, most=at[-1])
     if processes_of(model) is not None:
@@ -77,8 +77,13 @@ def forecast(
         return judge(seen, budget=budget, num_batches=len(given))
 
 
+def stages_up_to(most: int) -> list[int]:
+    """After which steps a look-ahead of at most so many is judged."""
+    return [step for step in STAGES if step <= most]
+
+
 def judge(
-    seen: Iterator[Reading],
+    seen: Iterable[Reading],
     *,
     budget: int,
     num_batches: int,

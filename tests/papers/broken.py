@@ -154,7 +154,7 @@ BROKEN = {
         at_most("does not train", n["normalised"]["resnet"]["train_accuracy"], 0.5)
     ],
     "singularity.finding_3": lambda n: [
-        at_least("worse κ", n["resnext"]["condition"], n["resnet"]["condition"])
+        at_least("worse κ", n["condition"]["resnext"], n["condition"]["resnet"])
     ],
     "singularity.finding_4": lambda n: [at_most("no lag", n["lags"]["delta_orthogonal"], 0)],
     "nests.equation_2": vanishes("error_without_the_last"),

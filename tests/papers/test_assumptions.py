@@ -21,7 +21,7 @@ BREAKING = [
     ("norm_preservation.theorem_2", {"blocks": (3,)}, "3γ", False),
     ("singularity.theorem_1", {"norm": 2.0}, "‖M‖ = 1", True),
     ("singularity.finding_1", {"depth": 8, "lr": 0.05}, "fails to train", True),
-    ("singularity.finding_3", {"lr": 0.0}, "fit the training data", False),
+    ("singularity.finding_3", {"lr": 0.0, "pairs": 1}, "fit the training data", False),
     ("nests.theorem_1", {"width": 8}, "Assumption 4", True),
     ("nests.proposition_3", {"train": False}, "at their minimum", True),
 ]

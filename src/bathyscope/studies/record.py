@@ -68,6 +68,7 @@ class Provenance:
         seeds: that the runs used.
         num_runs: how many runs it is read from.
         seconds: spent in these runs, whenever they were run.
+        cpu_seconds: of processor time in these runs: what they cost, however busy the machine was.
         versions: of Python and the packages.
         hardware: of the machines.
         commits: of the working trees.
@@ -77,6 +78,7 @@ class Provenance:
     seeds: tuple[int, ...]
     num_runs: int
     seconds: float
+    cpu_seconds: float
     versions: Mapping[str, str]
     hardware: tuple[Mapping[str, object], ...]
     commits: tuple[str, ...]

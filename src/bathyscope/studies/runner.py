@@ -152,6 +152,7 @@ def _provenance(settings: Preset, tasks: list[Task], manifests: list[Manifest]) 
         seeds=tuple(sorted({seed for task in tasks for seed in task.seeds_used()})),
         num_runs=len(tasks),
         seconds=round(sum(m.seconds for m in manifests), 1),
+        cpu_seconds=round(sum(m.cpu_seconds for m in manifests), 1),
         versions=manifests[0].versions,
         hardware=tuple(hardware.values()),
         commits=tuple(sorted({m.commit for m in manifests})),

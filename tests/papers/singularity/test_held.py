@@ -2,12 +2,17 @@
 
 import pytest
 import torch
+from scipy.stats import ttest_1samp
 from torch import nn
 
 from bathyscope import nets
 from bathyscope.core.members import num_parameters
 from bathyscope.linalg import conv_singular_values
-from bathyscope.papers.singularity.claims.findings import _OF_ONE_SIZE
+from bathyscope.papers.singularity.claims.findings import (
+    _OF_ONE_SIZE,
+    finding_3,
+    finding_3_corrected,
+)
 from bathyscope.papers.singularity.studies import similar_networks
 from bathyscope.papers.singularity.studies.held import trunk_convolutions
 from bathyscope.papers.singularity.studies.similar_networks import RIVALS, RivalPreset, tasks
@@ -60,3 +65,25 @@ def test_finding_3_compares_networks_of_one_size():
         for family, options in _OF_ONE_SIZE.items()
     ]
     assert max(sizes) <= 1.01 * min(sizes)
+
+
+@pytest.mark.parametrize(
+    ("gains", "supported"),
+    [
+        ([0.03, 0.02, 0.04, 0.03, 0.02], True),
+        ([0.05, -0.03, 0.04, 0.06, -0.02], False),  # 0.02 ± 0.05: no more than chance gives
+        ([-0.03, -0.02, -0.04, -0.03, -0.02], False),
+    ],
+)
+def test_finding_3_asks_for_a_gain_beyond_its_error(gains, supported):
+    """By scipy's own test of pairs, on made-up gains."""
+    numbers = {"condition": {"resnet": 30.0, "resnext": 15.0}, "gains": gains}
+    assert all(relation.holds for relation in finding_3(numbers)) == supported
+    assert all(relation.holds for relation in finding_3_corrected(numbers)) != supported
+    interval = ttest_1samp(gains, 0.0).confidence_interval(0.95)
+    assert (interval.low >= 0) == supported
+
+
+def test_finding_3_needs_the_better_condition():
+    numbers = {"condition": {"resnet": 15.0, "resnext": 30.0}, "gains": [0.03, 0.02, 0.04]}
+    assert not all(relation.holds for relation in finding_3(numbers))

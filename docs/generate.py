@@ -6,6 +6,7 @@
 """
 
 import importlib
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -169,6 +170,9 @@ PAPER_PAGE = """# {theme}
 {claims}{studies}"""
 RESULTS = DOCS / "results"
 MARKS = {True: "✓", False: "✗", None: "·"}
+OFFICIAL_ONLY = {"cifar-100", "tiny-imagenet", "imagenet"}
+COSTS: dict[str, dict[str, float]] = json.loads((RESULTS / "costs.json").read_text())
+"""Minutes of one core that presets which were not run would take, from timed steps of every network."""
 
 
 def paper(theme: str) -> str:
@@ -234,7 +238,12 @@ def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
     for preset in PRESETS:
         if preset in found:
             lines.append(_published(study.name, preset, found[preset]))
+    notes = " ".join(study.notes)
+    if notes:
+        lines.append(f"\n*To know:* {_plain(notes)}\n")
     missing = [preset for preset in PRESETS if preset not in found]
+    if "full" in found and "quick" in missing:
+        missing.remove("quick")  # a smaller form of what is shown
     theme = study.name.partition(".")[0]
     if (DOCS / "figures" / f"{study.name.replace('.', '_')}.png").is_file():
         missing.remove("paper")
@@ -242,17 +251,34 @@ def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
             f"\nWith the preset `paper` it is on [a page of its own](../{theme}.md), with its figures.\n"
         )
     if missing:
-        lines.append(f"\n*Not run for this page:* {_why(missing)}\n")
+        reasons = "; ".join(f"`{preset}` ({_why(study, preset)})" for preset in missing)
+        lines.append(f"\n*Not run for this page:* {reasons}.\n")
     return "".join(lines)
 
 
-def _why(missing: list[str]) -> str:
+def _why(study: Study, preset: str) -> str:
+    """Why a preset was not run: its data, its cost as far as it was measured, or only its length."""
+    settings = study.presets[preset]
+    unobtainable = sorted(settings.data_names() & OFFICIAL_ONLY)
+    if unobtainable:
+        return f"needs {' and '.join(unobtainable)}, which no package registry has"
+    minutes = COSTS.get(study.name, {}).get(preset)
+    if minutes is not None:
+        return f"about {_duration(60 * minutes)} of one core, by the time of its steps"
     words = {
-        "quick": "`quick` (its turn has not come yet)",
-        "full": "`full` (longer, up to hours on two cores)",
-        "paper": "`paper` (the settings of the paper: up to weeks on two cores, or data that is not here)",
+        "quick": "its turn has not come yet",
+        "full": "longer than the time there was",
+        "paper": "the whole length, and its turn has not come yet"
+        if study.name.startswith("beyond.")
+        else "the settings of the paper: days to weeks on two cores",
     }
-    return "; ".join(words[preset] for preset in missing) + "."
+    return words[preset]
+
+
+def _duration(seconds: float) -> str:
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds > 240 else f"{seconds:.0f} seconds"
 
 
 def _published(name: str, preset: str, result: dict[str, Any]) -> str:
@@ -262,13 +288,15 @@ def _published(name: str, preset: str, result: dict[str, Any]) -> str:
         for c in result["checks"]
     )
     commits = ", ".join(commit[:10] for commit in origin["commits"] if commit) or "unknown"
-    seconds = origin["seconds"]
-    time = f"{seconds / 3600:.1f} hours" if seconds > 3600 else f"{seconds:.0f} seconds"
+    time = f"{_duration(origin['seconds'])} by the clock of a busy machine"
+    if origin.get("cpu_seconds"):
+        time = f"{_duration(origin['cpu_seconds'])} of one core"
     settings = ", ".join(f"{k} {_value(v)}" for k, v in origin["settings"].items())
+    runs = "1 run" if origin["num_runs"] == 1 else f"{origin['num_runs']} runs"
     return (
         f"\n![{result['title']}](../results/{name}.{preset}.png)\n\n{checks}\n"
-        f"*{_plain(result['title'])}. Preset `{preset}`: {_plain(settings)}. {origin['num_runs']} runs, "
-        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time} on the clock; "
+        f"*{_plain(result['title'])}. Preset `{preset}`: {_plain(settings)}. {runs}, "
+        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time}; "
         f"commit {commits}; torch {origin['versions'].get('torch', '?')}.*\n"
     )
 

@@ -16,6 +16,7 @@ from bathyscope.papers.singularity.studies import (
     curves,
     layer_deletion,
     similar_networks,
+    which_came_first,
 )
 from bathyscope.studies import all_studies
 
@@ -387,3 +388,40 @@ def test_an_untrained_network_of_a_hundred_classes_stays_near_one_percent():
     table = accuracies(0.05, 0.99, 0.99)
     assert met(accuracy.checks(table, preset)) == [False, True, True]
     assert met(accuracy.checks(accuracies(0.012, 0.99, 0.99), preset)) == [True, True, True]
+
+
+def events(plain_order, residual_singular):
+    """A plain run with (singularity, explosion) at these steps, and a residual one."""
+    runs = (("plain", *plain_order), ("residual", residual_singular, math.nan))
+    return pd.DataFrame(
+        [
+            {
+                "skip": skip,
+                "normalised": "BatchNorm",
+                "start": "he",
+                "lr": 0.1,
+                "seed": 0,
+                "event": event,
+                "step": steps.get(event, math.nan),
+                "block": None,
+            }
+            for skip, singular, explosion in runs
+            for steps in [{"singularity": singular, "gradient_explosion": explosion}]
+            for event in which_came_first.EVENTS
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("plain_order", "residual_singular", "wanted"),
+    [
+        ((1.0, 4.0), math.nan, [True, True]),
+        ((4.0, 0.0), math.nan, [False, True]),
+        ((2.0, 2.0), math.nan, [False, True]),  # seen at one measurement: no order
+        ((1.0, 4.0), 8.0, [True, False]),
+        ((math.nan, 0.0), math.nan, [True]),  # nothing to put in order
+    ],
+)
+def test_singularity_has_to_come_first_and_not_with_skips(plain_order, residual_singular, wanted):
+    preset = quick("singularity.which_came_first")
+    assert met(which_came_first.checks(events(plain_order, residual_singular), preset)) == wanted

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from bathyscope.papers.beyond.studies import transformers
-from bathyscope.papers.nests.studies import convolutional, vectors
-from bathyscope.papers.norm_preservation.studies import architectures
+from bathyscope.papers.beyond.studies import depth, transformers
+from bathyscope.papers.nests.studies import bottleneck, convolutional, estimators, vectors
+from bathyscope.papers.norm_preservation.studies import accuracy, architectures, figure_2
+from bathyscope.papers.shortcut_length.studies import convolutional as shortcut_convolutions
 from bathyscope.papers.shortcut_length.studies import (
     dynamics,
     figure_3,
@@ -33,16 +34,34 @@ _IMAGENET_FORM = imagenet_form.ImageNetPreset(
 _RATES = learning_rates.RatePreset(
     depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30
 )
+_ACCURACY = accuracy.AccuracyPreset(
+    depths=(11,), epochs=1, lr=0.02, batch_size=16, num_train=16, num_test=16, augmented=False
+)
+_LENGTHS = shortcut_convolutions.ConvolutionPreset(
+    depths=(8, 14), epochs=1, lr=0.02, batch_size=32, milestones=(1,), num_train=64, num_test=16
+)
+_DEEP = depth.DeepPreset(
+    depth=5, width=8, steps=4, rates=(0.01,) * 4, num_train=128, num_test=16, seeds=2
+)
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
     "beyond.transformers": transformers.TransformerPreset(
         depths=(2, 3), width=8, context=6, steps=4, curvature=1
     ),
+    "beyond.dense_digits": _DEEP,
+    "beyond.dense_mnist": _DEEP,
+    "beyond.common_cause": _DEEP,
+    "beyond.convolutional_digits": _DEEP.model_copy(update={"form": "convolutional"}),
     "nests.blocks": _VECTORS,
+    "nests.bottleneck": bottleneck.BottleneckPreset(offsets=(-1, 0, 1), feature_sizes=(2, 2)),
+    "nests.estimators": estimators.EstimatorPreset(num_samples=60, sets=("friedman 1", "moons")),
+    "nests.held_out": estimators.EstimatorPreset(num_samples=60, sets=("shells",)),
     "nests.predictability": _VECTORS,
     "nests.convolutional": convolutional.ImagePreset(
         width=1, epochs=1, batch_size=16, num_train=16, num_test=16, augmented=False
     ),
+    "shortcut_length.figure_2": _LENGTHS,
+    "shortcut_length.figure_9": _LENGTHS.model_copy(update={"lengths": (1, 2)}),
     "shortcut_length.figure_3": figure_3.WeightNormPreset(depths=(4, 8), epochs=40, num_train=30),
     "shortcut_length.figure_4": figure_4.StartPreset(depths=(2, 4), seeds=2),
     "shortcut_length.figure_5": dynamics.DynamicsPreset(
@@ -58,6 +77,12 @@ PRESETS = {
     "norm_preservation.figure_3": _ARCHITECTURES,
     "norm_preservation.figure_4": _ARCHITECTURES,
     "norm_preservation.table_1": _ARCHITECTURES,
+    "norm_preservation.figure_2": figure_2.ChannelPreset(
+        channels=(2, 8), epochs=1, lr=0.02, batch_size=16, num_train=32
+    ),
+    "norm_preservation.table_2": _ACCURACY,
+    "norm_preservation.table_3": _ACCURACY,
+    "norm_preservation.figure_5": _ACCURACY,
     "singularity.similar_networks": similar_networks.RivalPreset(
         depth=8, epochs=1, lr=0.01, batch_size=32, num_train=64, num_test=32
     ),

@@ -38,6 +38,7 @@ class SavedProvenance(BaseModel):
     seeds: list[int]
     num_runs: int
     seconds: float = Field(allow_inf_nan=False)
+    cpu_seconds: float = Field(default=0.0, allow_inf_nan=False)
     versions: dict[str, str]
 
 
@@ -126,6 +127,8 @@ def _study(folder: Path, name: str) -> JsonObject:
         "settings": ", ".join(f"{k} {json.dumps(v)}" for k, v in origin.settings.items()),
         "num_runs": origin.num_runs,
         "seeds": ", ".join(map(str, origin.seeds)),
-        "seconds": f"{origin.seconds:.0f}",
+        "seconds": f"{origin.cpu_seconds:.0f} CPU"
+        if origin.cpu_seconds
+        else f"{origin.seconds:.0f}",
         "torch": origin.versions.get("torch", "?"),
     }

@@ -37,20 +37,40 @@ class CauseWatcher(StartAndEnd):
     """Measures `causes` before the first step and after the last, into records of the kind `cause`.
 
     Args:
-        probe: the samples to measure on.
+        train: the training set, all of which counts for the accuracy.
+        probe_size: how many of its first samples the causes are measured on.
         curvature: also the ends of the Hessian's spectrum, which take most of the time.
     """
 
-    def __init__(self, probe: Examples, *, curvature: bool) -> None:
-        self.probe = probe
+    def __init__(self, train: Examples, *, probe_size: int, curvature: bool) -> None:
+        self.train = train
+        self.probe = (train[0][:probe_size], train[1][:probe_size])
         self.curvature = curvature
 
     def measure(self, loop: LoopView, moment: str) -> None:
         """Log the causes, as a record of the kind `cause`."""
-        row = causes(loop.model, self.probe)
+        row = {"accuracy": accuracy(loop.model, self.train)} | causes(loop.model, self.probe)
         if self.curvature and all(math.isfinite(v) for v in row.values()):
             row |= spectrum_ends(loop.model, self.probe)
         loop.log({"kind": "cause", "moment": moment, "step": loop.step} | row)
+
+
+def accuracy(model: nn.Module, examples: Examples) -> float:
+    """Share of the samples that the network, in evaluation mode, puts into their class.
+
+    Examples:
+        >>> accuracy(nn.Identity(), (torch.eye(4), torch.tensor([0, 1, 2, 2])))
+        0.75
+    """
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        right = sum(
+            int((model(x).argmax(dim=1) == y).sum())
+            for x, y in zip(examples[0].split(256), examples[1].split(256), strict=True)
+        )
+    model.train(was_training)
+    return right / len(examples[1])
 
 
 def causes(model: nn.Module, probe: Examples) -> dict[str, float]:
@@ -70,11 +90,8 @@ def causes(model: nn.Module, probe: Examples) -> dict[str, float]:
     last = max(i for i, block in enumerate(blocks) if block.in_shape == block.out_shape)
     condition = numbers_of(outputs, "condition_samples")[last]
     with torch.no_grad():
-        logits = model(probe[0])
-        accuracy = (logits.argmax(dim=1) == probe[1]).double().mean().item()
         features = _last_features(model, probe[0])
     return {
-        "accuracy": accuracy,
         "cosine": numbers_of(outputs, "mean_cosine")[last],
         "condition": math.log10(condition) if condition > 0 else math.nan,
         "gradient_range": math.log10(max(norms) / min(norms)) if min(norms) > 0 else math.inf,

@@ -78,8 +78,9 @@ class DeepTrial(TrainingTask):
 
     def callbacks(self, data: Data) -> list[Callback]:
         """Measure the papers' quantities at the start and at the end."""
-        probe = (data[0][: self.probe_size], data[1][: self.probe_size])
-        return [CauseWatcher(probe, curvature=self.seed == 0)]
+        found = images(self.data, self.num_train, self.num_test)
+        train = (found.in_memory()[0], found.train_labels)
+        return [CauseWatcher(train, probe_size=self.probe_size, curvature=self.seed == 0)]
 
 
 def tasks(preset: DeepPreset) -> list[DeepTrial]:
@@ -115,7 +116,7 @@ def tasks(preset: DeepPreset) -> list[DeepTrial]:
 
 
 def table(store: Store, preset: DeepPreset) -> pd.DataFrame:
-    """A row for every run: accuracy of the trained network on the training and the test images."""
+    """A row for every run: accuracy of the trained network on all of its training images."""
     keys = ("kind", "form", "depth", "data", "lr", "seed")
     ends = store.endings(tasks(preset), keys=keys)
     causes = store.frame(tasks(preset), kind="cause", keys=("kind", "lr", "seed"))
@@ -143,7 +144,10 @@ def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
         return f"{min(by_seed[kind]):.3f} to {max(by_seed[kind]):.3f}"
 
     tailored, plain = count("tailored", above=preset.wanted), count("plain", above=preset.wanted)
-    others = ", ".join(f"{LABELS[k]} {spread(k)}" for k in ("shortcut", "normalised"))
+    others = ", ".join(
+        f"{LABELS[k]} {count(k, above=preset.wanted)} of {preset.seeds} ({spread(k)})"
+        for k in ("shortcut", "normalised")
+    )
     return (
         Check(
             f"tailored: above {preset.wanted:.0%} of the training images; seeds",
@@ -155,7 +159,7 @@ def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
             plain == 0,
             f"{plain} of {preset.seeds} ({spread('plain')})",
         ),
-        Check("the others", None, others),
+        Check(f"the others: seeds above {preset.wanted:.0%}", None, others),
     )
 
 

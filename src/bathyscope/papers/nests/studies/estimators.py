@@ -28,10 +28,12 @@ class EstimatorPreset(Preset):
     Attributes:
         data: stands for all sets that scikit-learn carries and generates.
         num_samples: greatest number of samples of a set, training and test; all for None.
+        sets: names of the sets that are taken; all for none.
     """
 
     data: str = "scikit-learn"
     num_samples: int | None = None
+    sets: tuple[str, ...] = ()
 
 
 class Scores(Computation):
@@ -87,7 +89,7 @@ def tasks(preset: EstimatorPreset) -> list[Scores]:
     """One comparison a set and seed."""
     return [
         Scores(set=name, num_samples=preset.num_samples, seed=seed)
-        for name in SETS
+        for name in preset.sets or SETS
         for seed in range(preset.seeds)
     ]
 
@@ -140,7 +142,7 @@ def mean_ranks(table: pd.DataFrame) -> Check:
 def _on_new_data(means: pd.DataFrame, name: str) -> tuple[Check, ...]:
     ours, linear, mlp = means[name], means["linear"], means["MLP"]
     rank = float((1 + (ours < mlp) + 0.5 * (ours == mlp)).mean())
-    nonlinear = [key for key in SETS if SETS[key].nonlinear]
+    nonlinear = [key for key in means.index if SETS[key].nonlinear]
     better = int((ours > linear)[nonlinear].sum())
     lost = (1 - ours / linear)[linear > _MEANINGFUL]
     return (

@@ -38,7 +38,7 @@ def tasks(preset: EstimatorPreset) -> list[HeldOutScores]:
     """One comparison a set and seed."""
     return [
         HeldOutScores(set=name, num_samples=preset.num_samples, seed=seed)
-        for name in collection()
+        for name in preset.sets or collection()
         for seed in range(preset.seeds)
     ]
 

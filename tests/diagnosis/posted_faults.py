@@ -323,6 +323,11 @@ def sigmoid_stack():
     return case(nn.Sequential(nn.Linear(64, 48), nn.Sigmoid(), *layers, nn.Linear(48, 10)))
 
 
+def softmax_stack():
+    layers = [m for width in (64, 48) for m in (nn.Linear(width, 48), nn.Softmax(1))]
+    return case(nn.Sequential(*layers, nn.Linear(48, 10)))
+
+
 # name: (what is diagnosed, the causes of which one must be named among the first three findings)
 FAULTS: dict[str, tuple[Callable[[], Case], tuple[str, ...]]] = {
     "labels of the wrong dtype": (wrong_dtype, (ERROR,)),
@@ -363,6 +368,7 @@ FAULTS: dict[str, tuple[Callable[[], Case], tuple[str, ...]]] = {
     "weight decay 10": (lambda: case(mlp(), optimizer=heavy), ("optimizer",)),
     "weight decay 100": (lambda: case(mlp(), optimizer=heavier), ("optimizer",)),
     "40 sigmoid layers": (sigmoid_stack, ("activation",)),
+    "softmax between layers": (softmax_stack, ("activation",)),
     "dropout 1.0": (lambda: case(with_dropout(1.0)), ("mode",)),
     "dropout 0.95": (lambda: case(with_dropout(0.95)), ("mode",)),
     "GroupNorm on 1×1 maps": (lambda: case(Normed(nn.GroupNorm(16, 16), 16)), ("mode",)),

@@ -106,3 +106,23 @@ def test_moments_of_extreme_float32_values(scale):
 def test_moments_of_zeros_and_of_nothing():
     assert moments_of(torch.zeros(3)) == (0, 0, 0, 0, 0)
     assert math.isnan(moments_of(torch.zeros(0)).mean)
+
+
+def test_a_softmax_between_layers_is_named_and_shares_by_chance_are_not():
+    torch.manual_seed(0)
+    x, y = torch.randn(6, 4), torch.randint(3, (6,))
+    chain = nn.Sequential(
+        nn.Linear(4, 8), nn.Softmax(1), nn.Linear(8, 8), nn.Sigmoid(), nn.Linear(8, 3)
+    )
+    named = activations(chain, (x, y), loss=F.cross_entropy)
+    assert named["nonlinearity"][:2] == ("softmax", "sigmoid")
+
+    class EqualOnAverage(nn.Module):
+        """Positive, one in the mean of the samples, and no softmax: every sample has a sum of its own."""
+
+        def forward(self, z):
+            positive = z.exp()
+            return positive / positive.sum(1).mean()
+
+    chain[1] = EqualOnAverage()
+    assert activations(chain, (x, y), loss=F.cross_entropy)["nonlinearity"][0] is None

@@ -170,10 +170,13 @@ def _rank(severity: Severity) -> int:
     return severity.rank
 
 
+_SQUASHING = ("sigmoid", "tanh", "hardsigmoid", "hardtanh", "softmax")
+
+
 def cause_of_squashing(evidence: Evidence, blocks: Sequence[int]) -> Cause | None:
-    """The activation, where most of the blocks end in a sigmoid or tanh: their slope is below one."""
+    """The activation, where most of the blocks end in a function whose slope is below one."""
     names = evidence.words("activations", "nonlinearity")
-    squashed = sum(names[i] in ("sigmoid", "tanh", "hardsigmoid", "hardtanh") for i in blocks)
+    squashed = sum(names[i] in _SQUASHING for i in blocks)
     return "activation" if blocks and 2 * squashed > len(blocks) else None
 
 

@@ -89,6 +89,8 @@ class ActivationTap(Silent):
         """Reduce the output, and compare it with the input where that is still there."""
         moments = moments_of(x)
         self.rows.put(block, **moments._asdict())
+        if _are_shares(x, moments):  # attention's own softmax does not end a block
+            self.rows.put(block, nonlinearity="softmax")
         self.rows.put(block, dead_units=self.dead.get(block.index))
         if self.inside is not None and self.inside[0] is block:
             _, before, version = self.inside
@@ -112,6 +114,14 @@ class ActivationTap(Silent):
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
         return self.rows.measurement("activations")
+
+
+def _are_shares(x: Tensor, moments: "Moments") -> bool:
+    """Whether the units of every sample are positive and sum to one, as a softmax leaves them."""
+    width = x.shape[-1] if x.ndim > 1 else 1
+    if width == 1 or not (moments.min >= 0 and math.isclose(moments.mean * width, 1, rel_tol=1e-4)):
+        return False
+    return torch.allclose(x.sum(-1), x.new_ones(()), rtol=1e-3)
 
 
 class Moments(NamedTuple):

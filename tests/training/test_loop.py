@@ -215,9 +215,9 @@ def test_a_gradient_below_the_limit_is_left_alone(digits):
 
 def test_patience_counts_evaluations_without_a_better_loss():
     patience = Patience()
-    seen = [patience.exhausted(loss, most=2) for loss in (3.0, 2.0, 2.0, 1.0, 1.5, 1.0)]
+    seen = [patience.is_over_after(loss, most=2) for loss in (3.0, 2.0, 2.0, 1.0, 1.5, 1.0)]
     assert seen == [False, False, False, False, False, True]
-    assert not any(Patience(best=0.0).exhausted(1.0, most=None) for _ in range(9))
+    assert not any(Patience(best=0.0).is_over_after(1.0, most=None) for _ in range(9))
 
 
 def test_an_evaluation_gives_every_module_its_own_mode_back():

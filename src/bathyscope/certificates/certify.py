@@ -75,7 +75,7 @@ def certify(
     assumptions, width = assumptions_of(seen, ell, regularity=smooth)
     # without assumption 2 a small gradient or decrement proves nothing
     limit = _SOLVED * found.constant.objective if smooth.holds else -math.inf
-    unsolved = "" if found.whole.gap <= limit else _unsolved(found, limit)
+    unsolved = "" if found.whole.gap <= limit else _gap_in_words(found, limit)
     guaranteed, decided_by = guarantee(seen, assumptions, unsolved=unsolved)
     own_penalty = penalty(seen.outputs, found.basis.weights, ridge=found.ridge)
     epsilon = own_risk + own_penalty - found.whole.objective
@@ -133,7 +133,7 @@ def _risk(seen: Observation, loss: ConvexLoss) -> float:
     return found
 
 
-def _unsolved(found: Nested, limit: float) -> str:
+def _gap_in_words(found: Nested, limit: float) -> str:
     """Why the best that was found on the features is no bound."""
     if limit < 0:
         return "the loss is not differentiable and convex, so that no gap is known"

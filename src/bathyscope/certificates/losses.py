@@ -219,12 +219,12 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
         loss = "squared" if targets.is_floating_point() else "cross_entropy"
     if callable(loss):
         if loss not in functions:
-            return _checked_function(loss, targets, num_outputs)
+            return _check_function(loss, targets, num_outputs)
         loss = functions[loss]
     if not isinstance(loss, str):
         raise UnknownName("loss", shorten(loss), ("squared", "cross_entropy", "logistic"))
     if loss == "cross_entropy":
-        return CrossEntropy(_checked_labels(targets, num_outputs))
+        return CrossEntropy(_check_labels(targets, num_outputs))
     if loss not in ("squared", "logistic"):
         raise UnknownName("loss", str(loss), ("squared", "cross_entropy", "logistic"))
     rows = targets.double().reshape(len(targets), -1)
@@ -238,7 +238,7 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
     return Squared(rows) if loss == "squared" else Logistic(rows)
 
 
-def _checked_function(function: LossFn, targets: Tensor, num_outputs: int) -> Differentiable:
+def _check_function(function: LossFn, targets: Tensor, num_outputs: int) -> Differentiable:
     """The function with its targets, tried once on outputs of zero.
 
     Raises:
@@ -256,7 +256,7 @@ def _checked_function(function: LossFn, targets: Tensor, num_outputs: int) -> Di
     return found
 
 
-def _checked_labels(targets: Tensor, num_outputs: int) -> Tensor:
+def _check_labels(targets: Tensor, num_outputs: int) -> Tensor:
     if targets.ndim != 1 or targets.is_floating_point():
         raise UsageError(
             f"Cross-entropy takes one whole-number label a sample, but the targets have shape "

@@ -86,11 +86,13 @@ def nested_solutions(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Ne
         first=found[min(count, 1)],
         whole=whole,
         blocks=tuple(p.objective for p in found[1:]) if blocks else (),
-        truncated=_truncated(seen, loss, basis, whole.coefficients, ridge=ridge) if blocks else (),
+        truncated=_truncated_risks(seen, loss, basis, whole.coefficients, ridge=ridge)
+        if blocks
+        else (),
     )
 
 
-def _truncated(
+def _truncated_risks(
     seen: Observation,
     loss: ConvexLoss,
     basis: NestedBasis,

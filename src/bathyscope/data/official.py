@@ -76,7 +76,7 @@ def _idx_file(name: str, file: str, root: Path) -> Path:
         for candidate in (root / folder / file, root / folder / f"{file}.gz"):
             if candidate.is_file():
                 return candidate
-    raise _missing(name, root, f"{file}, plain or gzipped,")
+    raise _missing_error(name, root, f"{file}, plain or gzipped,")
 
 
 def _cifar_contents(name: str, root: Path) -> tuple[dict[str, Callable[[], bytes]], Decode]:
@@ -97,14 +97,14 @@ def _cifar_contents(name: str, root: Path) -> tuple[dict[str, Callable[[], bytes
                     return {
                         f"{file} in {archive}": _constant(members[file]) for file in files
                     }, decode
-    raise _missing(name, root, "the binary or python batches")
+    raise _missing_error(name, root, "the binary or python batches")
 
 
 def _constant(content: bytes) -> Callable[[], bytes]:
     return lambda: content
 
 
-def _missing(name: str, root: Path, what: str) -> UsageError:
+def _missing_error(name: str, root: Path, what: str) -> UsageError:
     return UsageError(
         f"{name} is not in {root}: {what} cannot be found; run `bathyscope data fetch {name}` or "
         f"name the folder of your own copy with --data-dir."

@@ -193,12 +193,12 @@ def library_text() -> tuple[Int64[Tensor, " n"], str]:
 
 def copying(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
     """Digits, a mark, the same digits."""
-    return _answered("copy", context, num_train, num_test, generator, answer=lambda rows: rows)
+    return _answer_set("copy", context, num_train, num_test, generator, answer=lambda rows: rows)
 
 
 def sorting(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
     """Digits, a mark, the same digits in order."""
-    return _answered(
+    return _answer_set(
         "sorting", context, num_train, num_test, generator, answer=lambda rows: rows.sort(1).values
     )
 
@@ -218,7 +218,7 @@ def addition(context: int, num_train: int, num_test: int, generator: Generator) 
     return _split("addition", inputs, targets, num_train, vocabulary=_VOCABULARY["addition"])
 
 
-def _answered(
+def _answer_set(
     name: str,
     context: int,
     num_train: int,

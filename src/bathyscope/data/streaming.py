@@ -127,10 +127,10 @@ class Streamed:
         )
         with lost_reader_in_words():
             for number, (samples, faults) in enumerate(loader):
-                kept = self._kept(len(orders[number]), faults)
+                kept = self._keep_sound(len(orders[number]), faults)
                 yield self._finish(samples), kept
 
-    def _kept(self, size: int, faults: dict[int, str]) -> Tensor | None:
+    def _keep_sound(self, size: int, faults: dict[int, str]) -> Tensor | None:
         if not faults:
             return None
         first = next(iter(faults.values()))

@@ -44,7 +44,7 @@ from bathyscope.diagnosis.race import (
 )
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
-from bathyscope.remedies.recipe import checked_optimizer
+from bathyscope.remedies.recipe import optimizer_or_default
 from bathyscope.report import Report, Reported
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def treat(
             f"The batches are a list or a loader of pairs (inputs, targets), but a "
             f"{type(given).__name__} was given."
         )
-    stepper = checked_optimizer(root, optimizer)
+    stepper = optimizer_or_default(root, optimizer)
     supply = Supply(root, given)
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
     constant = _constant(root, course, loss)

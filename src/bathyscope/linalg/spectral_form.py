@@ -59,7 +59,7 @@ class SpectralForm(NamedTuple):
     def step(self, length: float) -> Float[Tensor, " g d c t"]:
         """K − length·[P(PᴴP/target² − I)], the bracket taken back to the kernel's taps."""
         pull = -length / self.target**2
-        return self._synthesised(self.excess, self.imaginary, stay=1.0, pull=pull)
+        return self._synthesise(self.excess, self.imaginary, stay=1.0, pull=pull)
 
     def polar(self) -> Float[Tensor, " g d c t"] | None:
         """[P(PᴴP)^{-1/2}] taken back to the kernel's taps; None where the Gram matrix is too poor."""
@@ -68,9 +68,9 @@ class SpectralForm(NamedTuple):
         root = inverse_root(gram)
         if root is None:
             return None
-        return self._synthesised(root.real, root.imag, stay=0.0, pull=1.0)
+        return self._synthesise(root.real, root.imag, stay=0.0, pull=1.0)
 
-    def _synthesised(
+    def _synthesise(
         self, real: Tensor, imaginary: Tensor, *, stay: float, pull: float
     ) -> Float[Tensor, " g d c t"]:
         """stay·K + pull·[P(real + i·imaginary)], the bracket taken back to the kernel's taps."""

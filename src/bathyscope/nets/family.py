@@ -98,11 +98,11 @@ class Family:
                 raise UsageError(
                     f"{name} has no option {option!r}; it accepts {', '.join(accepted)}."
                 )
-            if (wanted := _wanted(hints[option], value)) is not None:
+            if (wanted := _mismatch(hints[option], value)) is not None:
                 raise UsageError(f"{option} of {name} must be {wanted}, not {shorten(value)}.")
 
 
-def _wanted(hint: object, value: object) -> str | None:
+def _mismatch(hint: object, value: object) -> str | None:
     """What an option must be, if the value is not that; only plain types are checked here."""
     if hint is bool:
         return None if isinstance(value, bool) else "True or False"
@@ -110,7 +110,7 @@ def _wanted(hint: object, value: object) -> str | None:
         whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
         return None if whole else "a whole number of at least 1"
     if hint == int | None:
-        return None if value is None else _wanted(int, value)
+        return None if value is None else _mismatch(int, value)
     if get_origin(hint) is Literal:
         return None if value in get_args(hint) else _either(get_args(hint))
     return None

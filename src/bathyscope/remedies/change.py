@@ -34,7 +34,7 @@ class Change:
     def keep(self, *tensors: Tensor) -> "Change":
         """Remember the values of parameters and buffers that are about to change."""
         for tensor in tensors:
-            self._undo.append(_putting_back(tensor, tensor.detach().clone()))
+            self._undo.append(_restorer(tensor, tensor.detach().clone()))
         return self
 
     def undone_by(self, action: Callable[[], None]) -> "Change":
@@ -54,7 +54,7 @@ class Change:
             self._undo.pop()()
 
 
-def _putting_back(tensor: Tensor, values: Tensor) -> Callable[[], None]:
+def _restorer(tensor: Tensor, values: Tensor) -> Callable[[], None]:
     def put_back() -> None:
         with torch.no_grad():
             tensor.copy_(values)

@@ -76,7 +76,7 @@ def procrustes_(
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise UsageError(f"A torch optimizer is needed, not {type(optimizer).__name__}.")
     every = check_count("every", every, least=1)
-    named = _named(layers)
+    named = _layers_by_name(layers)
     _check_held(optimizer, named)
     if check_name("method", method) not in get_args(Method):
         raise UnknownName("method", method, get_args(Method))
@@ -162,7 +162,7 @@ def _full_precision(device: str) -> AbstractContextManager[None]:
     return torch.autocast(device, enabled=False) if enabled else nullcontext()
 
 
-def _named(layers: Layers) -> dict[str, nn.Module]:
+def _layers_by_name(layers: Layers) -> dict[str, nn.Module]:
     if isinstance(layers, nn.Module):
         layers = [layers]
     if not isinstance(layers, Iterable) or isinstance(layers, str) or hasattr(layers, "dtype"):

@@ -252,13 +252,13 @@ def apply_(
             f"A recipe is what a treatment holds, or the path of its JSON, but a "
             f"{type(recipe).__name__} was given."
         )
-    optimizer = checked_optimizer(model, optimizer)
+    optimizer = optimizer_or_default(model, optimizer)
     used = Recipe.parse(recipe).apply_(model, optimizer).optimizer
     assert used is not None
     return used
 
 
-def checked_optimizer(
+def optimizer_or_default(
     model: nn.Module, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
     """The optimizer given, or SGD as the papers train.

@@ -56,7 +56,7 @@ class ScaleRate(Remedy):
         """Multiply the rates."""
         change = Change(self.words)
         for group in _groups_with("lr", optimizer):
-            change.undone_by(_restoring(group, "lr"))
+            change.undone_by(_restorer(group, "lr"))
             group["lr"] = group["lr"] * self.factor
         return change
 
@@ -81,7 +81,7 @@ class DecayWeights(Remedy):
         """Set the decay of every group."""
         change = Change(self.words)
         for group in _groups_with("weight_decay", optimizer):
-            change.undone_by(_restoring(group, "weight_decay"))
+            change.undone_by(_restorer(group, "weight_decay"))
             group["weight_decay"] = self.value
         return change
 
@@ -158,7 +158,10 @@ class ReplaceOptimizer(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Make the optimizer; the one given stays as it is."""
-        return Change(self.words, optimizer=_CLASSES[self.kind](_trained(model), **self._options()))
+        return Change(
+            self.words,
+            optimizer=_CLASSES[self.kind](_trainable(model), **self._options()),
+        )
 
     def code(self) -> str:
         """The line that makes it."""
@@ -178,7 +181,7 @@ _CLASSES: dict[str, Any] = {
 }
 
 
-def _trained(model: nn.Module) -> list[nn.Parameter]:
+def _trainable(model: nn.Module) -> list[nn.Parameter]:
     found = [p for p in model.parameters() if p.requires_grad]
     if not found:
         raise UsageError(
@@ -200,7 +203,7 @@ def _groups_with(key: str, optimizer: torch.optim.Optimizer) -> list[dict[str, A
     return optimizer.param_groups
 
 
-def _restoring(group: dict[str, object], key: str) -> Callable[[], None]:
+def _restorer(group: dict[str, object], key: str) -> Callable[[], None]:
     value = group[key]
 
     def restore() -> None:

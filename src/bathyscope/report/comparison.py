@@ -57,7 +57,7 @@ def comparison_html(reports: Sequence[Report]) -> str:
     series = [(name, series_of(state)) for name, state in states]
     return render(
         "comparison.html",
-        title=told_together([report.title for report in reports]),
+        title=join_names([report.title for report in reports]),
         cards=[_card(report) for report in reports],
         curve_plot=plot("curves", curve_panels(finals), x_title="step"),
         depth=[strips_of(key, series) for key in keys],
@@ -77,11 +77,11 @@ def named_states(reports: Sequence[Report]) -> list[tuple[str, Report]]:
     ]
 
 
-def told_together(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names as one phrase.
 
     Examples:
-        >>> told_together(["plain", "residual", "procrustes"])
+        >>> join_names(["plain", "residual", "procrustes"])
         'plain, residual and procrustes'
     """
     *first, last = names

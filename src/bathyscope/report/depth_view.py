@@ -40,7 +40,7 @@ def show_depth(report: Report, console: Console, *, glyphs: Glyphs) -> None:
     line = ruler(report.blocks, width=width, glyphs=glyphs)
     grid.add_row(Text(labels[0], style="dim"), Text(line, style="dim"), _span(report))
     if any(finding.blocks for finding in report.findings):
-        grid.add_row("findings", _marked(report, width, glyphs), "")
+        grid.add_row("findings", _mark_line(report, width, glyphs), "")
     for name, series in rows:
         drawn = strip_line(series, width, glyphs) if series else Text()
         grid.add_row(Text(name), drawn, short_range(series) if series else "")
@@ -117,7 +117,7 @@ def _span(report: Report) -> str:
     return f"{trunk[0]} to {trunk[-1]}" if trunk else ""
 
 
-def _marked(report: Report, width: int, glyphs: Glyphs) -> Text:
+def _mark_line(report: Report, width: int, glyphs: Glyphs) -> Text:
     text = Text()
     for severity in marks(report.blocks, report.findings, width=width):
         name = str(severity) if severity else ""

@@ -23,9 +23,9 @@ _LEAST = 1.2  # height of a row
 _CHARACTERS = 46  # of the text's column
 
 
-def drawn_overview(seen: Overview) -> Figure:
+def draw_overview(seen: Overview) -> Figure:
     """The figure: a row a network."""
-    told = [_told(row) for row in seen.rows]
+    told = [_paragraphs(row) for row in seen.rows]
     heights = [
         max(_LEAST, 0.55 + _LINE * sum(t.count("\n") + 1 for t, _ in lines)) for lines in told
     ]
@@ -53,7 +53,7 @@ def drawn_overview(seen: Overview) -> Figure:
     return sheet.figure
 
 
-def _told(row: OverviewRow) -> list[tuple[str, str]]:
+def _paragraphs(row: OverviewRow) -> list[tuple[str, str]]:
     """The paragraphs under the name, each with its colour."""
     lines: list[tuple[str, str]] = [
         (fill(f"{row.verdict.level}: {row.verdict.sentence}", _CHARACTERS), row.verdict.level)

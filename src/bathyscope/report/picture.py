@@ -32,9 +32,9 @@ def comparison_png(reports: Sequence[Report], path: str | PathLike[str]) -> None
     Raises:
         UsageError: there is no report to compare, or the file cannot be written.
     """
-    from bathyscope.report.overview_picture import drawn_overview  # matplotlib is slow to load
+    from bathyscope.report.overview_picture import draw_overview  # matplotlib is slow to load
 
-    _write(drawn_overview(overview(reports)), path)
+    _write(draw_overview(overview(reports)), path)
 
 
 def _save(
@@ -43,9 +43,9 @@ def _save(
     panels: Sequence[Panel],
     path: str | PathLike[str],
 ) -> None:
-    from bathyscope.report.sheet import drawn  # matplotlib is slow to load
+    from bathyscope.report.sheet import draw_sheet  # matplotlib is slow to load
 
-    _write(drawn([(name, state.verdict) for name, state in headline], states, panels), path)
+    _write(draw_sheet([(name, state.verdict) for name, state in headline], states, panels), path)
 
 
 def _write(figure: "Figure", path: str | PathLike[str]) -> None:

@@ -43,11 +43,11 @@ class Shading:
         if value is None or not math.isfinite(value):
             return None
         if self.family == "split":
-            distance = _mapped(value, self.log) - _mapped(self.target, self.log)
+            distance = _on_scale(value, self.log) - _on_scale(self.target, self.log)
             strength = _between(abs(distance), self.start, self.end)
             return math.copysign(strength, distance)
-        ends = (_mapped(self.start, self.log), _mapped(self.end, self.log))
-        return _between(_mapped(value, self.log), *ends)
+        ends = (_on_scale(self.start, self.log), _on_scale(self.end, self.log))
+        return _between(_on_scale(value, self.log), *ends)
 
 
 def shading(quantity: Quantity, values: Iterable[float | None]) -> Shading:
@@ -101,7 +101,7 @@ def logarithmic(quantity: Quantity, finite: Iterable[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) >= 100
 
 
-def _mapped(value: float, log: bool) -> float:
+def _on_scale(value: float, log: bool) -> float:
     if not log:
         return value
     return math.log10(value) if value > 0 else -math.inf

@@ -56,7 +56,7 @@ class Sheet:
         return self.figure.add_axes((x / _WIDTH, bottom, width / _WIDTH, height / self.height))
 
 
-def drawn(
+def draw_sheet(
     headline: Headline, states: Sequence[tuple[str, Report]], panels: Sequence[Panel]
 ) -> Figure:
     """The figure: verdicts, strips of the main quantities of all states, curves."""

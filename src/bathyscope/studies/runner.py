@@ -128,15 +128,15 @@ def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Prese
 def missing_data(name: str, preset: str) -> list[str]:
     """The data sets that a study's preset needs and that have not been fetched."""
     study = study_of(name)
-    return _missing(study.tasks(settings_of(study, preset)))
+    return _absent_sets(study.tasks(settings_of(study, preset)))
 
 
-def _missing(tasks: list[Task]) -> list[str]:
+def _absent_sets(tasks: list[Task]) -> list[str]:
     return absent({name for task in tasks for name in task.data_sets()})
 
 
 def _check_data(study: Study, preset: str, tasks: list[Task]) -> None:
-    missing = _missing(tasks)
+    missing = _absent_sets(tasks)
     if missing:
         steps = " and ".join(data.how_to_get(name) for name in missing)
         raise UsageError(

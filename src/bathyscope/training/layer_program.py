@@ -97,7 +97,7 @@ class _Reader:
             return False
         values = [self._value(operand) for operand in operands]
         known = [value for value in values if value is not None]
-        return len(known) == len(values) and self._joined(node, known)
+        return len(known) == len(values) and self._join(node, known)
 
     def _linear(self, node: fx.Node, source: Any, weight: Any, bias: object) -> bool:
         value, name = self._value(source), self.names.get(weight)
@@ -114,7 +114,7 @@ class _Reader:
         )
         return self._stands_for(node, out)
 
-    def _joined(self, node: fx.Node, sources: list[int]) -> bool:
+    def _join(self, node: fx.Node, sources: list[int]) -> bool:
         for value in sources:
             self.uses[value] -= 1
         last = self.layers[-1] if self.layers else None

@@ -29,7 +29,7 @@ class Patience:
     best: float = math.inf
     waited: int = 0
 
-    def exhausted(self, loss: float, *, most: int | None) -> bool:
+    def is_over_after(self, loss: float, *, most: int | None) -> bool:
         """Take in one evaluation; whether the run should stop."""
         if loss < self.best:
             self.best, self.waited = loss, 0
@@ -212,7 +212,7 @@ class Loop:
         every, scores = self.config.evaluate_every, None
         if self.test is not None and every and ((self.epoch + 1) % every == 0 or self.is_over):
             scores = self._evaluate(self.test)
-            if self.patience.exhausted(scores["loss"], most=self.config.patience):
+            if self.patience.is_over_after(scores["loss"], most=self.config.patience):
                 self.stop(f"no better test loss in {self.config.patience} evaluations")
         record = self.sums.record(self.step, self.epoch, test=scores)
         self.write(record)

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bathyscope.core import Severity, UnknownName, UsageError
+from bathyscope.core import Block, Severity, UnknownName, UsageError
 from bathyscope.diagnosis import CODES, THRESHOLDS, Thresholds, code_of, diagnose
 from bathyscope.diagnosis.evidence import finding, in_order
 from bathyscope.report import read_report
@@ -203,6 +203,33 @@ def test_ranking_puts_gravest_first_and_causes_before_effects():
         ("large-update", "a"),
         ("not-finite", "a"),
     ]
+
+
+def test_what_happened_at_an_earlier_block_stands_before_what_it_made_further_on():
+    """A block that scales the stream makes later branches small; where it stands behind, it did not."""
+    blocks = [Block(index=i, name=name, end=name, kind="Block") for i, name in enumerate("abc")]
+    lost = finding("stream-outgrows-branches", Severity.PROBLEM, ["b", "c"], score=2.0)
+
+    def codes(place, severity=Severity.PROBLEM):
+        scaled = finding("not-norm-preserving", severity, [place], score=2.0)
+        return [f.code for f in in_order([scaled, lost], blocks)]
+
+    assert codes("a") == ["not-norm-preserving", "stream-outgrows-branches"]
+    assert codes("b") == codes("c") == ["stream-outgrows-branches", "not-norm-preserving"]
+    assert codes("a", Severity.WARNING)[0] == "stream-outgrows-branches"
+
+
+def test_causes_in_the_weights_stand_before_what_attention_shows_of_them():
+    order = list(CODES)
+    for cause, effect in (
+        ("exploding-weights", "entropy-collapse"),
+        ("exploding-weights", "stream-outgrows-branches"),
+        ("silent-branch", "uniform-attention"),
+        ("precision-loss", "token-collapse"),
+        ("missing-attention-scale", "entropy-collapse"),
+        ("token-collapse", "collapsed-representation"),
+    ):
+        assert order.index(cause) < order.index(effect)
 
 
 def test_a_flat_start_is_found():

@@ -2,7 +2,9 @@
 
 from bathyscope.core.records import Cause
 
-ATTENTION_CODES: dict[str, tuple[Cause, str, str, str, str | None, tuple[str, ...]]] = {
+Entries = dict[str, tuple[Cause, str, str, str, str | None, tuple[str, ...]]]
+
+ATTENTION_FAULTS: Entries = {
     "masked-row": (
         "data-flow",
         "Queries that may look at nothing",
@@ -30,6 +32,18 @@ ATTENTION_CODES: dict[str, tuple[Cause, str, str, str, str | None, tuple[str, ..
         "Draw or rescale the table to a deviation of 0.02, or normalise after it.",
         ("output-logit-drift", "stream-outgrows-branches"),
     ),
+    "dead-heads": (
+        "initialisation",
+        "Heads that do nothing",
+        "A head whose values are zero, or that the output layer ignores, adds nothing and learns nothing.",
+        "the product of zero and anything",
+        "Draw values and output layer of the block anew.",
+        (),
+    ),
+}
+"""Faults of the attention itself: they stand before those of the weights."""
+
+ATTENTION_SYMPTOMS: Entries = {
     "entropy-collapse": (
         "initialisation",
         "Attention that has collapsed to single keys",
@@ -55,14 +69,6 @@ ATTENTION_CODES: dict[str, tuple[Cause, str, str, str, str | None, tuple[str, ..
         "and keys to change it: the heads are averages.",
         "the gradient of q·k at q = k = 0 is zero",
         "Draw queries and keys anew.",
-        (),
-    ),
-    "dead-heads": (
-        "initialisation",
-        "Heads that do nothing",
-        "A head whose values are zero, or that the output layer ignores, adds nothing and learns nothing.",
-        "the product of zero and anything",
-        "Draw values and output layer of the block anew.",
         (),
     ),
     "token-collapse": (
@@ -111,6 +117,9 @@ ATTENTION_CODES: dict[str, tuple[Cause, str, str, str, str | None, tuple[str, ..
         (),
     ),
 }
+"""What attention and stream show, whatever in the weights made them so: behind those."""
+
+ATTENTION_CODES: Entries = ATTENTION_FAULTS | ATTENTION_SYMPTOMS
 
 _SOFTMAX = "exp(−200) is zero in every format; logits of 200 are spaced 1 apart in bfloat16"
 

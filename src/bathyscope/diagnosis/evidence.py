@@ -1,7 +1,7 @@
 """The measurements as the rules read them, and the findings as the rules write them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -146,11 +146,15 @@ def finding(
     )
 
 
-def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: Sequence[Finding], blocks: Iterable[Block] = ()) -> tuple[Finding, ...]:
     """Gravest first; of equal gravity what was seen first, then causes before effects.
 
     A cause is as grave as the gravest of its effects that were found: an unscaled input that makes
     the gradient vanish is the problem, and stands before it.
+
+    Args:
+        findings: in any order.
+        blocks: in the order of the forward pass, to tell what happened further on.
     """
     gravest: dict[str, Severity] = {}
     for found in findings:
@@ -163,7 +167,28 @@ def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         for found in findings
         for effects in [[gravest[code] for code in CODES[found.code].effects if code in gravest]]
     ]
-    return tuple(sorted(raised, key=lambda f: (-f.severity.rank, f.step, order[f.code], -f.score)))
+    ranked = sorted(raised, key=lambda f: (-f.severity.rank, f.step, order[f.code], -f.score))
+    return _upstream_first(ranked, {block.label: i for i, block in enumerate(blocks)})
+
+
+def _upstream_first(ranked: Sequence[Finding], place: Mapping[str, int]) -> tuple[Finding, ...]:
+    """A finding is put before those, as grave as it is, that it brought about in later blocks."""
+    placed: list[Finding] = []
+    for found in ranked:
+        before = [
+            i
+            for i, other in enumerate(placed)
+            if other.code in CODES[found.code].downstream
+            and (other.severity, other.step) == (found.severity, found.step)
+            and _first(other, place) > _first(found, place)
+        ]
+        placed.insert(min(before, default=len(placed)), found)
+    return tuple(placed)
+
+
+def _first(found: Finding, place: Mapping[str, int]) -> int:
+    """Where its first block stands; before all of them where it names none."""
+    return place.get(found.blocks[0], -1) if found.blocks else -1
 
 
 def _rank(severity: Severity) -> int:

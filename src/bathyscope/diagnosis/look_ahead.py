@@ -106,7 +106,7 @@ def with_findings_of_stages(
     for finding in loss_does_not_fall(losses, least, limits):
         if not {finding.code, finding.cause} & silenced:
             added.append(finding)
-    return replace(diagnosis, findings=in_order([*diagnosis.findings, *added]))
+    return replace(diagnosis, findings=in_order([*diagnosis.findings, *added], diagnosis.blocks))
 
 
 def events_of(diagnosis: "Diagnosis") -> tuple[FindingEvent, ...]:

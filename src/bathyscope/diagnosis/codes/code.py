@@ -16,3 +16,5 @@ class Code:
     remedy: str | None
     effects: tuple[str, ...] = ()
     """Codes of findings that it brings about; where they are found, it is as grave as they are."""
+    downstream: tuple[str, ...] = ()
+    """Codes of findings that it brings about in later blocks: it stands before those found there."""

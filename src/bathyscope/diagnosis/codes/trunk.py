@@ -1,6 +1,6 @@
 """What can be wrong with the blocks of a network and the steps of its optimizer, causes first."""
 
-from bathyscope.diagnosis.attention_codes import ATTENTION_CODES
+from bathyscope.diagnosis.attention_codes import ATTENTION_FAULTS, ATTENTION_SYMPTOMS
 from bathyscope.diagnosis.codes.code import Code
 
 TRUNK: dict[str, Code] = {
@@ -29,7 +29,7 @@ TRUNK: dict[str, Code] = {
         "shortcut_length, theorem 2 (n ≥ 3) and definition 4",
         "Re-initialise the blocks; to start as the identity, zero only the last layer of each branch.",
     ),
-    **{code: Code(*values) for code, values in ATTENTION_CODES.items()},
+    **{code: Code(*values) for code, values in ATTENTION_FAULTS.items()},
     "exploding-weights": Code(
         "initialisation",
         "Weights far larger than those of the other layers",
@@ -90,6 +90,7 @@ TRUNK: dict[str, Code] = {
         "batch norm divides by √(variance + ε)",
         "Re-initialise or rescale the layer before the norm.",
     ),
+    **{code: Code(*values) for code, values in ATTENTION_SYMPTOMS.items()},
     "collapsed-representation": Code(
         "architecture",
         "All samples look alike",
@@ -120,6 +121,7 @@ TRUNK: dict[str, Code] = {
         "before it; no learning rate suits both sides.",
         "norm_preservation, theorem 1 and section 3",
         "Rescale the block; on a transition, the Procrustes projection holds its singular values.",
+        downstream=("token-collapse", "stream-outgrows-branches"),
     ),
     "exploding-gradient": Code(
         "architecture",

@@ -141,15 +141,7 @@ RULES: tuple[Rule, ...] = (
     masked_row,
     missing_attention_scale,
     embedding_scale,
-    entropy_collapse,
-    attention_logit_growth,
-    uniform_attention,
     dead_heads,
-    token_collapse,
-    stream_outgrows_branches,
-    post_norm_imbalance,
-    output_logit_drift,
-    positions_unused,
     exploding_weights,
     ill_conditioned_weights,
     zero_weights,
@@ -157,6 +149,14 @@ RULES: tuple[Rule, ...] = (
     silent_branch,
     batchnorm_masks,
     precision_loss,
+    entropy_collapse,
+    attention_logit_growth,
+    uniform_attention,
+    token_collapse,
+    stream_outgrows_branches,
+    post_norm_imbalance,
+    output_logit_drift,
+    positions_unused,
     collapsed_representation,
     singular_representation,
     cut_gradient,
@@ -202,7 +202,7 @@ def findings_of(
         for f in rule(evidence, thresholds)
         if f.code not in silenced and f.cause not in silenced
     )
-    return in_order(judge_by_record(found, records))
+    return in_order(judge_by_record(found, records), evidence.blocks)
 
 
 def _left_out(evidence: Evidence) -> frozenset[Rule]:

@@ -3,8 +3,9 @@
 GPT-, BERT- and ViT-like networks of the catalog and layers of `nn.TransformerEncoder`, of 2 to 8 blocks:
 norms anywhere or nowhere, now and then without skips, starts and tables of any size, SGD or Adam. Images
 are those of `failing_networks`; sequences of 12 tokens are to be copied or sorted, which sound networks of
-4 blocks learn to 95 % and more within 300 steps of Adam. Numbers from 30,000 on are for scoring, those
-from 20,000 on for development; Fashion-MNIST and sorting are in the scores only.
+4 blocks learn to 95 % and more within 300 steps of Adam. Numbers from 20,000 on are for development, without
+Fashion-MNIST and sorting. A first score stopped at 30,034; its two misses were looked at, and those from
+50,000 on with them. Numbers from 60,000 on are for scoring.
 """
 
 import math
@@ -21,8 +22,8 @@ from bathyscope import data, nets
 from bathyscope.core.losses import token_cross_entropy
 from benchmarks.failing_networks import FailureTask, MeanToken, Positions, Tokens, start_, task_of
 
-FIRST_DEVELOPMENT, FIRST_SCORED = 20_000, 30_000
-SCORED = range(30_000, 30_400)
+FIRST_DEVELOPMENT, FIRST_OF_ALL_DATA = 20_000, 30_000
+SCORED = range(60_000, 60_400)
 """Scored in this order until at least 30 of them failed; fixed before the first was trained."""
 
 _CONTEXT = 12
@@ -54,10 +55,10 @@ class TransformerDraw:
     def of(cls, number: int) -> "TransformerDraw":
         """The draw of a number."""
         pick = random.Random(number)
-        scored = number >= FIRST_SCORED
+        all_data = number >= FIRST_OF_ALL_DATA
         family = pick.choice(["encoder", "gpt", "bert", "vit"])
-        images = ["digits", "stripes", *(["fashion"] if scored else [])]
-        sequences = ["copy", *(["sorting"] if scored else [])]
+        images = ["digits", "stripes", *(["fashion"] if all_data else [])]
+        sequences = ["copy", *(["sorting"] if all_data else [])]
         optimizer = pick.choice(["sgd", "adam"])
         high = 0.5 if optimizer == "sgd" else 0.1
         return cls(

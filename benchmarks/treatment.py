@@ -3,7 +3,7 @@
     python -m benchmarks treatment                       # cost of the race, in the network's own steps
     python -m benchmarks.treatment score OUT.jsonl FIRST COUNT   # resumable, one line a network
     python -m benchmarks.treatment score OUT.jsonl FIRST COUNT RUNGS SCORED.jsonl   # its failing ones by rung
-    python -m benchmarks.treatment score OUT.jsonl 30000 COUNT   # transformers
+    python -m benchmarks.treatment score OUT.jsonl 60000 COUNT   # transformers
     python -m benchmarks.treatment plain OUT.jsonl       # 50 and 100 layers, no shortcut allowed, five seeds
 
 Scoring labels each number of `failing_networks` first (two trainings untreated), then treats the failing

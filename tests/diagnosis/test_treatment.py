@@ -14,11 +14,13 @@ from bathyscope.diagnosis.race import (
     ADDED,
     LEAST_FINAL,
     ROUNDS,
+    Attempt,
     Supply,
     num_entrants,
     race_cost,
     step_cost,
 )
+from bathyscope.diagnosis.verification import falls_short
 from bathyscope.foresight.stepping import fuse_, train_over
 from bathyscope.remedies import Recipe
 from bathyscope.report import from_json, to_html, to_json
@@ -303,3 +305,24 @@ def test_what_the_fused_kernels_do_not_take_is_left_alone():
         assert [{k: v for k, v in g.items() if k != "params"} for g in after] == [
             {k: v for k, v in g.items() if k != "params"} for g in before
         ]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "loss", "short"),
+    [
+        ([0.76] * 150, 0.3, True),  # flat below eight tenths: the next finalist has the other half
+        ([0.76] * 100, 0.3, False),  # too early to ask
+        ([0.76] * 175, 0.3, False),  # asked half-way alone
+        ([0.5] * 50 + [0.6] * 50 + [0.7] * 50, 0.3, False),  # on its way: 0.7 + 0.1 / 50 * 175
+        ([0.5] * 50 + [0.74] * 50 + [0.75] * 50, 0.3, True),  # 0.75 + 0.01 / 50 * 175 = 0.785
+        ([0.5] * 50 + [0.74] * 50 + [0.76] * 50, 0.3, False),  # 0.76 + 0.02 / 50 * 175 = 0.83
+        ([0.76] * 150, 0.6, False),  # not yet learnt: it may start late
+        ([], 0.3, False),  # no labels
+    ],
+)
+def test_a_training_that_would_not_pass_at_its_pace_leaves_its_steps_to_the_next(
+    accuracies, loss, short
+):
+    losses = (loss,) * (len(accuracies) or 150)
+    attempt = Attempt(Recipe(), losses, 1.0, accuracies=tuple(accuracies))
+    assert falls_short(attempt, 300) is short

@@ -210,6 +210,17 @@ def test_frozen_parameters_are_never_drawn():
         remedies.apply_(model, Recipe())
 
 
+def test_tables_are_drawn_too_and_the_row_of_padding_stays_zero():
+    model = nn.Sequential(nn.Embedding(500, 16, padding_idx=3), nn.Linear(16, 2))
+    nn.init.normal_(model[0].weight, std=5.0)
+    before = model[0].weight.detach().clone()
+    change = remedies.DrawWeights().apply_(model)
+    assert float(model[0].weight.std()) == pytest.approx(0.02, rel=0.05)
+    assert not model[0].weight[3].any()
+    change.undo()
+    assert torch.equal(model[0].weight, before)
+
+
 def test_attention_really_reads_what_was_normalised_in_train_and_in_eval_mode():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 
 from bathyscope.core.preserve import seed_generators
 from bathyscope.diagnosis.candidates import Candidate
-from bathyscope.diagnosis.race import Attempt, Race, Racer, Supply, reseed
+from bathyscope.diagnosis.race import LEARNT, PASSES, Attempt, Race, Racer, Supply, reseed
 
 MOST_STEPS = 300
 """Of all verifying trainings together."""
 
 _CHECK = 25  # steps between looks at a verifying training
 _GIVE_UP = {100: 0.05, 150: 0.2}  # learnt less by then: the steps left are better spent on the next
+_HALF_WAY, _PACE = MOST_STEPS // 2, 50  # where it is asked whether it will pass; steps of its pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,24 @@ def _train(race: Race, racer: Racer, supply: Supply, *, most: int, gives_up: boo
             chunk = supply.take(min(_CHECK, most - len(racer.losses)))
             racer.run(chunk, loss=race.loss)
             least = _GIVE_UP.get(len(racer.losses))
-            given_up = gives_up and least is not None and racer.attempt.learnt < least
+            short = least is not None and racer.attempt.learnt < least
+            given_up = gives_up and (short or falls_short(racer.attempt, most))
             if racer.has_diverged or racer.attempt.is_sure or given_up:
                 break
+
+
+def falls_short(attempt: Attempt, most: int) -> bool:
+    """Whether a training that has learnt would not pass even if it kept its pace: curves flatten.
+
+    Asked half-way alone, over so many steps that the noise of the batches is small beside the pace.
+
+    Args:
+        attempt: as it stands.
+        most: steps that it may take in all.
+    """
+    accuracies = attempt.accuracies
+    if len(accuracies) != _HALF_WAY or attempt.learnt < LEARNT:
+        return False
+    late, before = fmean(accuracies[-_PACE:]), fmean(accuracies[-2 * _PACE : -_PACE])
+    middle = len(accuracies) - _PACE / 2  # where the mean of the last steps stands
+    return late + (late - before) / _PACE * (most - middle) < PASSES

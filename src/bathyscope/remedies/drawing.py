@@ -24,10 +24,11 @@ def draw_(weight: torch.Tensor, scheme: str, gain: float, generator: torch.Gener
     weight.copy_(drawn)
 
 
+@torch.no_grad()
 def draw_anew_(
     modules: list[nn.Module], scheme: str, gain: float, generator: torch.Generator
 ) -> None:
-    """Draw linear maps, convolutions and attention; biases are zero, norms are one and zero."""
+    """Draw linear maps, convolutions, attention and tables; biases are zero, norms are one and zero."""
     maps = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
     for module in modules:
         for name, parameter in module.named_parameters(recurse=False):
@@ -37,6 +38,10 @@ def draw_anew_(
                 draw_(parameter, scheme, gain, generator)
             elif isinstance(module, maps):
                 nn.init.zeros_(parameter)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(parameter, std=0.02, generator=generator)  # as GPT-2's
+                if module.padding_idx is not None:
+                    parameter[module.padding_idx] = 0
             elif "Norm" in type(module).__name__ and name in ("weight", "bias"):
                 nn.init.constant_(parameter, float(name == "weight"))
         if isinstance(module, nn.modules.batchnorm._NormBase):

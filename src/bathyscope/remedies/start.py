@@ -15,7 +15,10 @@ _MAPS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
 
 
 class DrawWeights(Remedy):
-    """Linear maps and convolutions drawn anew, their biases zero, norms at one and zero.
+    """Linear maps, convolutions and tables drawn anew, biases zero, norms at one and zero.
+
+    Tables of embeddings, positions among them, get GPT-2's deviation of 0.02: one far larger drowns
+    what is added to it.
 
     Frozen parameters, and weights that are computed from others, are left as they are.
 

@@ -2,9 +2,11 @@
 
 import random
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ HOOK_TABLES = (
     "_load_state_dict_post_hooks",
 )
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
+# Kinds of attributes that modules have and that are no tensors: a quick look tells that there is none.
+_PLAIN = frozenset({bool, int, float, str, type(None), tuple, list, dict, set, OrderedDict})
 
 
 _lock = threading.RLock()
@@ -92,7 +96,8 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         ]
         stack.callback(_restore_all, [RngState.now(), *modules, *parameters])
         for parameter in parameters:
-            parameter.parameter.grad = None
+            if parameter.grad is not None:
+                parameter.parameter.grad = None
         stack.callback(reshard, inside)
         stack.enter_context(measuring())
         yield model
@@ -121,7 +126,7 @@ def _restore_all(states: Sequence["RngState | _ModuleState | _ParameterState"]) 
 
 def _rewritten_by_a_pass(modules: Iterable[nn.Module]) -> set[int]:
     """The parameters that a forward pass overwrites: embeddings rescale rows beyond `max_norm`."""
-    bounded = [m for m in modules if getattr(m, "max_norm", None) is not None]
+    bounded = [m for m in modules if vars(m).get("max_norm") is not None]
     return {id(p) for module in bounded for p in module.parameters(recurse=False)}
 
 
@@ -157,7 +162,8 @@ class _ParameterState:
             self.parameter.data = self.data
         if self.values is not None:
             _write_back(self.parameter, self.values)
-        self.parameter.grad = self.grad
+        if self.parameter.grad is not self.grad:
+            self.parameter.grad = self.grad
         if self.parameter.requires_grad != self.requires_grad:
             self.parameter.requires_grad_(self.requires_grad)
         for name in _TENSOR_HOOK_TABLES:
@@ -179,33 +185,38 @@ class _ModuleState:
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
         own = vars(module)
-        buffers = dict(module._buffers)
+        parameters, buffers = module._parameters, module._buffers
         return cls(
             module,
             module.training,
-            dict(module._parameters),
-            buffers,
-            {name: b.detach().clone() for name, b in buffers.items() if b is not None},
+            dict(parameters) if parameters else {},
+            dict(buffers) if buffers else {},
+            {name: b.detach().clone() for name, b in buffers.items() if b is not None}
+            if buffers
+            else {},
             # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
-            {name: v for name, v in own.items() if isinstance(v, Tensor)},
+            {}
+            if _PLAIN.issuperset(map(type, own.values()))
+            else {name: v for name, v in own.items() if isinstance(v, Tensor)},
             {n: _copy_of(own[n]) for n in HOOK_TABLES if own.get(n) not in (None, {})}
             if _has_hooks(own)
             else {},
         )
 
     def restore(self) -> None:
-        self.module.training = self.training
-        if self.parameters or self.module._parameters:
-            _refill(self.module._parameters, self.parameters)
-        if self.buffers or self.module._buffers:
-            _refill(self.module._buffers, self.buffers)
+        module, own = self.module, vars(self.module)
+        if module.training != self.training:
+            module.training = self.training
+        if self.parameters or module._parameters:
+            _refill(module._parameters, self.parameters)
+        if self.buffers or module._buffers:
+            _refill(module._buffers, self.buffers)
         if self.attributes:
-            vars(self.module).update(self.attributes)
+            own.update(self.attributes)
         for name, values in self.buffer_values.items():
             buffer = self.buffers[name]
             assert buffer is not None
             _write_back(buffer, values)
-        own = vars(self.module)
         if not self.hooks and not _has_hooks(own):
             return
         for name in HOOK_TABLES:
@@ -287,5 +298,12 @@ def _copy_of(table: object) -> object:
 def _refill(table: object, contents: object) -> None:
     """Give a dict its former contents, in order, without replacing the dict: others may hold it."""
     if isinstance(table, dict) and (table or contents):
+        if isinstance(contents, dict) and _are_the_same(table, contents):
+            return
         table.clear()
         table.update(contents if isinstance(contents, dict) else {})
+
+
+def _are_the_same(first: dict[str, object], second: dict[str, object]) -> bool:
+    """Whether two dicts hold the same objects under the same keys in the same order."""
+    return list(first) == list(second) and all(map(is_, first.values(), second.values()))

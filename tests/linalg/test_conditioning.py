@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import Conditioning, conditioning_of, rounding_cutoff
+from bathyscope.linalg.conditioning import (
+    Conditioning,
+    conditioning_of,
+    conditioning_of_many,
+    rounding_cutoff,
+)
 
 
 def with_spectrum(values, columns, *, seed=0):
@@ -185,3 +190,54 @@ def test_the_cutoff_is_relative_to_the_largest_value_whatever_it_is():
         matrix = with_spectrum([30.0, 3.0 * factor], 400).float()
         found = conditioning_of(matrix, cutoff=0.1, tolerance=1e9)
         assert (found.rank, found.how) == (rank, "gram in float64")
+
+
+def unlike_matrices():
+    """Several of one shape, among them all that a single Gram matrix cannot decide."""
+    generator = torch.Generator().manual_seed(3)
+    usual = [torch.randn(6, 9, generator=generator) for _ in range(3)]
+    broken = usual[0].clone()
+    broken[2, 3] = math.nan
+    infinite = usual[1].clone()
+    infinite[0, 0] = math.inf
+    singular = with_spectrum([1.0, 0.7, 0.4, 1e-5, 1e-9, 0.0], 9).float()
+    near_the_cut = with_spectrum([1.0, 0.7, 0.4, 0.2, 0.1, 2.9e-7], 9).float()
+    extreme = [1e-30 * usual[0], 1e30 * usual[1], torch.zeros(6, 9)]
+    return [*usual, broken, infinite, singular, near_the_cut, *extreme]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_many_together_are_as_one_by_one(dtype, mode):
+    tensors = [t.to(dtype) for t in unlike_matrices()]
+    tensors += [torch.randn(2, 5, 3).to(dtype), torch.randn(2, 5, 3).to(dtype)]
+    tensors += [
+        torch.ones(4, 1).to(dtype),
+        torch.zeros(0, 3).to(dtype),
+        torch.zeros(0, 3).to(dtype),
+    ]
+    if dtype == torch.float64:
+        tensors += [1e-200 * tensors[0], 1e200 * tensors[1]]
+    for cutoffs in (None, [1e-3] * len(tensors)):
+        together = conditioning_of_many(tensors, mode=mode, cutoffs=cutoffs)
+        for i, (tensor, found) in enumerate(zip(tensors, together, strict=True)):
+            alone = conditioning_of(tensor, mode=mode, cutoff=cutoffs and cutoffs[i])
+            assert (found.rank, found.cutoff) == (alone.rank, alone.cutoff)
+            within = {"rel": found.error + alone.error + 1e-9, "nan_ok": True}
+            for name in ("condition_number", "effective_condition_number", "stable_rank"):
+                assert getattr(found, name) == pytest.approx(getattr(alone, name), **within), name
+            torch.testing.assert_close(
+                found.singular_values,
+                alone.singular_values,
+                rtol=1e-6,
+                atol=1e-6 * float(alone.singular_values[:1].nan_to_num().sum()),
+                equal_nan=True,
+            )
+
+
+def test_many_large_or_lone_tensors_are_decomposed_alone():
+    lone = torch.randn(3, 8)
+    large = [torch.randn(2, 40_000), torch.randn(2, 40_000)]
+    found = conditioning_of_many([lone, *large])
+    assert [c.how for c in found] == [conditioning_of(t).how for t in (lone, *large)]
+    assert found[1].how == "gram"  # of so wide a one, first in its own dtype

@@ -304,6 +304,6 @@ def _refill(table: object, contents: object) -> None:
         table.update(contents if isinstance(contents, dict) else {})
 
 
-def _are_the_same(first: dict[str, object], second: dict[str, object]) -> bool:
+def _are_the_same(first: dict[Any, object], second: dict[Any, object]) -> bool:
     """Whether two dicts hold the same objects under the same keys in the same order."""
     return list(first) == list(second) and all(map(is_, first.values(), second.values()))

@@ -1,6 +1,11 @@
 """Linear algebra: conditioning and ranks, HOSVD, spectra of convolutions, Lanczos."""
 
-from bathyscope.linalg.conditioning import Conditioning, conditioning_of, rounding_cutoff
+from bathyscope.linalg.conditioning import (
+    Conditioning,
+    conditioning_of,
+    conditioning_of_many,
+    rounding_cutoff,
+)
 from bathyscope.linalg.conv_spectrum import ConvSpectrum, conv_singular_values
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.density import Interval, SpectralDensity, spectral_density
@@ -40,6 +45,7 @@ __all__ = [
     "aggregate",
     "alternating_projection",
     "conditioning_of",
+    "conditioning_of_many",
     "conv_singular_values",
     "convolution_of",
     "exact_projection",

@@ -1,7 +1,7 @@
 """Condition number, numerical rank and stable rank, each with its cut-off and its error."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,8 +24,12 @@ _GRAM_ERROR = 2.0
 # to exceed 2 ε tr G by a fourteenth.
 _EIGENVALUE_ERROR = 2.0
 _EPS = torch.finfo(torch.float64).eps
+# Sums of squares between this and its inverse are held by float64 with all their digits.
+_SMALLEST = 1e-200
 # Times its smaller side: of a longer matrix the products cost more than the eigenvalues.
 _WIDE = 16
+# Entries up to which tensors of one shape are worth the copy that puts them together.
+_SMALL = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,6 +199,87 @@ def conditioning_of_modes(
             values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan)
             found.append(Conditioning.of_singular_values(values, cutoff=cut))
     return tuple(found)
+
+
+def conditioning_of_many(
+    tensors: Sequence[Float[Tensor, " ..."]],
+    *,
+    mode: int = 0,
+    cutoffs: Sequence[float | None] | None = None,
+    tolerance: float | None = None,
+) -> list[Conditioning]:
+    """`conditioning_of` for many tensors; small ones of one shape are decomposed in one call.
+
+    Of small matrices the calls cost more than the numbers: their Gram matrices are formed in float64.
+
+    Args:
+        tensors: of real numbers, of any shapes and dtypes.
+        mode: as in `conditioning_of`, the same for all.
+        cutoffs: one for each tensor, as in `conditioning_of`.
+        tolerance: as in `conditioning_of`.
+
+    Examples:
+        >>> [c.rank for c in conditioning_of_many([torch.eye(3), torch.ones(3, 3), torch.eye(2)])]
+        [3, 1, 2]
+    """
+    cuts = [None] * len(tensors) if cutoffs is None else list(cutoffs)
+    found: list[Conditioning | None] = [None] * len(tensors)
+    alike: dict[tuple[torch.Size, torch.dtype, torch.device], list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        if tensor.ndim > 1 and 0 < tensor.numel() <= _SMALL:
+            alike.setdefault((tensor.shape, tensor.dtype, tensor.device), []).append(i)
+    for places in alike.values():
+        if len(places) > 1:
+            stack = torch.stack([tensors[i].detach() for i in places])
+            together = _spectra(stack, mode, [cuts[i] for i in places], tolerance)
+            for i, one in zip(places, together, strict=True):
+                found[i] = one
+    return [
+        conditioning_of(tensor, mode=mode, cutoff=cut, tolerance=tolerance) if one is None else one
+        for tensor, cut, one in zip(tensors, cuts, found, strict=True)
+    ]
+
+
+def _spectra(
+    stack: Float[Tensor, " k ..."],
+    mode: int,
+    cutoffs: Sequence[float | None],
+    tolerance: float | None,
+) -> list[Conditioning | None]:
+    """From Gram matrices in float64; None where they do not decide, or the entries are extreme."""
+    if tolerance is None:
+        tolerance = 1e-8 if stack.dtype == torch.float64 else 1e-2
+    matrices = stack.movedim(mode + 1, 1).flatten(2).double()
+    rows, columns = matrices.shape[1:]
+    usual = rounding_cutoff(rows, columns, stack.dtype)
+    cuts = np.array([usual if cut is None else cut for cut in cutoffs])
+    other = matrices.transpose(1, 2)
+    gram = matrices @ other if rows <= columns else other @ matrices
+    total = gram.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
+    usable = (total > _SMALLEST) & (total < 1 / _SMALLEST)  # false where it is not a number
+    if not usable.all():
+        gram[torch.from_numpy(~usable)] = 0.0
+    squares = torch.linalg.eigvalsh(gram).cpu().numpy()[:, ::-1]
+    # the same decision as of a single one, `_spectrum`
+    error = (_GRAM_ERROR + _EIGENVALUE_ERROR) * _EPS * squares.sum(axis=1)
+    cut = cuts**2 * squares[:, 0]
+    kept = (squares > cut[:, None]).sum(axis=1)
+    least = np.take_along_axis(squares, np.maximum(kept - 1, 0)[:, None], axis=1)[:, 0]
+    clear = (abs(squares - cut[:, None]) > error[:, None]).all(axis=1)
+    decided = usable & (kept > 0) & clear & (error <= 2 * tolerance * least)
+    values = np.sqrt(squares.clip(min=0.0))
+    how: How = "gram" if stack.dtype == torch.float64 else "gram in float64"
+    return [
+        Conditioning._of_sorted(
+            values[i],
+            cutoff=float(cuts[i]),
+            error=float(error[i] / (2 * least[i])),
+            how=how,
+        )
+        if decided[i]
+        else None
+        for i in range(len(values))
+    ]
 
 
 def _spectrum(

@@ -11,9 +11,10 @@ from bathyscope.core.members import Members
 from bathyscope.core.one_pass import Probe, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
-from bathyscope.linalg import conditioning_of, frobenius_norm
+from bathyscope.linalg import conditioning_of_many, frobenius_norm
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.later import Later, Seen
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, share_not_finite
 
@@ -92,6 +93,7 @@ class GradientTap(Silent):
         self.norms_in: dict[int, float] = {}
         self.norms_out: dict[int, float] = {}
         self.not_finite: dict[int, float] = {}
+        self.later = Later(self._decompose)
         self.rows = Rows(
             blocks,
             (
@@ -118,24 +120,38 @@ class GradientTap(Silent):
         self.norms_out[block.index] = self._norm(block, gradient)
         if gradient.ndim == 0 or gradient.numel() == 0:
             return
-        axis = axes_of(self.members, block, ndim=gradient.ndim).samples
-        side = min(gradient.shape[axis], gradient.numel() // gradient.shape[axis])
+        side = self._side(block, gradient)
         if side > self.largest_side:
             self.rows.note(
                 f"Gradients of more than {self.largest_side} samples and features were not "
                 f"decomposed ({block.label}: {side}); raise largest_side to have them."
             )
             return
-        found = conditioning_of(gradient, mode=axis, cutoff=self.cutoff)
-        self.rows.put(
-            block,
-            condition=found.condition_number,
-            effective_condition=found.effective_condition_number,
-            rank=found.rank,
-            full_rank=side,
-            stable_rank=found.stable_rank,
-            cutoff=found.cutoff,
-        )
+        self.later.add(block, gradient)
+
+    def _samples(self, block: Block, gradient: Tensor) -> int:
+        return axes_of(self.members, block, ndim=gradient.ndim).samples
+
+    def _side(self, block: Block, gradient: Tensor) -> int:
+        rows = gradient.shape[self._samples(block, gradient)]
+        return min(rows, gradient.numel() // rows)
+
+    def _decompose(self, seen: list[Seen]) -> None:
+        for axis in sorted({self._samples(*one) for one in seen}):
+            alike = [one for one in seen if self._samples(*one) == axis]
+            spectra = conditioning_of_many(
+                [one.tensor for one in alike], mode=axis, cutoffs=[self.cutoff] * len(alike)
+            )
+            for one, found in zip(alike, spectra, strict=True):
+                self.rows.put(
+                    one.block,
+                    condition=found.condition_number,
+                    effective_condition=found.effective_condition_number,
+                    rank=found.rank,
+                    full_rank=self._side(*one),
+                    stable_rank=found.stable_rank,
+                    cutoff=found.cutoff,
+                )
 
     def _norm(self, block: Block, gradient: Tensor) -> float:
         norm, lost = norm_and_share_not_finite(gradient)
@@ -144,6 +160,7 @@ class GradientTap(Silent):
 
     def measurement(self, result: Probe) -> Measurement:
         """The record, once the pass is over."""
+        self.later.flush()
         measured = [i for i in self.norms_out if i in self.norms_in]  # not those it went around
         end = self.norms_out[max(measured)] if measured else math.nan
         for block in self.rows.blocks:

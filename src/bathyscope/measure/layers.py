@@ -43,6 +43,10 @@ class WeightLayer:
             *spatial.get(rest, tuple(f"axis {i + 2}" for i in range(rest))),
         )
 
+    def side(self, axis: int) -> int:
+        """How many singular values the unfolding by an axis has."""
+        return min(self.weight.shape[axis], self.weight.numel() // max(1, self.weight.shape[axis]))
+
 
 def layers_of(model: nn.Module | Members, block: Block) -> list[WeightLayer]:
     """Weights of a block that are matrices or kernels; norms and biases are left out.

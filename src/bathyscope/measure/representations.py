@@ -1,7 +1,7 @@
 """How much of the input's variety each block's representation still holds."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -13,9 +13,10 @@ from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
-from bathyscope.linalg import Conditioning, hosvd_of, rescale
+from bathyscope.linalg import Conditioning, conditioning_of_many, hosvd_of, rescale
 from bathyscope.measure.axes import Axes, axes_of
 from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.later import Later, Seen
 from bathyscope.measure.rows import Rows
 
 LARGEST_SIDE = 1024
@@ -104,6 +105,7 @@ def representation_spectra(
     found = find_blocks(model, batch, blocks)
     tap = RepresentationTap(model, found, cutoff=cutoff, keep=True)
     probe(model, batch, loss=loss, blocks=found, taps=(tap,))
+    tap.later.flush()
     return tap.spectra
 
 
@@ -125,28 +127,63 @@ class RepresentationTap(Silent):
         self.keep = keep
         self.rows = Rows(blocks, ("mean_cosine", "collapse"))
         self.spectra: dict[str, dict[str, Conditioning]] = {}
+        self.later = Later(self._decompose)
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Decompose the output in every mode."""
         if x.ndim == 0 or x.numel() == 0:
             return
         axes = axes_of(self.members, block, ndim=x.ndim)
-        self.rows.put(block, **collapse_columns(x, axes))
-        sides = [min(size, x.numel() // size) for size in x.shape]
-        narrow = [i for i, side in enumerate(sides) if self.keep or side <= self.largest_side]
-        for axis in set(range(x.ndim)) - set(narrow):
+        for axis in set(range(x.ndim)) - set(self._narrow(x)):
             self.rows.note(
                 f"Modes wider than {self.largest_side} were not decomposed ({axes.names[axis]} at "
-                f"{block.label}: {sides[axis]}); raise largest_side to have them."
+                f"{block.label}: {_side(x, axis)}); raise largest_side to have them."
             )
-        for axis, found in zip(narrow, hosvd_of(x, modes=narrow, cutoff=self.cutoff), strict=True):
-            mode = axes.names[axis]
-            self.rows.put(block, **columns_of(found, mode), **{f"full_rank_{mode}": sides[axis]})
-            if self.keep:
-                self.spectra.setdefault(block.label, {})[mode] = found
+        self.later.add(block, x)
+
+    def _narrow(self, x: Tensor) -> list[int]:
+        return [i for i in range(x.ndim) if self.keep or _side(x, i) <= self.largest_side]
+
+    def _decompose(self, seen: list[Seen]) -> None:
+        """Samples compared, and spectra in every mode; small outputs of one shape at once."""
+        axes = [axes_of(self.members, one.block, ndim=one.tensor.ndim) for one in seen]
+        tensors = [one.tensor for one in seen]
+        for one, columns in zip(seen, collapse_columns_of_many(tensors, axes), strict=True):
+            self.rows.put(one.block, **columns)
+        if len(seen) == 1:
+            x = seen[0].tensor
+            found = [dict(zip(self._narrow(x), self._modes(x), strict=True))]
+        else:
+            found = self._modes_of_many(tensors)
+        for one, named, modes in zip(seen, axes, found, strict=True):
+            for axis, spectrum in modes.items():
+                mode = named.names[axis]
+                full = {f"full_rank_{mode}": _side(one.tensor, axis)}
+                self.rows.put(one.block, **columns_of(spectrum, mode), **full)
+                if self.keep:
+                    self.spectra.setdefault(one.block.label, {})[mode] = spectrum
+
+    def _modes(self, x: Tensor) -> tuple[Conditioning, ...]:
+        return hosvd_of(x, modes=self._narrow(x), cutoff=self.cutoff)
+
+    def _modes_of_many(self, tensors: list[Tensor]) -> list[dict[int, Conditioning]]:
+        found: list[dict[int, Conditioning]] = [{} for _ in tensors]
+        for axis in range(max(x.ndim for x in tensors)):
+            asked = [i for i, x in enumerate(tensors) if axis in self._narrow(x)]
+            for i in asked:  # a matrix and its transpose have the same values
+                if axis == 1 and tensors[i].ndim == 2 and 0 in found[i]:
+                    found[i][1] = found[i][0]
+            left = [i for i in asked if axis not in found[i]]
+            spectra = conditioning_of_many(
+                [tensors[i] for i in left], mode=axis, cutoffs=[self.cutoff] * len(left)
+            )
+            for i, spectrum in zip(left, spectra, strict=True):
+                found[i][axis] = spectrum
+        return found
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
+        self.later.flush()
         return self.rows.measurement(
             "representations",
             cutoff=self.cutoff if self.cutoff is not None else "rounding",
@@ -154,15 +191,57 @@ class RepresentationTap(Silent):
         )
 
 
-def collapse_columns(x: Tensor, axes: Axes) -> dict[str, float]:
+def _side(x: Tensor, axis: int) -> int:
+    return min(x.shape[axis], x.numel() // x.shape[axis])
+
+
+def collapse_columns_of_many(
+    tensors: Sequence[Tensor], axes: Sequence[Axes]
+) -> list[dict[str, float]]:
+    """`collapse_columns` of many outputs; those of one shape are compared at once.
+
+    Examples:
+        >>> axes = Axes(("samples", "features"), 0, 1)
+        >>> collapse_columns_of_many([torch.eye(2), torch.ones(2, 2)], [axes, axes])
+        [{'mean_cosine': 0.0}, {'mean_cosine': 1.0}]
+    """
+    found: list[dict[str, float]] = [{} for _ in tensors]
+    alike: dict[object, list[int]] = {}
+    for i, (x, named) in enumerate(zip(tensors, axes, strict=True)):
+        alike.setdefault((x.shape, x.dtype, x.device, named), []).append(i)
+    for places in alike.values():
+        named = axes[places[0]]
+        cosines = [math.nan] * len(places)
+        if len(places) > 1:
+            stack = torch.stack([tensors[i] for i in places])
+            cosines = _mean_cosines(stack.movedim(named.samples + 1, 1).flatten(2).double())
+        for i, cosine in zip(places, cosines, strict=True):
+            given = None if math.isnan(cosine) else cosine
+            found[i] = collapse_columns(tensors[i], named, cosine=given)
+    return found
+
+
+def _mean_cosines(stack: Float[Tensor, " k samples features"]) -> list[float]:
+    """`mean_cosine` of each; not a number where it is to be looked at alone."""
+    norms = torch.linalg.vector_norm(stack, dim=2)
+    low, high = norms.aminmax(dim=1)
+    total = torch.bmm((1 / norms).unsqueeze(1), stack).square().sum(dim=(1, 2))
+    number = stack.shape[1]
+    usual = (low > 1e-100) & (high < 1e100) & (number > 1)
+    return torch.where(usual, (total - number) / max(1, number * (number - 1)), math.nan).tolist()
+
+
+def collapse_columns(x: Tensor, axes: Axes, *, cosine: float | None = None) -> dict[str, float]:
     """The mean cosine between samples, and their distance from collapse where there are several units.
+
+    The cosine can be given where it is known.
 
     Examples:
         >>> collapse_columns(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), Axes(("samples", "features"), 0, 1))
         {'mean_cosine': 0.0}
     """
     by_sample = x.movedim(axes.samples, 0).flatten(1)
-    cosine = mean_cosine(by_sample)
+    cosine = mean_cosine(by_sample) if cosine is None else cosine
     if x.shape[axes.units] < _FEW_UNITS:
         return {"mean_cosine": cosine}
     return {"mean_cosine": cosine, "collapse": distance_from_collapse(by_sample, cosine)}

@@ -18,7 +18,12 @@ from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import conditioning_of, frobenius_norm, rounding_cutoff
+from bathyscope.linalg import (
+    Conditioning,
+    conditioning_of_many,
+    frobenius_norm,
+    rounding_cutoff,
+)
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
@@ -98,15 +103,20 @@ def update_measurement(
         ),
     )
     members = Members(model)
-    for block in blocks:
-        steps_in_block = [
+    by_block = {
+        block: [
             Step(name, parameter.detach(), steps[name], gradients[name].dtype)
             for name, parameter in parameters_of(members, block).items()
             if name in steps and parameter.ndim >= 2 and parameter.numel()
         ]
-        if steps_in_block:
-            _put_sizes(rows, block, steps_in_block)
-            _put_ranks(rows, block, steps_in_block, largest_side=largest_side)
+        for block in blocks
+    }
+    every = {step.name: step for found in by_block.values() for step in found}
+    spectra = _spectra(every, rows, largest_side=largest_side)
+    for block, found in by_block.items():
+        if found:
+            _put_sizes(rows, block, found)
+            _put_ranks(rows, block, [(s.name, spectra[s.name]) for s in found if s.name in spectra])
     return rows.measurement(
         "updates",
         optimizer=type(optimizer).__name__,
@@ -137,6 +147,11 @@ class Step:
     def ratio(self) -> float:
         """‖ΔW‖/‖W‖."""
         return quotient(self.change_norm, self.norm)
+
+    @property
+    def side(self) -> int:
+        """How many singular values ΔW has, unfolded by outputs."""
+        return min(self.change.shape[0], self.change.numel() // self.change.shape[0])
 
     @property
     def cutoff(self) -> float:
@@ -178,20 +193,35 @@ def _num_lost(step: Step) -> int:
     return int(torch.count_nonzero((step.change != 0) & (after == step.weight)))
 
 
-def _put_ranks(rows: Rows, block: Block, steps: list[Step], *, largest_side: int) -> None:
-    ranks = []
-    for step in steps:
-        side = min(step.change.shape[0], step.change.numel() // step.change.shape[0])
-        if side > largest_side:
+def _spectra(
+    steps: Mapping[str, Step], rows: Rows, *, largest_side: int
+) -> dict[str, Conditioning]:
+    found: dict[str, Conditioning] = {}
+    narrow: dict[float | None, list[Step]] = {}
+    for name, step in steps.items():
+        if step.side > largest_side:
             rows.note(
-                f"Ranks of updates wider than {largest_side} were left out ({step.name}: {side}); "
+                f"Ranks of updates wider than {largest_side} were left out ({name}: {step.side}); "
                 "raise largest_side to have them."
             )
-            continue
-        tolerance = None if step.dtype == torch.float64 else 1e-2
-        spectrum = conditioning_of(step.change, cutoff=step.cutoff, tolerance=tolerance)
-        if spectrum.rank is not None:
-            ranks.append((spectrum.rank / side, step.name, spectrum.stable_rank))
+        else:
+            narrow.setdefault(None if step.dtype == torch.float64 else 1e-2, []).append(step)
+    for tolerance, asked in narrow.items():
+        spectra = conditioning_of_many(
+            [step.change for step in asked],
+            cutoffs=[step.cutoff for step in asked],
+            tolerance=tolerance,
+        )
+        found |= {step.name: spectrum for step, spectrum in zip(asked, spectra, strict=True)}
+    return found
+
+
+def _put_ranks(rows: Rows, block: Block, spectra: list[tuple[str, Conditioning]]) -> None:
+    ranks = [
+        (spectrum.rank / len(spectrum.singular_values), name, spectrum.stable_rank)
+        for name, spectrum in spectra
+        if spectrum.rank is not None
+    ]
     if ranks:
         share, layer, _ = min(ranks)
         stable = min(stable for _, _, stable in ranks)

@@ -15,8 +15,9 @@ from bathyscope.core.members import Members
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
+    Conditioning,
     ConvSpectrum,
-    conditioning_of,
+    conditioning_of_many,
     conv_singular_values,
     frobenius_norm,
 )
@@ -128,23 +129,14 @@ def _put_layers(
     cutoff: float | None,
     largest_side: int,
 ) -> None:
-    seen: dict[str, dict[str, Number]] = {}  # a module that several blocks call is measured once
     members = Members(model)
-    for block in blocks:
-        layers = layers_of(members, block)
+    by_block = [(block, layers_of(members, block)) for block in blocks]
+    # a module that several blocks call is measured once
+    every = {layer.name: layer for _, layers in by_block for layer in layers}
+    spectra = _spectra(every, rows, sizes, cutoff=cutoff, largest_side=largest_side)
+    for block, layers in by_block:
         _put_sizes(rows, block, layers)
-        spectra = []
-        for layer in layers:
-            if layer.name not in seen:
-                seen[layer.name] = _spectra(
-                    layer,
-                    rows,
-                    size=sizes.get(layer.name),
-                    cutoff=cutoff,
-                    largest_side=largest_side,
-                )
-            spectra.append(seen[layer.name])
-        _put_worst(rows, block, layers, spectra)
+        _put_worst(rows, block, layers, [spectra[layer.name] for layer in layers])
 
 
 def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
@@ -187,32 +179,61 @@ def _put_worst(
 
 
 def _spectra(
-    layer: WeightLayer,
+    layers: Mapping[str, WeightLayer],
     rows: Rows,
+    sizes: Mapping[str, tuple[int, ...]],
     *,
-    size: tuple[int, ...] | None,
     cutoff: float | None,
     largest_side: int,
-) -> dict[str, Number]:
-    """Condition number of each unfolding of a layer, spectral norm and rank as an operator."""
-    weight = layer.weight
-    if weight.numel() == 0 or not weight.any():
-        return {"spectral_norm": 0.0}
-    columns: dict[str, Number] = {}
-    modes = {}
-    for axis, mode in enumerate(layer.axes):
-        side = min(weight.shape[axis], weight.numel() // weight.shape[axis])
-        if side > largest_side:
+) -> dict[str, dict[str, Number]]:
+    """Condition number of each unfolding of the layers, spectral norm and rank as operators."""
+    found: dict[str, dict[str, Number]] = {}
+    num_axes: dict[str, int] = {}  # those before the first that is too wide
+    for name, layer in layers.items():
+        if layer.weight.numel() == 0 or not layer.weight.any():
+            found[name] = {"spectral_norm": 0.0}
+            continue
+        sides = [layer.side(axis) for axis in range(layer.weight.ndim)]
+        wide = next((axis for axis, side in enumerate(sides) if side > largest_side), None)
+        num_axes[name] = len(sides) if wide is None else wide
+        if wide is not None:
             rows.note(
-                f"Weights wider than {largest_side} were not decomposed ({layer.name}: {side}); "
+                f"Weights wider than {largest_side} were not decomposed ({name}: {sides[wide]}); "
                 "raise largest_side to have them."
             )
-            return columns
-        if side > 1 and not (weight.ndim == 2 and axis == 1):
-            modes[mode] = conditioning_of(weight, mode=axis, cutoff=cutoff)
-            columns[f"condition_{mode}"] = modes[mode].condition_number
-    if weight.ndim == 2 and "outputs" in modes:
-        columns["condition_inputs"] = columns["condition_outputs"]  # a matrix has one spectrum
+    unfolded = _unfolded([layers[name] for name in num_axes], list(num_axes.values()), cutoff)
+    for name, modes in unfolded.items():
+        found[name] = {f"condition_{m}": c.condition_number for m, c in modes.items()}
+        if num_axes[name] == layers[name].weight.ndim:
+            found[name] |= _as_operator(layers[name], modes, sizes.get(name))
+    return found
+
+
+def _unfolded(
+    layers: list[WeightLayer], num_axes: list[int], cutoff: float | None
+) -> dict[str, dict[str, Conditioning]]:
+    """The spectrum of every unfolding with more than one value; a matrix has one spectrum."""
+    found: dict[str, dict[str, Conditioning]] = {layer.name: {} for layer in layers}
+    for axis in range(max(num_axes, default=0)):
+        asked = [
+            layer
+            for layer, number in zip(layers, num_axes, strict=True)
+            if axis < number and layer.side(axis) > 1 and not (axis == 1 and layer.weight.ndim == 2)
+        ]
+        spectra = conditioning_of_many(
+            [layer.weight for layer in asked], mode=axis, cutoffs=[cutoff] * len(asked)
+        )
+        for layer, spectrum in zip(asked, spectra, strict=True):
+            found[layer.name][layer.axes[axis]] = spectrum
+    return found
+
+
+def _as_operator(
+    layer: WeightLayer, modes: Mapping[str, Conditioning], size: tuple[int, ...] | None
+) -> dict[str, Number]:
+    columns: dict[str, Number] = {}
+    if layer.weight.ndim == 2 and "outputs" in modes:
+        columns["condition_inputs"] = modes["outputs"].condition_number
     operator = _operator(layer, size) if layer.has_extent and size is not None else None
     if operator is not None:
         columns["spectral_norm"] = operator.largest
@@ -227,7 +248,7 @@ def _spectra(
         if matrix.rank is not None:
             columns["rank_share"] = matrix.rank / len(matrix.singular_values)
     else:  # a single row or column
-        columns["spectral_norm"] = frobenius_norm(weight)
+        columns["spectral_norm"] = frobenius_norm(layer.weight)
     return columns
 
 

@@ -102,10 +102,16 @@ STUDY_PAGE = """# Studies
 
 Every figure and table of the papers that an experiment stands behind, as something you can run:
 
-<!-- not run: all of them take the better part of an hour -->
+<!-- slow -->
 ```
 bathyscope reproduce list
-bathyscope reproduce shortcut_length.figure_4
+bathyscope reproduce shortcut_length.figure_4 --out studies
+```
+
+All of them take the better part of an hour:
+
+<!-- not run: the better part of an hour; the tests run every study at a few steps -->
+```
 bathyscope reproduce all --preset quick --out studies
 ```
 

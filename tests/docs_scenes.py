@@ -1,8 +1,13 @@
 """What the pages of the docs take for granted: a small network, a batch, a loop; and those of others."""
 
+import shutil
+import tarfile
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import nn
 
 import bathyscope as bs
@@ -43,6 +48,32 @@ def scene() -> dict[str, object]:
         "config": bs.training.TrainingConfig(epochs=1, batch_size=8),
         "v": torch.ones(sum(p.numel() for p in model.parameters())),
     }
+
+
+def _copies_of_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive and a folder as people have them, made of what was fetched, and an empty cache."""
+    cache = bs.data.cache_dir()
+    with tarfile.open("cifar-10-binary.tar.gz", "w:gz", compresslevel=1) as archive:
+        archive.add(cache / "cifar-10", "cifar-10-batches-bin")
+    shutil.copytree(cache / "mnist", "Downloads/mnist")
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    monkeypatch.setenv("BATHYSCOPE_DATA", str(Path.cwd() / "cache"))
+
+
+def _pictures(_: pytest.MonkeyPatch) -> None:
+    """A folder of images for each class."""
+    generator = torch.Generator().manual_seed(0)
+    for part in ("train", "test"):
+        for kind in ("cats", "dogs"):
+            folder = Path("pictures", part, kind)
+            folder.mkdir(parents=True)
+            for number in range(8):
+                pixels = torch.randint(256, (8, 8, 3), generator=generator, dtype=torch.uint8)
+                Image.fromarray(pixels.numpy()).save(folder / f"{number}.png")
+
+
+FILES = {"data.md": _copies_of_sets, "scale.md": _pictures}
+"""What a page takes for granted in the working folder."""
 
 
 def scene_of_others(page: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:

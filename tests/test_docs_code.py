@@ -4,8 +4,9 @@ A page's Python blocks run one after the other in one namespace, which begins wi
 take for granted (`model`, `x`, `y`, …: see `docs_scenes`). A block that cannot run here carries a comment
 before it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make
 test-docs`; one that needs a package of others `<!-- zoo -->`: it runs in `make test-zoo`; one that needs
-a data set `<!-- needs: mnist -->`: it runs in `make test-docs` where that was fetched.
-Commands are parsed even where they are not run: the verb and its options must exist. A block that is the
+data sets `<!-- needs: mnist -->`: it runs in `make test-docs` where they were fetched.
+Commands are parsed even where they are not run: the verb and its options must exist; of those that begin
+with `python` the module or file must. A block that is the
 text of a file (`<!-- file: mine.py -->`) is written where the page's commands run. What a block prints, if
 the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers. Commands that
 take up what Python left (`<!-- after -->`) run among the Python blocks, in the same folder.
@@ -14,15 +15,18 @@ take up what Python left (`<!-- after -->`) run among the Python blocks, in the 
 import itertools
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from bathyscope import data
-from tests.docs_scenes import scene
+from tests.docs_scenes import FILES, scene
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -47,11 +51,19 @@ class Block:
     reason: str | None
 
     @property
-    def commands(self) -> list[list[str]]:
-        """Lines that call bathyscope, without prompt and comment, one list of words each."""
+    def lines(self) -> list[list[str]]:
+        """Lines that call a program, without prompt and comment, one list of words each."""
+        if self.language == "python" or self.mark == "output":
+            return []
         joined = self.code.replace("\\\n", " ")
         lines = [line.removeprefix("$ ") for line in joined.splitlines()]
-        return [shlex.split(l, comments=True) for l in lines if l.startswith("bathyscope ")]
+        called = ("bathyscope ", "torchrun ", "python ")
+        return [shlex.split(line, comments=True) for line in lines if line.startswith(called)]
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """Those that call bathyscope, alone or under torchrun."""
+        return [words[words.index("bathyscope") :] for words in self.lines if "bathyscope" in words]
 
     @property
     def targets(self) -> list[str]:
@@ -111,6 +123,8 @@ def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     check_data(*blocks)
+    if blocks[0].page in FILES:
+        FILES[blocks[0].page](monkeypatch)
     run_python(blocks, scene(), capsys)
 
 
@@ -129,8 +143,9 @@ def run_python(blocks: list[Block], names: dict[str, object], capsys) -> None:
 def check_data(*blocks: Block) -> None:
     """Skip the test where a set that a block needs was not fetched."""
     for block in blocks:
-        if block.mark == "needs" and not data.is_present(block.reason):
-            pytest.skip(f"{block.reason} has not been fetched")
+        for name in (block.reason or "").split(", ") if block.mark == "needs" else ():
+            if not data.is_present(name):
+                pytest.skip(f"{name} has not been fetched")
 
 
 def test_a_page_that_shows_another_output_is_noticed() -> None:
@@ -138,7 +153,7 @@ def test_a_page_that_shows_another_output_is_noticed() -> None:
     assert without_digits("the gradient grows") != without_digits("the gradient shrinks")
 
 
-_COMMANDS = [b for b in BLOCKS if b.commands]
+_COMMANDS = [b for b in BLOCKS if any(words[0] != "python" for words in b.lines)]
 
 
 def test_a_verb_or_an_option_that_does_not_exist_is_noticed() -> None:
@@ -179,6 +194,8 @@ def test_commands_run(block: Block, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_data(block)
     write_files(block.page, tmp_path)
+    if block.page in FILES:
+        FILES[block.page](monkeypatch)
     run_commands(block)
 
 
@@ -193,9 +210,22 @@ def write_files(page: str, folder: Path) -> None:
 def run_commands(block: Block) -> None:
     from bathyscope.cli import app
 
-    for _, *words in block.commands:
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, done.output
+    for program, *words in block.lines:
+        if program == "bathyscope":
+            done = CliRunner().invoke(app, [w.replace("~", str(Path.home())) for w in words])
+            assert done.exit_code == 0, done.output
+        elif program == "torchrun":
+            launch = [sys.executable, "-m", "torch.distributed.run", *words]
+            started = subprocess.run(launch, capture_output=True, text=True, check=False)
+            assert started.returncode == 0, started.stderr[-2000:]
+
+
+def test_modules_and_files_that_are_called_exist() -> None:
+    called = [w for b in BLOCKS for w in b.lines if w[0] == "python"]
+    assert len(called) > 5
+    for _, first, *rest in called:
+        found = find_spec(rest[0]) if first == "-m" else (ROOT / first).is_file()
+        assert found, (first, rest)
 
 
 def test_targets_exist() -> None:

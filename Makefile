@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 ZOO ?= .venv-zoo
 ZOO_STAMP := $(ZOO)/.installed
@@ -25,11 +26,19 @@ TWO := -n 2 --dist worksteal
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml constraints.txt
+define install
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(STAMP)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable $(1)
+	touch $@
+endef
+
+# The package with what it needs to run: the demo waits for no more.
+$(RUNS): pyproject.toml constraints.txt
+	$(call install,.)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,'.[dev]')
 
 $(ZOO_STAMP): $(STAMP) constraints.txt
 	test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
@@ -39,7 +48,7 @@ $(ZOO_STAMP): $(STAMP) constraints.txt
 	$(ZOO)/bin/python -m pip install --quiet --constraint constraints.txt $(ZOO_WITH_NEEDS)
 	touch $(ZOO_STAMP)
 
-demo: $(STAMP)  ## three deep networks: forecast, diagnosed, trained; the one that fails is treated, and trains
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(RUNS))  ## three deep networks: forecast, diagnosed, trained; the one that fails is treated, and trains
 	$(BIN)/bathyscope compare preplain-47 preresnet-47 procresnet-49 --set width=8 --batch-size 32 \
 	    --steps 100 --treat --out demo
 

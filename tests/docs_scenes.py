@@ -97,7 +97,7 @@ def _hugging_face(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     splitting = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     splitting.pre_tokenizer = Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=splitting, pad_token="[PAD]", unk_token="[UNK]"
+        tokenizer_object=splitting, pad_token="[PAD]", eos_token="[PAD]", unk_token="[UNK]"
     )
     config = transformers.GPT2Config(
         vocab_size=len(vocabulary), n_positions=8, n_embd=16, n_layer=3, n_head=2,

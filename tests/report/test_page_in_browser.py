@@ -173,6 +173,18 @@ class TestLargePage:
         assert browser.run(colour) == light
         assert browser.run(controls) == "none"
 
+    def test_a_sheet_of_paper_holds_the_plots_and_cuts_no_range(self, browser):
+        height = "return document.getElementById('plot-depth').offsetHeight"
+        on_screen = browser.run(height)
+        assert on_screen > 900
+        browser.emulate(width=700, media="print")
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        assert browser.run(height) <= 900
+        ranges = "[...document.querySelectorAll('.row .range')]"
+        assert browser.run(f"return {ranges}.every(r => r.scrollWidth <= r.clientWidth)")
+        browser.run("dispatchEvent(new Event('afterprint'))")
+        assert browser.run(height) == on_screen
+
 
 def awkward() -> Report:
     """Twelve blocks with one value of each awkward kind."""

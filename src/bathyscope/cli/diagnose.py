@@ -170,8 +170,10 @@ def explain(
 
 
 def _print_events(events: object) -> None:
+    from bathyscope.foresight import stage_label
+
     typer.echo("\nIn this order:")
     for event in events:  # type: ignore[attr-defined]
-        when = "at the start" if event.step == 0 else f"after {event.step} step(s)"
+        when = stage_label(event.step)
         first = f" ({event.finding.blocks[0]})" if event.finding.blocks else ""
         typer.echo(f"  {when:<16} {event.finding.code}{first}")

@@ -44,7 +44,8 @@ class AddNorms(Remedy):
     @property
     def words(self) -> str:
         """For instance `layer normalisation before 12 layers`."""
-        return f"layer normalisation before {len(self.layers)} layers"
+        number = len(self.layers)
+        return f"layer normalisation before {number} layer{'s' * (number != 1)}"
 
     @property
     def num_added(self) -> int:

@@ -123,17 +123,17 @@
   }
 })();
 
-// Paper cannot be unfolded: what findings hide is shown, and plots take the width of the sheet.
+// On paper plots take the width of the sheet, and no more than its height.
 (() => {
-  const folded = () => document.querySelectorAll(".finding details:not([open])");
-  let opened = [];
+  const plots = [...document.querySelectorAll(".plot")];
+  const tall = new Map();
   addEventListener("beforeprint", () => {
-    opened = [...folded()];
-    for (const details of opened) details.open = true;
-    for (const plot of document.querySelectorAll(".plot")) Plotly.relayout(plot, { width: 680 });
+    for (const plot of plots) {
+      tall.set(plot, plot.layout.height);
+      Plotly.relayout(plot, { width: 680, height: Math.min(plot.offsetHeight, 900) });
+    }
   });
   addEventListener("afterprint", () => {
-    for (const details of opened) details.open = false;
-    for (const plot of document.querySelectorAll(".plot")) Plotly.relayout(plot, { width: null, autosize: true });
+    for (const plot of plots) Plotly.relayout(plot, { width: null, height: tall.get(plot), autosize: true });
   });
 })();

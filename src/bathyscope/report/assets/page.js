@@ -126,14 +126,18 @@
 // On paper plots take the width of the sheet, and no more than its height.
 (() => {
   const plots = [...document.querySelectorAll(".plot")];
-  const tall = new Map();
+  const onScreen = new Map(plots.map((plot) => [plot, plot.style.height]));
   addEventListener("beforeprint", () => {
     for (const plot of plots) {
-      tall.set(plot, plot.layout.height);
-      Plotly.relayout(plot, { width: 680, height: Math.min(plot.offsetHeight, 900) });
+      const height = Math.min(plot.offsetHeight, 900);
+      plot.style.height = `${height}px`;
+      Plotly.relayout(plot, { width: 680, height });
     }
   });
   addEventListener("afterprint", () => {
-    for (const plot of plots) Plotly.relayout(plot, { width: null, height: tall.get(plot), autosize: true });
+    for (const plot of plots) {
+      plot.style.height = onScreen.get(plot);
+      Plotly.relayout(plot, { width: null, height: null, autosize: true });
+    }
   });
 })();

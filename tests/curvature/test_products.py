@@ -15,9 +15,10 @@ from curvature_cases import NAMES, case, reference
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from bathyscope.curvature import hessian
+from bathyscope.curvature import gauss_newton, hessian
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
 from bathyscope.curvature.terms import GaussNewtonTerm, HessianTerm
+from tests.two_processes import results
 
 
 def operator_of(model, data, make=HessianTerm.of, **options):
@@ -177,41 +178,25 @@ def test_a_hundred_calls_do_not_grow():
     assert int(output) < 2_000_000
 
 
+def one_of_two(rank, folder):
+    model, (x, y) = case("mlp", samples=17)
+    mine = (x[:5], y[:5]) if rank == 0 else [(x[5:13], y[5:13]), (x[13:], y[13:])]
+    H, G = hessian(model, mine), gauss_newton(model, mine)
+    out = (H.dense(), H.extremes(3).largest.values, G.dense(), H.trace(exact=False, probes=4).value)
+    if rank == 0:
+        mine[0].mul_(2)  # one process alone has to make its graph anew
+    return (*out, H.dense())
+
+
 def test_two_processes_are_one(tmp_path):
     """Each process holds its own, unequal part of the data; both must see the whole matrix."""
-    script = f"""
-        import sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
-        import torch, torch.distributed as dist
-        from curvature_cases import case
-        from bathyscope.curvature import gauss_newton, hessian
-        torch.set_num_threads(1)
-        rank = int(sys.argv[1])
-        dist.init_process_group(
-            "gloo", init_method="file://{tmp_path}/meet", rank=rank, world_size=2
-        )
-        model, (x, y) = case("mlp", samples=17)
-        mine = (x[:5], y[:5]) if rank == 0 else [(x[5:13], y[5:13]), (x[13:], y[13:])]
-        H, G = hessian(model, mine), gauss_newton(model, mine)
-        out = (H.dense(), H.extremes(3).largest.values, G.dense(), H.trace(exact=False, probes=4).value)
-        if rank == 0:
-            mine[0].mul_(2)  # one process alone has to make its graph anew
-        out = (*out, H.dense())
-        torch.save(out, "{tmp_path}/" + str(rank))
-        dist.destroy_process_group()
-    """
-    processes = [
-        subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), str(rank)])
-        for rank in range(2)
-    ]
-    assert [p.wait(timeout=120) for p in processes] == [0, 0]
+    both = results(tmp_path, one_of_two)
     model, batch = case("mlp", samples=17)
     H = hessian(model, batch)
     gn = H.gauss_newton().dense()
     changed = (torch.cat([2 * batch[0][:5], batch[0][5:]]), batch[1])
     after = hessian(model, changed).dense()
-    for rank in range(2):
-        dense, top, gauss, trace, again = torch.load(tmp_path / str(rank), weights_only=True)
+    for dense, top, gauss, trace, again in both:
         torch.testing.assert_close(dense, H.dense(), rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(top, H.extremes(3).largest.values, rtol=1e-6, atol=0)
         torch.testing.assert_close(gauss, gn, rtol=1e-9, atol=1e-12)

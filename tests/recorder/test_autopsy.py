@@ -1,9 +1,8 @@
 """What is told after the crash: from a log, from metrics, from two states of the weights."""
 
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import torch
@@ -15,18 +14,14 @@ from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_w
 from tests.recorder.trainings import ResidualNet
 from tests.unchecked import unchecked
 
-KILLED = """
-    import os, signal, torch
-    import torch.nn.functional as F
-    from bathyscope.recorder import watch
-    from tests.recorder.trainings import ResidualNet
 
+def train_until_killed(log):
     torch.manual_seed(0)
     model = ResidualNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     x = torch.randn(32, 16)
     y = x[:, :4].argmax(1)
-    with watch(model, every=10, log={log!r}):
+    with watch(model, every=10, log=log):
         for step in range(40):
             if step == 23:
                 model.blocks[4].two.weight.data[0, 0] = torch.nan
@@ -35,13 +30,14 @@ KILLED = """
             optimizer.step()
             if step == 26:
                 os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 def test_a_run_killed_after_its_nan_still_tells_the_block_and_the_step(tmp_path):
-    script = textwrap.dedent(KILLED).format(log=str(tmp_path / "log"))
-    done = subprocess.run([sys.executable, "-c", script], check=False)
-    assert done.returncode == -signal.SIGKILL
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=train_until_killed, args=(tmp_path / "log",))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
     found = autopsy_of_log(tmp_path / "log")
     assert (found.began, found.events[0].step) == ("blocks.4", 23)
     assert "Step 23" in str(found)

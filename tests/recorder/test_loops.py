@@ -1,14 +1,12 @@
 """Loops as people write them: the training is bit for bit the same, and steps are counted rightly."""
 
-import subprocess
-import sys
-import textwrap
 import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from bathyscope.core.errors import UsageError
@@ -17,6 +15,7 @@ from bathyscope.recorder import read_events, watch
 from bathyscope.recorder.log import EVENTS, STEPS
 from bathyscope.runs import read_metrics
 from tests.recorder.trainings import ConvNet, ResidualNet, plain
+from tests.two_processes import results
 
 
 def data(seed=0, count=64):
@@ -158,16 +157,8 @@ def test_a_compiled_model_is_sampled_by_a_pass_of_its_own():
     assert set(seen.table.block) == {"blocks.0", "blocks.1"}
 
 
-TOGETHER = """
-    import sys, torch, torch.distributed as dist
-    import torch.nn.functional as F
-    from torch.nn.parallel import DistributedDataParallel
-    from bathyscope.recorder import watch
-    from tests.recorder.trainings import ResidualNet
-
-    torch.set_num_threads(1)
-    folder, rank = sys.argv[1], int(sys.argv[2])
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+def together(rank, folder):
+    """Trains in one of two processes, alone and watched; the events of the run that was lost."""
 
     def train(steps, lost, **options):
         torch.manual_seed(0)
@@ -189,23 +180,15 @@ TOGETHER = """
         return model.module.state_dict(), seen
 
     alone, _ = train(12, None)
-    watched, seen = train(12, None, log=f"{folder}/quiet")
+    watched, seen = train(12, None, log=folder / "quiet")
     assert all(torch.equal(alone[name], watched[name]) for name in alone), "not bit for bit"
     assert (seen.steps, seen.events) == (12, ())
-    _, seen = train(24, 20, log=f"{folder}/lost")
-    torch.save([(e.kind, e.step, e.began) for e in seen.events], f"{folder}/{rank}")
-    dist.destroy_process_group()
-"""
+    _, seen = train(24, 20, log=folder / "lost")
+    return [(e.kind, e.step, e.began) for e in seen.events]
 
 
 def test_two_processes_that_train_together(tmp_path):
-    script = textwrap.dedent(TOGETHER)
-    processes = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(rank)])
-        for rank in range(2)
-    ]
-    assert [p.wait(timeout=280) for p in processes] == [0, 0]
-    first, second = (torch.load(tmp_path / str(rank), weights_only=True) for rank in range(2))
+    first, second = results(tmp_path, together)
     assert first[0][:2] == ("not-finite", 20)  # the other one's gradient came with the mean
     assert second[0] == ("not-finite", 20, "input")
     # the first process alone writes: each step once

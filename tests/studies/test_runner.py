@@ -1,10 +1,7 @@
 """Running a study: same numbers, nothing twice, on after a kill, and clear refusals."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
+import multiprocessing
 import time
 from pathlib import Path
 
@@ -79,35 +76,19 @@ def test_workers_give_the_same_numbers(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(here.table, there.table, check_exact=True)
 
 
-SCRIPT = """
-import sys
-sys.path.insert(0, {root!r})
-import torch
-torch.set_num_threads(1)
-from tests.papers.tiny import PRESETS
-from bathyscope import studies
-from bathyscope.studies import all_studies
-from dataclasses import replace
-name = {name!r}
-all_studies()[name] = replace(all_studies()[name], presets={{"quick": PRESETS[name]}})
-studies.run(name, out={out!r})
-"""
-
-
 def test_a_killed_study_goes_on(tmp_path, monkeypatch):
     name = "shortcut_length.figure_3"
-    script = SCRIPT.format(
-        root=str(Path(__file__).parent.parent.parent), name=name, out=str(tmp_path / "cut")
-    )
-    child = subprocess.Popen([sys.executable, "-c", script])
+    shrink(monkeypatch, name)
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=studies.run, args=(name,), kwargs={"out": tmp_path / "cut"})
+    child.start()
     runs = tmp_path / "cut" / "runs"
     while not finished(runs):
-        assert child.poll() is None
+        assert child.is_alive()
         time.sleep(0.02)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
+    child.kill()
+    child.join()
     done = finished(runs)
-    shrink(monkeypatch, name)
     resumed = studies.run(name, out=tmp_path / "cut")
     whole = studies.run(name, out=tmp_path / "whole")
     pd.testing.assert_frame_equal(resumed.table, whole.table, check_exact=True)

@@ -224,5 +224,7 @@ def test_the_real_command_prints_one_sentence_and_no_traceback(here, monkeypatch
     assert result.stderr.startswith("bathyscope: ")
     assert result.stderr.count("\n") == 1
     monkeypatch.setattr(sys, "argv", ["bathyscope", *command[3:], "--debug"])
-    with pytest.raises(UsageError, match="There is no resnet-57"):  # as it was raised, for Python to print with its traceback
+    with pytest.raises(
+        UsageError, match="There is no resnet-57"
+    ):  # as it was raised, for Python to print with its traceback
         main()

@@ -2,21 +2,27 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent.parent / "src" / "bathyscope"
 LONGEST = 60
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 REASON = "# long:"
 """A longer function has a comment in its first lines that says why: `# long: one case a line`."""
 
 
-def definitions() -> Iterator[tuple[Path, list[str], ast.AST]]:
+@cache
+def definitions() -> list[tuple[Path, list[str], Definition]]:
+    """Every class and function with the lines of its file."""
+    found = []
     for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text()
         lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
-            yield path.relative_to(SOURCES), lines, node
+            if isinstance(node, Definition):
+                found.append((path.relative_to(SOURCES), lines, node))
+    return found
 
 
 def test_a_class_name_occurs_once() -> None:

@@ -323,6 +323,19 @@ def test_runs_that_did_not_end_well_are_told(tmp_path, capsys):
     assert [_text(v) for v in (0.123456, float("nan"), None, 3)] == ["0.1235", "", "", "3"]
 
 
+def test_a_file_of_that_name_is_told_and_a_name_of_any_length_is_only_unknown(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mynet.py").write_text("")
+    sizes = {"options": {}, "sample_shape": (1, 8, 8), "num_classes": 2}
+    with pytest.raises(UsageError, match=r"but a file mynet\.py; write mynet:FACTORY"):
+        model_of("mynet", **sizes)
+    for name in ("x" * 5000, "yournet"):
+        with pytest.raises(UnknownName):
+            model_of(name, **sizes)
+
+
 def test_a_folder_is_told_from_a_name(tmp_path):
     assert build.is_folder(str(tmp_path))
     assert not build.is_folder(str(tmp_path / "none"))

@@ -58,7 +58,8 @@ def model_of(
     if ":" not in name and not name.endswith(".py"):
         from bathyscope import nets
 
-        if Path(f"{name}.py").is_file() and name.isidentifier():
+        # among the files there are: to ask for a name that is too long for a file is an error
+        if name.isidentifier() and any(path.stem == name for path in Path().glob("*.py")):
             raise UsageError(
                 f"There is no network named {name!r}, but a file {name}.py; write {name}:FACTORY with "
                 "the name of the class or function in it that makes your network."

@@ -202,7 +202,11 @@ def gallery(results: Any) -> str:
         members = [
             s for name, s in all_studies().items() if name in found and name.startswith(f"{theme}.")
         ]
-        cards = [_card(s.name, s.title, preset) for s in members for preset in found[s.name]]
+        cards = [
+            _card(s.name, result["title"], preset)
+            for s in members
+            for preset, result in found[s.name].items()
+        ]
         if cards:
             text += f'\n## {theme}\n\n<div class="gallery" markdown>\n\n' + "\n\n".join(cards)
             text += "\n\n</div>\n"
@@ -211,6 +215,7 @@ def gallery(results: Any) -> str:
 
 def _card(name: str, title: str, preset: str) -> str:
     theme = name.split(".")[0]
+    title = title.replace("[", "(").replace("]", ")")  # what stands in brackets may be a link
     picture = f"![{title}](results/{name}.{preset}.png){{ loading=lazy }}"
     return (
         f"<div markdown>\n[{picture}](papers/{theme}.md#{name.replace('.', '')})\n\n"

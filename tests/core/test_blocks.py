@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bathyscope.core import UnknownName, UsageError, blocks_of, drop_branch
+from bathyscope.core import UnknownName, UsageError, blocks_of, calls, drop_branch
 from tests.core import lookalikes as like
 
 IMAGE = torch.randn(2, 3, 8, 8)
@@ -243,3 +243,73 @@ def test_dropping_a_block_with_a_tuple_output_and_the_second_call_of_a_shared_on
         without = shared(IMAGE)
     expected = shared.head(shared.other(shared.block(IMAGE)).mean((2, 3)))
     torch.testing.assert_close(without, expected, rtol=0, atol=0)
+
+
+class Routed(nn.Module):
+    """Experts that are called only where a sample wants them: the last is wanted by late samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, x):
+        wanted = x[:, 0].long()
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            if bool((wanted == i).any()):
+                out = out + expert(x) * (wanted == i).unsqueeze(1)
+        return self.head(out)
+
+
+class Lopsided(nn.Module):
+    """A hidden axis as long as the few samples are many, and one that holds samples and tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, calls._FEW)
+        self.second = nn.Linear(calls._FEW, 3)
+
+    def forward(self, x):
+        return self.second(self.first(x).reshape(-1, calls._FEW)).view(len(x), -1)
+
+
+def numbered():
+    x = torch.randn(32, 6, generator=torch.Generator().manual_seed(0))
+    x[:, 0] = torch.arange(32) // 11
+    return x
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (like.TorchvisionLike(), torch.randn(32, 3, 8, 8)),
+        (nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)), numbered()),
+        (nn.LSTM(6, 4, num_layers=2), torch.randn(30, 3, 6)),
+        (Routed(), numbered()),
+        (Lopsided(), torch.randn(40, 7, 4)),
+    ],
+    ids=["images", "chain", "time first", "experts", "lopsided"],
+)
+def test_calls_seen_on_a_few_samples_are_those_of_the_whole_batch(model, inputs):
+    def told(found):
+        return [(c.name, c.number, c.order, c.in_shape, c.out_shape) for c in found]
+
+    assert told(calls.calls_of_few(model, inputs)) == told(calls.calls_of(model, inputs))
+
+
+def test_a_large_batch_is_not_run_to_see_which_modules_are_called():
+    seen = []
+    model = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2))
+    model.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+    assert blocks_of(model, numbered())[0].in_shape == (32, 6)
+    assert seen == [calls._FEW]
+
+
+def test_a_model_of_one_size_of_batch_is_run_on_the_whole():
+    class Fixed(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x.reshape(32, 6))
+
+    found = blocks_of(Fixed(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), numbered())
+    assert [b.in_shape for b in found] == [(32, 6), (32, 8)]

@@ -9,7 +9,7 @@ from torch import nn
 
 from bathyscope.core.arguments import check_names
 from bathyscope.core.batch import check_parameters, tensors_in
-from bathyscope.core.calls import Call, calls_of, unwrap
+from bathyscope.core.calls import Call, calls_of_few, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource, Part
@@ -97,7 +97,7 @@ def blocks_of(
     model = unwrap(model)
     names = () if blocks is None else check_names("blocks", blocks, least=1)
     # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer
-    calls = [c for c in calls_of(model, example) if _PARAMETRISED not in c.name.split(".")]
+    calls = [c for c in calls_of_few(model, example) if _PARAMETRISED not in c.name.split(".")]
     if blocks is not None:
         return _with_around(calls, _given(calls, names), "given")
     if isinstance(model, DeclaresBlocks):
@@ -340,7 +340,8 @@ def _ancestors(call: Call) -> Iterator[Call]:
 
 
 def _is_leaf(call: Call) -> bool:
-    return all(name == _PARAMETRISED for name, _ in call.module.named_children())
+    children = call.module._modules
+    return not children or all(n == _PARAMETRISED for n, m in children.items() if m is not None)
 
 
 def _is_layer(call: Call) -> bool:
@@ -350,9 +351,10 @@ def _is_layer(call: Call) -> bool:
 
 def _has_weight(module: nn.Module) -> bool:
     """Whether it has a matrix or kernel of its own, be it parametrised."""
-    made = getattr(module, _PARAMETRISED, None)
-    names = made.keys() if isinstance(made, nn.ModuleDict) else ()
-    return any(p.ndim >= 2 for p in module.parameters(recurse=False)) or "weight" in names
+    if any(p.ndim >= 2 for p in module._parameters.values() if p is not None):
+        return True
+    made = module._modules.get(_PARAMETRISED)
+    return isinstance(made, nn.ModuleDict) and "weight" in made
 
 
 def _is_weighted_leaf(call: Call) -> bool:

@@ -7,7 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.batch import copy_tensors, main_tensor, run_forward
+from bathyscope.core.batch import (
+    copy_tensors,
+    first_samples,
+    main_tensor,
+    run_forward,
+    tensors_in,
+)
 from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_model
 
@@ -46,6 +52,49 @@ def unwrap(model: nn.Module) -> nn.Module:
     parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     inner = getattr(model, "module" if isinstance(model, parallel) else "_orig_mod", None)
     return unwrap(inner) if isinstance(inner, nn.Module) else model
+
+
+_FEW = 5
+"""Samples that are enough to see which modules are called; a number that few other axes have."""
+
+
+def calls_of_few(model: nn.Module, inputs: object) -> list[Call]:
+    """`calls_of`, found on a few samples of a larger batch where that shows the same.
+
+    The axis of the samples is the one that is as long as they are few: where there is none or more
+    than one in the shapes of a call, or a module was not called though one like it beside it was (as
+    of experts that few samples do not need), the whole batch is run.
+    """
+    samples = next((len(t) for t in tensors_in(inputs) if t.ndim), 0)
+    if samples < 4 * _FEW:
+        return calls_of(model, inputs)
+    try:
+        calls = calls_of(model, first_samples(inputs, _FEW))
+    except UsageError:  # the model takes batches of one size, or none: the whole batch tells
+        return calls_of(model, inputs)
+    shapes = [s for c in calls for s in (c.in_shape, c.out_shape) if s is not None]
+    if any(s.count(_FEW) != 1 for s in shapes) or _passes_some_by(model, calls):
+        return calls_of(model, inputs)
+    for call in calls:
+        call.in_shape = _with_samples(call.in_shape, samples)
+        call.out_shape = _with_samples(call.out_shape, samples)
+    return calls
+
+
+def _passes_some_by(model: nn.Module, calls: list[Call]) -> bool:
+    """Whether of two modules of one kind beside each other one was called and the other was not."""
+    called = {id(call.module) for call in calls}
+    for module in model.modules():
+        seen: dict[type, bool] = {}
+        for child in module._modules.values():
+            was = id(child) in called
+            if child is not None and seen.setdefault(type(child), was) != was:
+                return True
+    return False
+
+
+def _with_samples(shape: tuple[int, ...] | None, samples: int) -> tuple[int, ...] | None:
+    return None if shape is None else tuple(samples if n == _FEW else n for n in shape)
 
 
 def calls_of(model: nn.Module, inputs: object) -> list[Call]:

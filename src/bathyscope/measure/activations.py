@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
@@ -67,8 +67,10 @@ def activations(
 class ActivationTap(Silent):
     """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
 
-    def __init__(self, model: nn.Module, blocks: Blocks, *, mode: ModeTap | None = None) -> None:
-        self.members = Members(model)
+    def __init__(
+        self, model: nn.Module | Members, blocks: Blocks, *, mode: ModeTap | None = None
+    ) -> None:
+        self.members = members_of(model)
         self.rows = Rows(
             blocks,
             ("mean", "std", "min", "max", "dead_units", "nonlinearity", "change", "not_finite"),

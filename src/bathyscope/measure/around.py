@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.one_pass import Tap
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.core.taps import Silent
@@ -27,8 +27,8 @@ class AroundTap(Silent):
     How a gradient's norm changes across them says nothing: they are not meant to keep it.
     """
 
-    def __init__(self, model: nn.Module, blocks: Blocks) -> None:
-        self.members = Members(model)
+    def __init__(self, model: nn.Module | Members, blocks: Blocks) -> None:
+        self.members = members_of(model)
         self.likeness = Rows(blocks, ("mean_cosine", "collapse"))
         self.norms = Rows(blocks, ("norm_in", "norm_out", "not_finite"))
         self.lost: dict[int, float] = {}

@@ -14,7 +14,7 @@ from bathyscope.core.batch import Batch, LossFn, check_batch, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.members import Members
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.one_pass import aside, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
@@ -29,6 +29,7 @@ from bathyscope.measure.attention_scores import (
 from bathyscope.measure.axes import axes_of
 from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.branches import ResidualSums, Sum
+from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
 from bathyscope.measure.positions import head_of, position_effect, tables_of
@@ -161,10 +162,15 @@ class AttentionTap(Silent):
     """Reduces attention as it is computed; run the pass inside `watching()`."""
 
     def __init__(
-        self, model: nn.Module, blocks: Blocks, *, samples: int = SAMPLES, queries: int = QUERIES
+        self,
+        model: nn.Module | Members,
+        blocks: Blocks,
+        *,
+        samples: int = SAMPLES,
+        queries: int = QUERIES,
     ) -> None:
-        self.model = unwrap(model)
-        self.members = Members(model)
+        self.members = members_of(model)
+        self.model = self.members.root
         self.blocks = blocks
         self.samples = samples
         self.queries = queries
@@ -182,16 +188,25 @@ class AttentionTap(Silent):
         self.residual = ResidualSums(self._on_sum)
         self.calls = AttentionCalls(self._on_call)
 
+    @property
+    def watches(self) -> tuple[ResidualSums, AttentionCalls]:
+        """What hears of the functions of a pass, for a mode that others share."""
+        return self.residual, self.calls
+
     @contextmanager
     def watching(self) -> Iterator["AttentionTap"]:
         """Within, every pass is watched, and what modules named attention hide is noted."""
+        with self.listening(), Together(*self.watches):
+            yield self
+
+    @contextmanager
+    def listening(self) -> Iterator["AttentionTap"]:
+        """As `watching`, without the functions."""
         with ExitStack() as stack:
             for name, module in self.model.named_modules():
                 if _NAMED_ATTENTION.search(type(module).__name__):
                     self._listen(stack, name, module)
             stack.callback(self.model.register_forward_hook(self._on_model_output).remove)
-            stack.enter_context(self.residual)
-            stack.enter_context(self.calls)
             yield self
 
     def look_at(self, batch: Batch) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.one_pass import aside
+from bathyscope.measure.functions import FunctionWatch
 
 _SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax})
 _PRODUCTS = frozenset(
@@ -63,7 +63,7 @@ class AttentionCall:
     differentiable: tuple[Tensor, Tensor, Tensor] | None = None
 
 
-class AttentionCalls(TorchFunctionMode):
+class AttentionCalls(FunctionWatch):
     """Within, tells of every call of attention: `told(call)`, once it is done."""
 
     def __init__(self, told: Callable[[AttentionCall], None]) -> None:
@@ -74,21 +74,18 @@ class AttentionCalls(TorchFunctionMode):
         self.masks: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.pending: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
-    def __torch_function__(
+    def after(
         self,
         func: Callable[..., object],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> object:
-        """Call the function, with the mode off inside it, and tell of it where it is attention."""
-        kwargs = kwargs or {}
-        output = func(*args, **kwargs)
-        if func not in _WATCHED:
-            return output
-        with aside():
-            self.look(func, args, kwargs, output)
-        return output
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+        kept: object,
+    ) -> None:
+        """Tell of the call where it is attention."""
+        if func in _WATCHED:
+            with aside():
+                self.look(func, args, kwargs, output)
 
     def look(
         self,

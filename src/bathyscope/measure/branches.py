@@ -7,10 +7,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from bathyscope.core.one_pass import aside
 from bathyscope.linalg import frobenius_norm
+from bathyscope.measure.functions import FunctionWatch
 
 _ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
 _TIMES = frozenset({torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__})
@@ -35,7 +35,7 @@ class Sum:
     gradient_out: float | None = None
 
 
-class ResidualSums(TorchFunctionMode):
+class ResidualSums(FunctionWatch):
     """Within, tells of every sum of two tensors of the stream's shape: `told(sum)`.
 
     Of the two the older one is the stream: the branch was computed from it. A stream that is
@@ -63,22 +63,23 @@ class ResidualSums(TorchFunctionMode):
         self._normalised(x)
         self.shape = None
 
-    def __torch_function__(
+    def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> Sum | None:
+        """The sum that is about to be computed, where it is one of the stream and a branch."""
+        if self.shape is None or func not in _ADDED or len(args) < 2:
+            return None
+        return self._sum(*args[:2]) if self._both_of_the_stream(args) else None
+
+    def after(
         self,
         func: Callable[..., object],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
-        """Call the function, and tell of it where it is such a sum."""
-        if self.shape is None:
-            return func(*args, **(kwargs or {}))
-        is_sum = func in _ADDED and len(args) >= 2 and self._both_of_the_stream(args)
-        found = self._sum(*args[:2]) if is_sum else None
-        output = func(*args, **(kwargs or {}))
-        if isinstance(output, Tensor) and output.shape == self.shape:
-            self._note(func, args, output, found)
-        return output
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+        kept: Any,
+    ) -> None:
+        """Tell of the sum; follow what has the stream's shape."""
+        if self.shape is not None and isinstance(output, Tensor) and output.shape == self.shape:
+            self._note(func, args, output, kept)
 
     def _both_of_the_stream(self, args: tuple[object, ...]) -> bool:
         first, second = args[:2]

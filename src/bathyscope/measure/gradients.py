@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.one_pass import Probe, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
@@ -81,13 +81,13 @@ class GradientTap(Silent):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Members,
         blocks: Blocks,
         *,
         cutoff: float | None = None,
         largest_side: int = LARGEST_SIDE,
     ) -> None:
-        self.members = Members(model)
+        self.members = members_of(model)
         self.cutoff = cutoff
         self.largest_side = largest_side
         self.norms_in: dict[int, float] = {}

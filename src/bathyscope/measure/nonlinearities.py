@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+
+from bathyscope.measure.functions import FunctionWatch
 
 _NAMES = (
     *(
@@ -39,7 +40,7 @@ def activation_functions() -> frozenset[Callable[..., object]]:
     )
 
 
-class Nonlinearities(TorchFunctionMode):
+class Nonlinearities(FunctionWatch):
     """Within, tells of every output of an activation function: `told(name, output)`.
 
     A mode and not module hooks, because half of all networks call `F.relu`. A function that is
@@ -59,21 +60,21 @@ class Nonlinearities(TorchFunctionMode):
         self.also = also
         self.called = called
 
-    def __torch_function__(
+    def after(
         self,
         func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
-        """Call the function, with the mode off inside it, and tell of what it gave."""
-        output = func(*args, **(kwargs or {}))
-        if func in activation_functions() and isinstance(output, Tensor):
-            with torch.no_grad():
-                self.told(func.__name__.strip("_"), output.detach())
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        output: object,
+        kept: object,
+    ) -> None:
+        """Tell of what the function gave."""
+        if func in activation_functions():
+            if isinstance(output, Tensor):
+                with torch.no_grad():
+                    self.told(func.__name__.strip("_"), output.detach())
         elif self.called is not None and func in self.also:
-            self.called(func, args, kwargs or {})
-        return output
+            self.called(func, args, kwargs)
 
 
 def dead_units(output: Tensor, *, units: int) -> int | None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members
+from bathyscope.core.members import Members, members_of
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent
@@ -114,14 +114,14 @@ class RepresentationTap(Silent):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Members,
         blocks: Blocks,
         *,
         cutoff: float | None = None,
         largest_side: int = LARGEST_SIDE,
         keep: bool = False,
     ) -> None:
-        self.members = Members(model)
+        self.members = members_of(model)
         self.cutoff = cutoff
         self.largest_side = largest_side
         self.keep = keep

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.members import Members
 from bathyscope.core.one_pass import probe
 from bathyscope.core.records import Measurement
 from bathyscope.measure.activations import ActivationTap
@@ -20,6 +21,7 @@ from bathyscope.measure.around import (
 )
 from bathyscope.measure.attention import AttentionTap
 from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import GradientTap
 from bathyscope.measure.inputs import inputs_measurement
 from bathyscope.measure.labels import labels_measurement
@@ -89,13 +91,15 @@ def standard(
     end = OutputAndLoss(loss, batch[1])
     rows = found.rows
     around = Blocks(found.around, found.how)
-    activation = ActivationTap(model, rows, mode=mode)
-    representation = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
-    gradient = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
-    attention = AttentionTap(model, found)
-    beside = AroundTap(model, around)
+    members = Members(model)
+    activation = ActivationTap(members, rows, mode=mode)
+    representation = RepresentationTap(members, found, cutoff=cutoff, largest_side=largest_side)
+    gradient = GradientTap(members, found, cutoff=cutoff, largest_side=largest_side)
+    attention = AttentionTap(members, found)
+    beside = AroundTap(members, around)
     taps = (ByPart((attention, representation, gradient), beside), activation)
-    watching = (activation.watching, attention.watching())
+    functions = Together(activation.watching, *attention.watches)
+    watching = (attention.listening(), functions)
     with norm_inputs(model) as norms, input_sizes(model) as sizes:
         result = probe(
             model, batch, loss=loss, blocks=rows, taps=taps, watching=watching, at_end=end

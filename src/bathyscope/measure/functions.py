@@ -1,0 +1,66 @@
+"""Torch's functions as a pass calls them, for several listeners through one mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+
+class FunctionWatch(TorchFunctionMode):
+    """Within, hears of every function that is called; what it calls itself it does not hear."""
+
+    def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> object:
+        """The function is about to be called; what is returned comes back in `after`."""
+        return None
+
+    def after(
+        self,
+        func: Callable[..., object],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+        kept: object,
+    ) -> None:
+        """The function has given its output."""
+        raise NotImplementedError
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        """Call the function between the two."""
+        kwargs = kwargs or {}
+        kept = self.before(func, args)
+        output = func(*args, **kwargs)
+        self.after(func, args, kwargs, output, kept)
+        return output
+
+
+class Together(FunctionWatch):
+    """Several watches as one: each mode of its own would cost every function another call in Python.
+
+    They hear in the order given, as if each had been entered inside the one before.
+    """
+
+    def __init__(self, *watches: FunctionWatch) -> None:
+        super().__init__()
+        self.watches = watches
+
+    def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> object:
+        """What each of them keeps."""
+        return [watch.before(func, args) for watch in self.watches]
+
+    def after(
+        self,
+        func: Callable[..., object],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+        kept: Any,
+    ) -> None:
+        """One after the other."""
+        for watch, own in zip(self.watches, kept, strict=True):
+            watch.after(func, args, kwargs, output, own)

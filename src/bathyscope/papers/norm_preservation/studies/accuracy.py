@@ -4,12 +4,12 @@ from typing import Any
 
 import pandas as pd
 
-from bathyscope import data
 from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitectureTrial,
 )
 from bathyscope.studies.record import Preset
+from bathyscope.studies.sampling import difference_error, num_test_images
 from bathyscope.studies.store import Store
 
 
@@ -84,8 +84,6 @@ def difference(
     means over n images and seeds; a difference within it says nothing.
     """
     error = table.groupby("variant")["test_error"].mean()
-    images = preset.num_test or data.entry(preset.data).num_test
-    runs = int((table["variant"] == first).sum())
-    wrong = float(error[[first, second]].mean()) / 100
-    spread = 100 * (2 * wrong * (1 - wrong) / (images * runs)) ** 0.5
-    return float(error[first] - error[second]), spread
+    images = num_test_images(preset.data, preset.num_test) * int((table["variant"] == first).sum())
+    before, after = float(error[first]), float(error[second])
+    return before - after, 100 * difference_error(before / 100, after / 100, images)

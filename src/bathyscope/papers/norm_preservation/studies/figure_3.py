@@ -89,28 +89,36 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
 def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
     """Blocks with identity skips come nearer to 1 with depth, plain blocks do not."""
     inner = table[(table["part"] == "block") & ~table["transition"] & (table["step"] > 0)]
-    distance = np.log(inner["ratio"].astype(float)).abs()
-    means = distance.groupby([inner["variant"], inner["depth"]]).mean().unstack("depth")
+    distance = inner.assign(away=np.log(inner["ratio"].astype(float)).abs())
+    blocks = distance.groupby(["variant", "depth", "seed", "block"])["away"].mean()
+    means, errors = (
+        values.unstack("depth")
+        for values in (blocks.groupby(["variant", "depth"]).agg(how) for how in ("mean", "sem"))
+    )
     found = []
     for name in MAIN[1:]:
-        falls = bool(means.loc[name].iloc[-1] < means.loc[name].iloc[0])
+        mean, error = means.loc[name], errors.loc[name].fillna(0.0)
+        gain = mean.iloc[0] - mean.iloc[-1]
         several = len(means.columns) > 1  # of 11 layers no block keeps the dimension
-        text = ", ".join(f"{value:.3g} at {depth}" for depth, value in means.loc[name].items())
+        text = ", ".join(
+            f"{mean[depth]:.3g} ± {error[depth]:.2g} at {depth}" for depth in mean.index
+        )
         found.append(
             Check(
                 f"{VARIANTS[name].label}: the deeper, the nearer to 1 are blocks that keep the "
-                "dimension; mean |log ratio|",
-                falls if several else None,
+                "dimension, by more than the standard error over the blocks; mean |log ratio|",
+                bool(gain > np.hypot(error.iloc[0], error.iloc[-1])) if several else None,
                 text,
             )
         )
-    deepest = means.iloc[:, -1]
-    times = float(deepest["plain"] / deepest["resnet"])
+    deepest, error = means.iloc[:, -1], errors.iloc[:, -1].fillna(0.0)
+    farther = deepest["plain"] - deepest["resnet"]
     found.append(
         Check(
-            "Plain blocks are farther from 1 than ResNet's at the greatest depth; times",
-            times > 1,
-            times,
+            "Plain blocks are farther from 1 than ResNet's at the greatest depth, by more than the "
+            "standard error over the blocks; mean |log ratio| of both",
+            bool(farther > np.hypot(error["plain"], error["resnet"])),
+            ", ".join(f"{deepest[name]:.3g} ± {error[name]:.2g}" for name in ("plain", "resnet")),
         )
     )
     return found

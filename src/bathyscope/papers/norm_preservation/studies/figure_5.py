@@ -5,7 +5,12 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.norm_preservation.studies.accuracy import AccuracyPreset, errors, trials
+from bathyscope.papers.norm_preservation.studies.accuracy import (
+    AccuracyPreset,
+    difference,
+    errors,
+    trials,
+)
 from bathyscope.papers.norm_preservation.studies.architectures import VARIANTS
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
@@ -22,13 +27,18 @@ def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
 
 def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
     """At like numbers of parameters ProcResNet errs less."""
-    wide = table.groupby(["depth", "variant"])["test_error"].mean().unstack("variant")
-    better = int((wide["procresnet"] < wide["resnet"]).sum())
+    gains = [
+        difference(part, "resnet", "procresnet", preset)
+        for _, part in table.groupby(["data", "depth"])
+    ]
+    better = sum(gain > error for gain, error in gains)
+    text = ", ".join(f"{gain:.2f} ± {error:.2f}" for gain, error in gains)
     return (
         Check(
-            "ProcResNet errs less than the ResNet of like size; depths at which it does",
-            better == len(wide),
-            f"{better} of {len(wide)}",
+            "ProcResNet errs less than the ResNet of like size, by more than the standard error; depths "
+            "at which it does, and percentage points",
+            better == len(gains),
+            f"{better} of {len(gains)} ({text})",
         ),
     )
 

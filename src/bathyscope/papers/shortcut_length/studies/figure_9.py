@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
 from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
 from bathyscope.studies.record import Check, Study
+from bathyscope.studies.sampling import difference_error, num_test_images
 from bathyscope.studies.store import Store
 
 
@@ -25,16 +26,20 @@ def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
     """Length 2 is best at the greatest depth, at equal parameters."""
     equal = int(table.groupby("depth")["parameters"].nunique().max())
     deepest = table[table["depth"] == table["depth"].max()]
-    errors = deepest.groupby("length")["test_error"].mean()
-    text = ", ".join(f"{error:.3g} % with {length}" for length, error in errors.items())
+    errors = deepest.groupby("length")["test_error"].mean() / 100
+    text = ", ".join(f"{100 * error:.3g} % with {length}" for length, error in errors.items())
+    others = float(errors.drop(2).min())
+    images = num_test_images(preset.data, preset.num_test) * int((deepest["length"] == 2).sum())
+    margin = difference_error(float(errors[2]), others, images)
     return (
         Check(
             "all lengths have the same parameters at a depth; different counts", equal == 1, equal
         ),
         Check(
-            "at the greatest depth shortcuts of length 2 give the smallest test error",
-            bool(errors.idxmin() == 2),
-            text,
+            "at the greatest depth shortcuts of length 2 give the smallest test error, by more than the "
+            "standard error; errors, and standard error of a difference in percentage points",
+            others - float(errors[2]) > margin,
+            f"{text}; {100 * margin:.2g}",
         ),
     )
 

@@ -10,6 +10,7 @@ from bathyscope.papers.singularity.studies.held import HeldNearDirac, trunk_conv
 from bathyscope.studies.drawing import legend, mean_lines, named, panels
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.record import Check, Preset, Study
+from bathyscope.studies.sampling import difference_error, num_test_images
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Data
@@ -130,14 +131,20 @@ def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
     last = table[table["epoch"] == table["epoch"].max()].groupby("rival")["test_accuracy"].mean()
     resnet = float(last["resnet"])
 
+    images = num_test_images(preset.data, preset.num_test) * preset.seeds
+
     def lead(name: str) -> float:
         return resnet - float(last.get(name, 0.0))
 
+    def error(name: str) -> float:
+        return difference_error(resnet, float(last.get(name, 0.0)), images)
+
     found = [
         Check(
-            f"ResNet's test accuracy is above that of {_LABELS[name]}; by",
-            lead(name) > 0,
-            lead(name),
+            f"ResNet's test accuracy is above that of {_LABELS[name]} by more than the standard error; "
+            "by",
+            lead(name) > error(name),
+            f"{lead(name):.3f} ± {error(name):.3f}",
         )
         for name in ("plain", "delta", "dirac_start", "dirac")
     ]

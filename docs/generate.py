@@ -270,7 +270,7 @@ def _why(study: Study, preset: str) -> str:
         return f"needs {' and '.join(unobtainable)}, which no package registry has"
     minutes = COSTS.get(study.name, {}).get(preset)
     if minutes is not None:
-        return f"about {_duration(60 * minutes)} of one core, by the time of its steps"
+        return f"about {_duration(60 * minutes)} of one core, estimated from timed steps"
     words = {
         "quick": "its turn has not come yet",
         "full": "longer than the time there was",

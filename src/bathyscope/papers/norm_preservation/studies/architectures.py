@@ -60,7 +60,7 @@ PRESETS = {
     ),
     "full": ArchitecturePreset(
         data="fashion-mnist",
-        depths=(20, 47, 83),
+        depths=(20, 47),
         epochs=4,
         lr=0.05,
         batch_size=32,

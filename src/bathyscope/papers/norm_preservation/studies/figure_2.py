@@ -198,7 +198,7 @@ STUDY = Study(
     presets={
         "quick": ChannelPreset(channels=(4, 16, 64), lr=0.05, num_train=512, batch_size=64),
         "full": ChannelPreset(
-            data="cifar-10", channels=(4, 8, 16, 32, 64), lr=0.05, num_train=5000, seeds=3
+            data="cifar-10", channels=(4, 16, 64), lr=0.05, num_train=1000, seeds=3
         ),
         "paper": ChannelPreset(data="cifar-10", channels=(4, 8, 16, 32, 64, 128), lr=0.1, seeds=10),
     },

@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from bathyscope import data, nets
 from bathyscope.papers.singularity.studies.trained import (
+    AT_QUICK,
     CIFAR_PRESETS,
     HUNDRED_PRESETS,
     NETWORKS,
@@ -116,7 +117,7 @@ def _study(
         table=table,
         checks=checks,
         draw=draw,
-        notes=NOTES,
+        notes=NOTES if presets is PRESETS else (*NOTES, AT_QUICK),
         printed=tuple(
             f"{name}-164: training and test accuracy {values}"
             for name, values in zip(NETWORKS.values(), printed, strict=True)

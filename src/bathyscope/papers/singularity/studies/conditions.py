@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies import imagenet_form
 from bathyscope.papers.singularity.studies.trained import (
+    AT_QUICK,
     CIFAR_PRESETS,
     HUNDRED_PRESETS,
     NETWORKS,
     PAPER,
     PRESETS,
+    QUICK,
     TrainedPreset,
     on,
     tasks,
@@ -163,6 +165,7 @@ def _study(
             "The paper does not say which mode of the HOSVD its condition numbers are of; the table "
             "has every mode. Judged and drawn is the mode of samples for representations, which is "
             "the matrix of the theory, and the greatest of all modes for weights.",
+            *((AT_QUICK,) if presets["quick"] is QUICK else ()),
         ),
     )
 

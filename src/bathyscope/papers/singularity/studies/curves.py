@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.trained import (
+    AT_QUICK,
     CIFAR_PRESETS,
     NETWORKS,
     PRESETS,
@@ -76,6 +77,7 @@ def _study(number: int, data: str, presets: dict[str, TrainedPreset]) -> Study:
         table=table,
         checks=checks,
         draw=draw,
+        notes=() if presets is PRESETS else (AT_QUICK,),
     )
 
 

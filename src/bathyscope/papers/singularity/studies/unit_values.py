@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.trained import (
+    AT_QUICK,
     CIFAR_PRESETS,
     NETWORKS,
     PRESETS,
@@ -86,7 +87,10 @@ def _study(
         table=partial(table, network=network, what=what),
         checks=partial(checks, network=network),
         draw=draw,
-        notes=("The late block is the one that holds the paper's layer 160 of 164.",),
+        notes=(
+            "The late block is the one that holds the paper's layer 160 of 164.",
+            *(() if presets is PRESETS else (AT_QUICK,)),
+        ),
     )
 
 

@@ -3,10 +3,12 @@
 All panels of a figure share the axis of blocks, so that zooming into one zooms into all.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, isfinite, log10
+from typing import cast
 
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.report.palette import LINES
@@ -14,6 +16,7 @@ from bathyscope.report.panels import Line, Panel, calm_range
 
 _PANEL = 150  # pixels
 _HEAD = 60
+_ALIKE = ("type", "mode", "x", "text", "hovertemplate", "line", "marker", "xaxis", "connectgaps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,24 @@ def plot(name: str, panels: Sequence[Panel], *, x_title: str) -> PlotPlace | Non
     if not panels:
         return None
     spoken = f"Curves by {x_title}: {', '.join(panel.title for panel in panels)}"
-    return PlotPlace(name, _HEAD + _PANEL * len(panels), spoken, figure(panels, x_title=x_title))
+    content = _packed(figure(panels, x_title=x_title))
+    return PlotPlace(name, _HEAD + _PANEL * len(panels), spoken, content)
+
+
+def _packed(drawn: Mapping[str, object]) -> JsonMapping:
+    """The figure with what many lines have alike, blocks and looks, written once: `alike`.
+
+    The page's script puts it back into every line.
+    """
+    places: dict[str, int] = {}
+    lines = []
+    for line in cast("Sequence[Mapping[str, object]]", drawn["data"]):
+        alike = json.dumps({key: line[key] for key in _ALIKE})
+        own = {key: value for key, value in line.items() if key not in _ALIKE}
+        lines.append(own | {"alike": places.setdefault(alike, len(places))})
+    return {"alike": [json.loads(alike) for alike in places], "data": lines} | {
+        "layout": drawn["layout"]
+    }
 
 
 def figure(panels: Sequence[Panel], *, x_title: str) -> dict[str, object]:
@@ -96,7 +116,8 @@ def _text(text: str) -> str:
 def _trace(line: Line, axis: str, *, log: bool, legend: bool) -> dict[str, object]:
     def shown(value: float | None) -> float | None:
         drawable = value is not None and isfinite(value) and not (log and value <= 0)
-        return value if drawable else None
+        # two digits more than are shown
+        return float(f"{value:.6g}") if drawable and value is not None else None
 
     colour = LINES[line.colour % len(LINES)]
     text = [_text(t) for t in line.text]

@@ -111,12 +111,13 @@
 (() => {
   const coarse = matchMedia("(pointer: coarse)").matches; // a finger scrolls; the buttons zoom
   for (const script of document.querySelectorAll("script[data-plot]")) {
-    const { data, layout } = JSON.parse(script.textContent);
+    const { alike, data, layout } = JSON.parse(script.textContent);
     Object.assign(layout, {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { size: 12 }, dragmode: coarse ? false : "zoom",
     });
-    Plotly.newPlot(script.dataset.plot, data, layout, {
+    const lines = data.map((line) => ({ ...alike[line.alike], ...line }));
+    Plotly.newPlot(script.dataset.plot, lines, layout, {
       responsive: true, displaylogo: false, displayModeBar: coarse ? true : "hover",
       modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
     });

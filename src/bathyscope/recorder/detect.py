@@ -31,12 +31,15 @@ _VANISHED, _VANISHED_STEPS = 1e-6, 8
 _FIRST_STEPS = 16
 
 
-def detect(history: History, *, place: str | None = None) -> Iterator[Event]:
+def detect(
+    history: History, *, place: str | None = None, weights_read: bool = True
+) -> Iterator[Event]:
     """The events of the last step.
 
     Args:
         history: with the last step taken in.
         place: where a value was first not finite in the forward pass, if that was looked for.
+        weights_read: whether the weights were read at this step, or are those of the step before.
     """
     lost = not_finite(history, place=place)
     if lost is not None:
@@ -45,7 +48,7 @@ def detect(history: History, *, place: str | None = None) -> Iterator[Event]:
     if history.num_steps <= _FIRST_STEPS:
         return
     for found in (
-        weights_run_away(history),
+        weights_run_away(history) if weights_read else None,
         loss_spike(history),
         gradient_spike(history),
         updates_vanish(history),
@@ -179,9 +182,11 @@ def updates_vanish(history: History) -> Event | None:
     """Groups whose gradient became nothing, or a learning rate that did, and stayed so."""
     if history.num_steps < 3 * _VANISHED_STEPS:
         return None
-    first = len(history.steps) - _VANISHED_STEPS
     gradients = history.gradients
-    usual = np.median(gradients[:first], axis=0)
+    first = len(gradients) - _VANISHED_STEPS
+    usual = gradients[:first].max(axis=0)  # no median lies above: most steps need none
+    if (gradients[-1] <= _VANISHED * usual).any():
+        usual = np.median(gradients[:first], axis=0)
     gone = (usual > 0) & (gradients[first:] <= _VANISHED * usual).all(axis=0)
     gone &= (gradients[first:] >= 0).all(axis=0)
     if gone.any() and not (gone.all() and _is_fitted(history)):

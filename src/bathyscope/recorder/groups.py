@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from bathyscope.core.members import modules_of
 from bathyscope.core.processes import Processes
 
 _SHORT = 4096  # entries of a vector that is put together with others
+_VERSION = attrgetter("_version")
 
 Norms = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -28,6 +30,8 @@ class ParameterGroups:
         ids: of the parameters, to know an optimizer that holds one.
         group: the processes among which the parameters are shared out, if any.
         in_shards: whether any of them is there in parts only.
+        short, long: the places among the parameters of short vectors and of all others.
+        short_starts: where each short vector begins, put one after the other.
     """
 
     labels: tuple[str, ...]
@@ -36,6 +40,9 @@ class ParameterGroups:
     ids: frozenset[int]
     group: Processes | None = None
     in_shards: bool = False
+    short: tuple[int, ...] = ()
+    long: tuple[int, ...] = ()
+    short_starts: tuple[int, ...] = ()
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
@@ -51,45 +58,46 @@ class ParameterGroups:
 
     def versions(self) -> tuple[int, ...]:
         """How often each parameter was written, and where it lies: equal if nobody wrote to any."""
-        return tuple(n for p in self.parameters for n in (p._version, p.data_ptr()))
+        return (*map(_VERSION, self.parameters), *map(Tensor.data_ptr, self.parameters))
 
     @torch.no_grad()
     def _norms(self, tensors: Sequence[Tensor | None]) -> Norms:
         # of hundreds of tensors at every step: what is asked of each of them counts
         values = [t for t in tensors if t is not None and not t.is_sparse]
+        if len(values) == len(tensors) and not self.in_shards and values[0].device.type == "cpu":
+            return np.sqrt(np.add.reduceat(self._squares(values), self.starts))
         is_there = np.array([t is not None and not t.is_sparse for t in tensors])
         squares = np.zeros(len(tensors))
         if values:
             if self.in_shards:
                 values = [t.to_local() if hasattr(t, "to_local") else t for t in values]
-            found = _squares(values)
+            found = _squares_one_by_one(values)
             if self.group is not None and self.in_shards:
                 found = self.group.sum(found)  # each process has its own shards
             squares[is_there] = found.cpu().numpy()
         missing = np.logical_and.reduceat(~is_there, self.starts)
-        sums = np.add.reduceat(squares, self.starts)
-        return np.where(missing, -1.0, np.sqrt(sums))
+        return np.where(missing, -1.0, np.sqrt(np.add.reduceat(squares, self.starts)))
+
+    def _squares(self, tensors: list[Tensor]) -> Norms:
+        """‖t‖₂² of a tensor for every parameter, all on the CPU.
+
+        The many short ones, biases and the scales of norms, are put together first: a call for each
+        would cost more than its numbers.
+        """
+        found = np.zeros(len(tensors))
+        if self.long:
+            found[list(self.long)] = _long_squares([tensors[i] for i in self.long])
+        if self.short:
+            numbers = torch.cat([tensors[i] for i in self.short]).double().numpy()
+            found[list(self.short)] = np.add.reduceat(np.square(numbers), self.short_starts)
+        return found
 
 
-def _squares(tensors: list[Tensor]) -> Tensor:
-    """‖t‖₂² of every tensor, in float64.
-
-    On a CPU the many short ones, biases and the scales of norms, are put together first: a call for
-    each would cost more than its numbers.
-    """
-    if tensors[0].device.type != "cpu":
-        return _squares_one_by_one(tensors)
-    short = [t.dim() == 1 and 0 < t.numel() <= _SHORT for t in tensors]
-    vectors = [t for t, is_short in zip(tensors, short, strict=True) if is_short]
-    others = [t for t, is_short in zip(tensors, short, strict=True) if not is_short]
-    found = np.zeros(len(tensors))
-    if others:
-        found[~np.array(short)] = _squares_one_by_one(others).numpy()
-    if vectors:
-        numbers = torch.cat(vectors).double().numpy()
-        ends = np.cumsum([v.numel() for v in vectors])
-        found[np.array(short)] = np.add.reduceat(np.square(numbers), [0, *ends[:-1]])
-    return torch.from_numpy(found)
+def _long_squares(tensors: list[Tensor]) -> list[float]:
+    if all(t.dtype == torch.float32 for t in tensors):
+        # as exact as a norm, and reads what lies beyond the caches a tenth to a quarter faster
+        return [torch.dot(flat, flat).item() for flat in map(Tensor.flatten, tensors)]
+    return [norm.item() ** 2 for norm in torch._foreach_norm(tensors)]
 
 
 def _squares_one_by_one(tensors: list[Tensor]) -> Tensor:
@@ -124,12 +132,22 @@ def parameter_groups(
         if parameter.requires_grad:
             outside = name.rpartition(".")[0] or name
             found.setdefault(home.get(id(parameter), outside), []).append(parameter)
-    starts = np.cumsum([0, *map(len, found.values())])[:-1]
+    ordered = tuple(p for parameters in found.values() for p in parameters)
+    is_short = [p.dim() == 1 and 0 < p.numel() <= _SHORT for p in ordered]
+    short = tuple(i for i, is_one in enumerate(is_short) if is_one)
     return ParameterGroups(
-        tuple(found),
-        tuple(p for parameters in found.values() for p in parameters),
-        tuple(int(s) for s in starts),
-        frozenset(id(p) for parameters in found.values() for p in parameters),
-        group,
-        any(hasattr(p, "to_local") for parameters in found.values() for p in parameters),
+        labels=tuple(found),
+        parameters=ordered,
+        starts=_starts([len(parameters) for parameters in found.values()]),
+        ids=frozenset(map(id, ordered)),
+        group=group,
+        in_shards=any(hasattr(p, "to_local") for p in ordered),
+        short=short,
+        long=tuple(i for i, is_one in enumerate(is_short) if not is_one),
+        short_starts=_starts([ordered[i].numel() for i in short]),
     )
+
+
+def _starts(lengths: list[int]) -> tuple[int, ...]:
+    """Where each begins, one after the other."""
+    return tuple(int(start) for start in np.cumsum([0, *lengths])[:-1])

@@ -27,6 +27,10 @@ _UNDECIDED = 32
 _PAUSE = 64
 # Samples take at most this share of the model's own memory, but there are twelve of them at least.
 _SHARE, _FEWEST = 0.003, 12
+# Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
+_WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
+# A rate that differs by this factor from the step before stirs.
+_OTHER_RATE = 1.4
 # A norm that differs by more between two steps was not left so by the optimizer.
 _CHANGED = 0.01
 # Between the end of a log and a training that goes on from a checkpoint lie ordinary steps: a group
@@ -87,6 +91,11 @@ class Recording:
         self._dense_until = 0
         self._last_seen: dict[str, int] = {}
         self._versions: tuple[int, ...] = ()
+        self._weights: Norms = np.zeros(0)  # as they were last read,
+        self._weights_read = -1  # at this step,
+        self._drift: Norms = np.zeros(0)  # and by which share they moved in a step before it
+        self._rate = math.nan
+        self._others_wrote = -_PAUSE  # the last step before which they did
 
     @property
     def is_sampled(self) -> bool:
@@ -171,24 +180,33 @@ class Recording:
         square, entries = step.input_square, step.input_entries
         if (group := self.groups.group) is not None:
             own = [loss * step.samples, step.samples, square, entries]
-            total = group.sum(torch.tensor(own, dtype=torch.float64))
-            loss, square, entries = float(total[0] / total[1]), float(total[2]), int(total[3])
+            summed = group.sum(torch.tensor(own, dtype=torch.float64))
+            loss, square, entries = float(summed[0] / summed[1]), float(summed[2]), int(summed[3])
             if step.tap is not None:
-                step.tap.put_gradients(step.samples / float(total[1]))
+                step.tap.put_gradients(step.samples / float(summed[1]))
+        total = float(np.sqrt(np.square(gradients[~(gradients < 0)]).sum()))
+        is_read = self._stirs(total, step.rate)
+        if is_read:
+            self._read_weights()
         signal = Signal(
             step=self.steps,
             loss=loss,
             rate=step.rate,
             input_scale=math.sqrt(square / max(1, entries)),
             gradients=gradients,
-            weights=self.groups.weight_norms(),
+            weights=self._weights,
+            total_gradient=total,
         )
-        self._versions = self.groups.versions()
+        self._versions, self._rate = self.groups.versions(), step.rate
         self.history.append(signal)
         self.curve.append(signal)
         if self.log is not None:
             self.log.step(signal)
-        found = list(detect(self.history, place=step.place))
+        found = list(detect(self.history, place=step.place, weights_read=is_read))
+        if found and not is_read:  # where it began is a question to the weights, too
+            self._read_weights()
+            self.history.correct_weights(self._weights)
+            found = list(detect(self.history, place=step.place))
         if self._last_seen.get("weights-changed") == self.steps:
             # they did not run away: somebody else wrote them, and that was told
             found = [event for event in found if event.kind != "weights-run-away"]
@@ -202,6 +220,31 @@ class Recording:
         for event in found:
             self.tell(event)
         self.steps += 1
+
+    def _stirs(self, gradient: float, rate: float) -> bool:
+        """Whether the weights are to be read at this step.
+
+        They move little from one step to the next, so that every tenth is enough, as long as the rate
+        and the gradient are those that the run has shown, and nobody but the optimizer writes them.
+        (Weights in shards are read by all processes together, which may not judge by their own signals.)
+        """
+        if self.groups.in_shards or self.is_sampled or self.history.num_steps < _FIRST_STEPS:
+            return True
+        if self.steps >= self._weights_read + _WEIGHTS_EVERY or self.steps < self._dense_until:
+            return True
+        if self.steps < self._others_wrote + _PAUSE:
+            return True
+        before = self._rate
+        if rate < before / _OTHER_RATE or rate > before * _OTHER_RATE:
+            return True
+        return not gradient <= self.history.highest_gradient
+
+    def _read_weights(self) -> None:
+        norms = self.groups.weight_norms()
+        if len(self._weights):
+            between = max(1, self.steps - self._weights_read)
+            self._drift = _relative(norms, self._weights) / between
+        self._weights, self._weights_read = norms, self.steps
 
     def _keep(self, tap: SampleTap) -> list[Event]:
         self.samples.append(self.steps, tap.values)
@@ -220,10 +263,12 @@ class Recording:
         """Tell of weights that something other than the optimizer has written since the last step."""
         if not self._versions or self.groups.versions() == self._versions:
             return
-        before = self.history.weights[-1].astype(np.float64)
-        now = self.groups.weight_norms().astype(np.float64)
-        change = np.abs(now - before) / np.maximum(before, 1e-30)
-        change = np.where(np.isfinite(now), change, np.inf)
+        self._others_wrote = self.steps
+        before, now = self._weights, self.groups.weight_norms()
+        change = _relative(now, before)
+        between = self.steps - 1 - self._weights_read  # ordinary steps since they were read
+        if between > 0:
+            change = np.where(np.isfinite(self._drift), change - between * self._drift, change)
         group = int(np.argmax(change))
         if change[group] > _CHANGED:
             label = self.groups.labels[group]
@@ -268,3 +313,9 @@ class Recording:
             self.log.event(event)
         if self.tracker is not None:
             log_event(self.tracker, event)
+
+
+def _relative(now: Norms, before: Norms) -> Norms:
+    """By which share norms have changed; infinite where one is not finite now."""
+    change = np.abs(now - before) / np.maximum(before, 1e-30)
+    return np.where(np.isfinite(now), change, np.inf)

@@ -65,6 +65,7 @@ class SampleTap:
         self.group = group
         self.num_attention_calls = 0
         self._inside: Block | None = None
+        self._last: tuple[Tensor, float] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -87,16 +88,26 @@ class SampleTap:
         """Moments of the output, its dead units, its variety, and its conditioning where asked."""
         self._inside = None
         x = x.to(self.dtype)
-        mean, deviation = self._moments(x)
-        self._put(block, "mean", mean)
-        self._put(block, "std", deviation)
         few = x[:_SAMPLES]
         if self.group is not None and x.ndim >= 2:
             few = self.group.gather_rows(few)[:_SAMPLES]
-            x = self.group.gather_rows(x) if self.conditioning else x
+        if self.group is None and x.ndim >= 2 and 2 <= len(x) <= _SAMPLES:
+            # what moments and variety have in common is read once
+            rows = x.flatten(1)
+            mean_row, energy = rows.mean(0), _energy(rows)
+            mean, deviation = _moments_of(x, mean_row.mean(), energy)
+            self._put(block, "variety", _variety(rows, mean_row, energy))
+        else:
+            mean, deviation = self._moments(x)
+            if few.ndim >= 2 and len(few) >= 2:
+                rows = few.flatten(1)
+                self._put(block, "variety", _variety(rows, rows.mean(0), _energy(rows)))
+        self._put(block, "mean", mean)
+        self._put(block, "std", deviation)
         if few.ndim >= 2 and len(few) >= 2:
             self._put(block, "dead", _share_constant(few))
-            self._put(block, "variety", _variety(few.flatten(1)))
+        if self.group is not None and self.conditioning and x.ndim >= 2:
+            x = self.group.gather_rows(x)
         if self.conditioning and x.ndim >= 2:
             found = conditioning_of(x, mode=0)
             self._put(block, "condition", found.condition_number)
@@ -104,11 +115,11 @@ class SampleTap:
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
-        self._put(block, "gradient_in", torch.linalg.vector_norm(gradient.to(self.dtype)))
+        self._put(block, "gradient_in", self._norm(gradient))
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the output."""
-        self._put(block, "gradient_out", torch.linalg.vector_norm(gradient.to(self.dtype)))
+        self._put(block, "gradient_out", self._norm(gradient))
 
     def put_gradients(self, share: float) -> None:
         """Norms over the samples of all processes; `share` of them belongs to this one.
@@ -125,19 +136,21 @@ class SampleTap:
 
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and deviation over the samples of all processes."""
-        # var_mean runs along the values one by one: norms are five times as fast
         mean, count = x.mean(), float(max(1, x.numel()))
         if self.group is None:
-            square = torch.linalg.vector_norm(x).double().square() / count
-            variance = square - mean.double().square()
-            if not variance > _CANCELLATION * square:  # too few digits are left: centre first
-                variance = torch.linalg.vector_norm(x - mean).double().square() / count
-            return mean, variance.sqrt()
+            return _moments_of(x, mean, _energy(x))
         own = torch.stack([mean.double() * count, mean.new_tensor(count, dtype=torch.float64)])
         total, number = self.group.sum(own)
         mean = total / number
         square = torch.linalg.vector_norm(x - mean.to(x.dtype)).double().square()
         return mean, (self.group.sum(square) / number).sqrt()
+
+    def _norm(self, gradient: Tensor) -> float:
+        # one tensor ends a block and begins the next: its gradient comes twice, one call after another
+        # (the last one is kept, so that no other can lie where it lay)
+        if self._last is None or not _is_same(gradient, self._last[0]):
+            self._last = gradient, float(torch.linalg.vector_norm(gradient.to(self.dtype)))
+        return self._last[1]
 
     def _put(self, block: Block, column: str, value: Tensor | float) -> None:
         self.values[block.index, COLUMNS.index(column)] = float(value)
@@ -251,10 +264,27 @@ def _share_constant(x: Tensor) -> Tensor:
     return torch.mean((high == low).float())
 
 
-def _variety(rows: Tensor) -> Tensor:
+def _is_same(x: Tensor, y: Tensor) -> bool:
+    """Whether two are one tensor, unchanged."""
+    return x.data_ptr() == y.data_ptr() and x.shape == y.shape and x._version == y._version
+
+
+def _energy(x: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(x)
+    return norm.double().square()
+
+
+def _moments_of(x: Tensor, mean: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation, by norms: `var_mean`, which goes from value to value, takes five times as long."""
+    count = float(max(1, x.numel()))
+    variance = energy / count - mean.double().square()
+    if not variance > _CANCELLATION * energy / count:  # too few digits are left: centre first
+        variance = _energy(x - mean) / count
+    return mean, variance.sqrt()
+
+
+def _variety(rows: Tensor, mean: Tensor, energy: Tensor) -> Tensor:
     """Share of the rows' energy in which they differ from their mean: 1 − n ‖mean‖² / Σ ‖row‖²."""
-    mean = rows.mean(0)
-    energy = torch.linalg.vector_norm(rows).double().square()
     share: Tensor = 1 - len(rows) * torch.linalg.vector_norm(mean).double().square() / energy
     if not share > _CANCELLATION:  # too few digits are left: centre first
         share = torch.linalg.vector_norm(rows - mean).double().square() / energy

@@ -43,11 +43,11 @@ def hear_progress(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def begin_stage(what: str, number: int, total: int) -> None:
-    """One of several stages of different kinds begins, counted from 1."""
+    """One of several stages of different kinds begins, counted from 1; a single one is not told later."""
     hearing = _HEARING.get()
     if hearing is not None:
-        hearing.stage = f"{number} of {total}, {what}"
-        hearing.tell(hearing.stage)
+        hearing.stage = f"{number} of {total}, {what}" if total > 1 else ""
+        hearing.tell(hearing.stage or what)
 
 
 def tell_progress(what: str, number: int, total: int) -> None:

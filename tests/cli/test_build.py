@@ -193,6 +193,8 @@ def test_a_case_is_the_same_for_a_seed_and_trains_what_is_trained(mine):
 def test_sequences_have_the_loss_of_tokens_unless_another_is_given():
     case = build_case(words(data="copy", set_=["width=8", "heads=2"]), "gpt-1")
     assert case.loss is token_cross_entropy
+    other = build_case(words(data="copy", loss="mse", set_=["width=8", "heads=2"]), "gpt-1")
+    assert other.loss is F.mse_loss
     assert NamedRun(model="gpt-1", data="copy").loss == "token_cross_entropy"
     assert NamedRun(model="gpt-1", data="copy", loss="mse").loss == "mse"
     assert NamedRun(model="resnet-8").loss == "cross_entropy"

@@ -379,3 +379,23 @@ def test_advice_is_about_the_place_where_that_is_no_block():
     assert Event(kind="collapse", step=1, began="stem").advice == KINDS["collapse"].advice
     assert Event(kind="collapse", step=1, began="stem").sentence.endswith("began at block stem.")
     assert Event(kind="collapse", step=1, began="loss").sentence.endswith("began at the loss.")
+
+
+def test_the_group_that_grew_most_is_named_and_not_the_largest():
+    before, after = (1.0, 5.0, 50.0), (2.5, 20.0, 120.0)  # 2.5, 4 and 2.4 times as large
+    assert weights_run_away(told(weights=last(after, before))).block == "middle"
+    spike = told(total=last(99.0), gradients=last((30.0, 40.0, 500.0), (1.0, 1.0, 100.0)))
+    spike.highest_gradient = 1.0
+    assert gradient_spike(spike).block == "middle"
+
+
+def test_growth_is_measured_from_the_first_step():
+    history = told(weights=lambda s: (1.0, 9.0, 1.0) if s == 1 else (1.0, 1.0, 1.0))
+    assert history.start_weights.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_last_loss_tells_whether_it_is_fitted():
+    dead = last((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), count=8)
+    fitted = told(gradients=dead, loss=last(0.04, 1.0))
+    assert updates_vanish(fitted) is None
+    assert updates_vanish(told(gradients=dead, loss=last(1.0, 0.04))) is not None

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.runs import open_run
 from bathyscope.studies import watcher
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.examples import optimal_linear_loss, whitened_examples
-from bathyscope.studies.linear_spectrum import spectrum_row, unit_weights
+from bathyscope.studies.linear_spectrum import linear_spectrum, spectrum_row, unit_weights
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.studies.watcher import WATCHES, Watcher, histogram
@@ -98,6 +99,13 @@ def test_a_spectrum_wants_a_linear_network():
     for model in (nn.Linear(2, 2), nn.Sequential(nn.Conv2d(1, 1, 1))):
         with pytest.raises(UsageError, match="linear n-shortcut network"):
             unit_weights(model)
+
+
+def test_a_spectrum_of_a_run_that_diverged_is_none():
+    model = KINDS["orthogonal"].build(4, width=3)
+    x, y = torch.randn(20, 3).double(), torch.randn(20, 3).double()
+    assert len(list(linear_spectrum(model, (x, y)))) == 1
+    assert list(linear_spectrum(model, (x * math.inf, y))) == []
 
 
 def test_the_least_loss_of_a_linear_map():

@@ -1,5 +1,7 @@
 """The features of a forecast in words."""
 
+import math
+
 from bathyscope.foresight.readings import Reading
 
 
@@ -35,7 +37,8 @@ def evidence_in_words(name: str, reading: Reading) -> str:
             return f"the loss {when} is {mean:.3g}, the best constant's {constant:.3g}"
         case "slope":
             how = "fell" if value < 0 else "rose"
-            return f"the loss {how} by {100 * abs(value):.2g} % from the first half to the second"
+            share = 100 * abs(math.expm1(value))  # the slope is of the loss's logarithm
+            return f"the loss {how} by {share:.3g} % from the first half of the steps to the second"
         case "spike":
             return f"the largest loss is {max(losses):.3g}, the best constant's {constant:.3g}"
         case "score" if reading.goal.kind == "labels":

@@ -68,7 +68,7 @@ def diagnose(
             look-ahead uses it. Its state is left as it was.
         probes: `standard` costs about three training steps of a deep network, four to twenty of a
             small one; `full` adds the look-ahead (training steps on a copy), the forecast, the
-            deletion of each block, and the curvature, together some sixty to a hundred training steps.
+            deletion of each block, and the curvature, together some hundred training steps.
         blocks: a name or glob, or several, that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
         silence: codes or causes of findings to leave out.

@@ -94,6 +94,7 @@ def test_what_is_not_finite_fails_at_once(step, where):
         ({"gone": -0.05, "excess": 0.0}, (2.0, 2.1), "stuck"),
         ({"gone": -0.3, "excess": 0.3}, (2.7, 2.6), "stuck"),  # it started there
         ({"gone": -0.3, "excess": 0.2}, (2.4, 2.6), "diverging"),
+        ({"gone": -0.04, "excess": -0.2}, (1.6, 2.08), "stuck"),  # back to no more than a constant
         # it fell by more than a fiftieth of the best constant's loss, below that loss
         ({"gone": 0.01}, (2.0, 1.95), "slow"),
         ({"gone": 0.01}, (2.0, 1.97), "stuck"),

@@ -1,7 +1,6 @@
 """Torch's functions as a pass calls them, for several listeners through one mode."""
 
 from collections.abc import Callable
-from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
@@ -9,15 +8,15 @@ from torch.overrides import TorchFunctionMode
 class FunctionWatch(TorchFunctionMode):
     """Within, hears of every function that is called; what it calls itself it does not hear."""
 
-    def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> object:
+    def before(self, func: Callable[..., object], args: tuple[object, ...]) -> object:
         """The function is about to be called; what is returned comes back in `after`."""
         return None
 
     def after(
         self,
         func: Callable[..., object],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         output: object,
         kept: object,
     ) -> None:
@@ -28,8 +27,8 @@ class FunctionWatch(TorchFunctionMode):
         self,
         func: Callable[..., object],
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Call the function between the two."""
         kwargs = kwargs or {}
@@ -49,18 +48,19 @@ class Together(FunctionWatch):
         super().__init__()
         self.watches = watches
 
-    def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> object:
+    def before(self, func: Callable[..., object], args: tuple[object, ...]) -> object:
         """What each of them keeps."""
         return [watch.before(func, args) for watch in self.watches]
 
     def after(
         self,
         func: Callable[..., object],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         output: object,
-        kept: Any,
+        kept: object,
     ) -> None:
         """One after the other."""
+        assert isinstance(kept, list), "what `before` gave"
         for watch, own in zip(self.watches, kept, strict=True):
             watch.after(func, args, kwargs, output, own)

@@ -80,7 +80,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "gradient_range_warning": Threshold(
         300.0, "factor between the two ends of the trunk, worth a look", _MEASURED
     ),
-    "large_update": Threshold(5.0, "‖ΔW‖ / ‖W‖ of one step", _NINE_IN_TEN),
+    "large_update": Threshold(6.5, "‖ΔW‖ / ‖W‖ of one step", _NINE_IN_TEN),
     "large_update_normalised": Threshold(
         10.0,
         "the same where a batch norm follows and the step lowers the loss",
@@ -166,7 +166,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "poor_start": Threshold(
         3.0, "loss at the start over that of the best constant answer", _MEASURED
     ),
-    "poor_start_grave": Threshold(75.0, "the same, a problem", _NINE_IN_TEN),
+    "poor_start_grave": Threshold(800.0, "the same, a problem", _NINE_IN_TEN),
     "overshoot": Threshold(
         1.5, "loss after a step over the one before or the best constant's", _MEASURED
     ),

@@ -8,7 +8,7 @@ writes the counts beside this file.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
@@ -34,28 +34,43 @@ PROBLEM = 0.9
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """How the networks with a finding of one code and severity ended within 300 steps."""
+    """How the networks with a finding of one code and severity ended within 300 steps.
+
+    Attributes:
+        networks: with the finding.
+        failed: of these.
+        trained: of these.
+        alone: of these, nothing graver was found in them.
+        alone_failed: of those.
+    """
 
     networks: int
     failed: int
     trained: int
+    alone: int = 0
+    alone_failed: int = 0
 
     def severity(self, given: Severity) -> Severity:
         """The severity that follows: a problem where nine in ten failed, and only there.
 
+        What the rule holds for less is raised by networks with nothing graver alone: where a problem
+        stands beside it, the failure may be the problem's.
+
         Examples:
-            >>> TrackRecord(40, 39, 1).severity(Severity.WARNING).value
+            >>> TrackRecord(40, 39, 1, alone=30, alone_failed=29).severity(Severity.WARNING).value
             'problem'
+            >>> TrackRecord(40, 39, 1, alone=2, alone_failed=2).severity(Severity.WARNING).value
+            'warning'
             >>> TrackRecord(40, 20, 9).severity(Severity.PROBLEM).value
             'warning'
             >>> TrackRecord(4, 1, 3).severity(Severity.PROBLEM).value
             'problem'
         """
-        if self.networks < ENOUGH:
-            return given
-        if self.failed >= PROBLEM * self.networks:
-            return Severity.PROBLEM
-        return Severity.WARNING if given is Severity.PROBLEM else given
+        if given is Severity.PROBLEM:
+            holds = self.networks < ENOUGH or self.failed >= PROBLEM * self.networks
+            return given if holds else Severity.WARNING
+        raised = self.alone >= ENOUGH and self.alone_failed >= PROBLEM * self.alone
+        return Severity.PROBLEM if raised else given
 
 
 Records = Mapping[str, Mapping[str, TrackRecord]]
@@ -105,7 +120,7 @@ def severities_found(number: int) -> dict[str, str]:
     from bathyscope import measure
     from bathyscope.core.blocks import blocks_of
     from bathyscope.diagnosis.evidence import evidence_of
-    from bathyscope.diagnosis.rules import findings_of
+    from bathyscope.diagnosis.rules import findings_of_rules
     from bathyscope.diagnosis.thresholds import Thresholds
     from bathyscope.foresight.table.draw import draw
     from bathyscope.foresight.table.labels import batches, optimizer_of
@@ -122,7 +137,7 @@ def severities_found(number: int) -> dict[str, str]:
         optimizer=optimizer_of(drawn, model),
         blocks=blocks,
     )
-    found = findings_of(evidence_of(blocks, measured, batch), Thresholds.of(None), records={})
+    found = findings_of_rules(evidence_of(blocks, measured, batch), Thresholds.of(None))
     return {f.code: f.severity.value for f in sorted(found, key=lambda f: f.severity.rank)}
 
 
@@ -135,17 +150,30 @@ def tally(rows: "Iterable[Row]", found: Mapping[int, Mapping[str, str]]) -> Reco
     """
     from bathyscope.foresight.table.labels import outcome
 
-    ends: dict[str, dict[str, list[str]]] = {}
+    ends: dict[str, dict[str, list[tuple[str, bool]]]] = {}
     for row in rows:
-        for code, severity in found.get(row["number"], {}).items():
-            ends.setdefault(code, {}).setdefault(severity, []).append(outcome(row, BUDGET))
+        told = found.get(row["number"], {})
+        gravest = max((Severity(given).rank for given in told.values()), default=0)
+        for code, severity in told.items():
+            end = outcome(row, BUDGET), Severity(severity).rank == gravest
+            ends.setdefault(code, {}).setdefault(severity, []).append(end)
     return {
-        code: {
-            severity: TrackRecord(len(seen), seen.count("fails"), seen.count("trains"))
-            for severity, seen in sorted(kinds.items())
-        }
+        code: {severity: _record(seen) for severity, seen in sorted(kinds.items())}
         for code, kinds in sorted(ends.items())
     }
+
+
+def _record(ends: Sequence[tuple[str, bool]]) -> TrackRecord:
+    """The counts of some outcomes, each with whether nothing graver was found."""
+    all_ends = [end for end, _ in ends]
+    alone = [end for end, gravest in ends if gravest]
+    return TrackRecord(
+        len(all_ends),
+        all_ends.count("fails"),
+        all_ends.count("trains"),
+        len(alone),
+        alone.count("fails"),
+    )
 
 
 def diagnose_table(parts: Path = PARTS, *, anew: bool = False) -> tuple[int, Records]:

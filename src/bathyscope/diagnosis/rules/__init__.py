@@ -194,15 +194,17 @@ def findings_of(
 
     Severities follow from the track records of the codes where they have one.
     """
-    left_out = _left_out(evidence)
-    rules = [rule for rule in RULES if rule not in left_out]
-    found = (
-        f
-        for rule in rules
-        for f in rule(evidence, thresholds)
-        if f.code not in silenced and f.cause not in silenced
-    )
+    told = findings_of_rules(evidence, thresholds)
+    found = [f for f in told if f.code not in silenced and f.cause not in silenced]
     return in_order(judge_by_record(found, records), evidence.blocks)
+
+
+def findings_of_rules(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """What each rule says by itself, with the severity that it gives: what track records count."""
+    left_out = _left_out(evidence)
+    for rule in RULES:
+        if rule not in left_out:
+            yield from rule(evidence, thresholds)
 
 
 def _left_out(evidence: Evidence) -> frozenset[Rule]:

@@ -158,7 +158,11 @@ def test_the_goal_of_numbers_and_of_something_else():
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [([], "No batch was given"), (3, "a list or a loader"), ([torch.zeros(2, 6)], "list or a loader of pairs")],
+    [
+        ([], "No batch was given"),
+        (3, "a list or a loader"),
+        ([torch.zeros(2, 6)], "loader of pairs"),
+    ],
 )
 @unchecked()
 def test_batches_that_cannot_be_used(given, said):

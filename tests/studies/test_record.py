@@ -41,7 +41,8 @@ def result(**changes):
             settings={"depths": [2, 4]},
             seeds=(0, 3),
             num_runs=6,
-            seconds=12.6,
+            seconds=99.0,
+            cpu_seconds=12.6,
             versions={"torch": "9.9"},
             hardware=({"cores": 2},),
             commits=("abc",),
@@ -66,7 +67,7 @@ def test_the_gallery_counts_what_was_met_and_what_was_not(tmp_path):
     for mark in ('class="met"><b title="met">✓', 'class="missed"><b title="not met">✗'):
         assert mark in html
     assert html.count('<b title="reported">·</b>told: <strong>as it is</strong>') == 1
-    assert "6 runs, seeds 0, 3, 13 seconds; torch 9.9." in html
+    assert "6 runs, seeds 0, 3, 13 CPU seconds; torch 9.9." in html
 
 
 def test_a_result_without_its_figure_is_one_sentence(tmp_path):
@@ -77,11 +78,12 @@ def test_a_result_without_its_figure_is_one_sentence(tmp_path):
         write_gallery(tmp_path)
 
 
-def test_seconds_that_are_no_number_are_refused(tmp_path):
+@pytest.mark.parametrize("name", ["seconds", "cpu_seconds"])
+def test_seconds_that_are_no_number_are_refused(tmp_path, name):
     written = result().as_dict()
-    written["provenance"]["seconds"] = float("inf")
+    written["provenance"][name] = float("inf")
     (tmp_path / "result.json").write_text(json.dumps(written).replace("Infinity", "1e999"))
-    with pytest.raises(UsageError, match=r"provenance\.seconds"):
+    with pytest.raises(UsageError, match=rf"provenance\.{name}"):
         read_result(tmp_path / "result.json")
 
 
@@ -149,7 +151,11 @@ def test_seeds_of_a_preset_are_its_own_unless_given():
 def test_provenance_adds_seconds_and_tells_machines_once():
     def manifest(seconds, cores, commit):
         return SimpleNamespace(
-            seconds=seconds, hardware={"cores": cores}, commit=commit, versions={"torch": "1"}
+            seconds=seconds,
+            cpu_seconds=seconds / 2,
+            hardware={"cores": cores},
+            commit=commit,
+            versions={"torch": "1"},
         )
 
     tasks = [SimpleNamespace(seeds_used=lambda n=n: (n, 0)) for n in (2, 1, 2)]
@@ -157,6 +163,6 @@ def test_provenance_adds_seconds_and_tells_machines_once():
     found = _provenance(Preset(), tasks, manifests)
     assert found.seeds == (0, 1, 2)
     assert found.num_runs == 3
-    assert found.seconds == 6.0
+    assert (found.seconds, found.cpu_seconds) == (6.0, 3.0)
     assert found.hardware == ({"cores": 2}, {"cores": 4})
     assert found.commits == ("a", "b")

@@ -846,8 +846,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ("diagnosis/thresholds.py", '"collapse": Threshold(1e-4,', '"collapse": Threshold(1e-3,'),
         (
             "diagnosis/thresholds.py",
-            '"large_update": Threshold(5.0,',
-            '"large_update": Threshold(50.0,',
+            '"large_update": Threshold(6.5,',
+            '"large_update": Threshold(65.0,',
         ),
         (
             "diagnosis/thresholds.py",

@@ -1,6 +1,7 @@
 """No numbered statement of the papers is missing, and none is hidden."""
 
 from bathyscope.claims import all_claims, check, ledger, themes
+from bathyscope.core.records import ClaimCheck, Verdict
 
 NUMBERED = {
     "singularity": {
@@ -48,3 +49,20 @@ def test_the_ledger_lists_all_and_takes_checks():
     table = ledger([check("norm_preservation.lemma_1")])
     assert table.loc["norm_preservation.lemma_1", "verdict"] == "holds"
     assert (table["verdict"] == "").sum() == len(all_claims()) - 1
+
+
+def test_the_ledger_tells_what_was_assumed_corrected_and_vacuous():
+    told = ClaimCheck(
+        claim="norm_preservation.lemma_1",
+        verdict=Verdict.HOLDS_UNDER,
+        assumptions=(),
+        numbers={},
+        statement="It holds.",
+        extra_assumption="more",
+        corrected="less",
+        vacuous=True,
+    )
+    table = ledger([told])
+    columns = ["verdict", "extra_assumption", "corrected", "vacuous"]
+    assert table.loc[told.claim, columns].to_list() == ["holds under", "more", "less", True]
+    assert table.drop(index=told.claim)[columns].eq("").all(axis=None)

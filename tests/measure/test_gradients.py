@@ -136,3 +136,25 @@ def test_compiled_parts_are_measured_like_the_parts_themselves():
         block.compile(backend="eager")
         block(torch.randn(4, 8, 8, 8))
     assert gradients(model, batch, loss=F.cross_entropy) == expected
+
+
+def test_a_shortcut_made_of_hooks_belongs_to_the_block():
+    torch.manual_seed(0)
+    chain = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3)).double()
+    x, y = torch.randn(6, 4, dtype=torch.float64), torch.randint(3, (6,))
+    stream = []
+
+    def before(module, given):
+        stream.append(given[0])
+        return (F.layer_norm(given[0], (5,)),)
+
+    chain[1].register_forward_pre_hook(before)
+    chain[1].register_forward_hook(lambda module, given, output: stream[-1] + 0.1 * output)
+    seen = gradients(chain, (x, y), loss=F.cross_entropy, blocks=["1"])
+
+    into = chain[0](x).detach().requires_grad_()
+    out = into + 0.1 * F.linear(F.layer_norm(into, (5,)), chain[1].weight, chain[1].bias)
+    out.retain_grad()
+    F.cross_entropy(chain[2](out), y).backward()
+    assert seen["norm_in"][0] == pytest.approx(float(into.grad.norm()), rel=1e-9)
+    assert seen["norm_out"][0] == pytest.approx(float(out.grad.norm()), rel=1e-9)

@@ -22,6 +22,7 @@ from bathyscope.remedies import norm_preserving
 )
 def test_stays_norm_preserving_while_it_trains(layer):
     torch.manual_seed(0)
+    layer.reset_parameters()  # it was drawn when the file was read, from whatever came before
     norm_preserving(layer)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     shape = (

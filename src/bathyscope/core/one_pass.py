@@ -220,7 +220,9 @@ class Ears:
                     self._hand_out(block, main_tensor(output), "on_output", "on_output_gradient")
 
         if starting:
-            self.handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            # before other hooks: what they make of the input belongs to the block, as a shortcut of a remedy
+            heard = module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
+            self.handles.append(heard)
         if ending:
             self.handles.append(module.register_forward_hook(after))
 

@@ -23,26 +23,31 @@ from bathyscope.recorder import Watch, watch
 _EVERY = 50
 _INTERVAL = 7  # of samples here: no step of them is always one at which the weights are read
 _FIRST = 56  # steps on one sample each
+_BATCH = 64  # the larger one
 
 
 def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
-    """A residual network of 164 layers on 32×32 images, and a GPT of 12 blocks."""
+    """A residual network of 164 layers on 32×32 images, and a GPT of 12 blocks on two sizes of batch.
+
+    What is read of gradients does not depend on the batch, so that its share falls with it.
+    """
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(16 + _FIRST, 3, 32, 32, generator=generator)
-    y = torch.randint(10, (16 + _FIRST,), generator=generator)
+    x = torch.randn(_BATCH + _FIRST, 3, 32, 32, generator=generator)
+    y = torch.randint(10, (_BATCH + _FIRST,), generator=generator)
 
     def classify(model: nn.Module, some: slice) -> Tensor:
         return F.cross_entropy(model(x[some]), y[some])
 
-    yield from _cost("preresnet-164, 32x32, batch 16", _preresnet, classify, repeats)
-    tokens = torch.randint(256, (16 + _FIRST, 65), generator=generator)
+    yield from _cost("preresnet-164, 32x32", _preresnet, classify, repeats, batch=16)
+    tokens = torch.randint(256, (_BATCH + _FIRST, 65), generator=generator)
 
     def predict(model: nn.Module, some: slice) -> Tensor:
         seen = tokens[some]
         return F.cross_entropy(model(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
 
-    yield from _cost("gpt-12, width 192, 64 tokens, batch 16", _gpt, predict, repeats)
+    for batch in (16, _BATCH):
+        yield from _cost("gpt-12, width 192, 64 tokens", _gpt, predict, repeats, batch=batch)
 
 
 def _preresnet() -> nn.Module:
@@ -58,10 +63,13 @@ def _cost(
     build: Callable[[], nn.Module],
     loss: Callable[[nn.Module, slice], Tensor],
     repeats: int,
+    *,
+    batch: int,
 ) -> Iterator[dict[str, Any]]:
-    bare, _, _ = _run(build, loss, _INTERVAL, watched=False)
-    same, _, _ = _run(build, loss, _INTERVAL, watched=True)
-    model, seen, steps = _run(build, loss, _FIRST + repeats * _INTERVAL, watched=True)
+    bare, _, _ = _run(build, loss, _INTERVAL, batch=batch, watched=False)
+    same, _, _ = _run(build, loss, _INTERVAL, batch=batch, watched=True)
+    steps_in_all = _FIRST + repeats * _INTERVAL
+    model, seen, steps = _run(build, loss, steps_in_all, batch=batch, watched=True)
     assert seen is not None
     assert seen.recording is not None
     sampled, cheap = steps[_FIRST::_INTERVAL], []
@@ -73,7 +81,7 @@ def _cost(
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     yield {
         "benchmark": "watching",
-        "case": f"{case}: cheap signals at every step, full ones at every {_EVERY}th",
+        "case": f"{case}, batch {batch}: cheap signals at every step, full ones at every {_EVERY}th",
         "ratio": round(hooks + sample, 5),
         "of_cheap": round(hooks, 5),
         "of_full": round(sample, 5),
@@ -93,6 +101,7 @@ def _run(
     loss: Callable[[nn.Module, slice], Tensor],
     steps: int,
     *,
+    batch: int,
     watched: bool,
 ) -> tuple[nn.Module, Watch | None, list[tuple[float, float]]]:
     """Train for some steps, some with a sample; CPU and hook seconds of each."""
@@ -107,7 +116,7 @@ def _run(
         began, hooks = time.process_time(), seen.seconds if seen else 0.0
         optimizer.zero_grad()
         is_short = step < _FIRST < steps
-        loss(model, slice(16 + step, 17 + step) if is_short else slice(16)).backward()
+        loss(model, slice(batch + step, batch + step + 1) if is_short else slice(batch)).backward()
         optimizer.step()
         times.append((time.process_time() - began, (seen.seconds if seen else 0.0) - hooks))
     if seen is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from bathyscope.linalg import conv_singular_values
 from benchmarks.interleaved import interleaved
 
-_CASES = ((16, 64, 32), (64, 128, 16), (128, 256, 8))
+_CASES = ((16, 64, 32), (64, 64, 16), (64, 128, 16), (128, 256, 8))
 
 
 def svd_of_every_frequency(kernel: Tensor, size: int) -> Tensor:

@@ -13,6 +13,7 @@ from benchmarks.against import Line, changes, read_lines
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
 BENCHMARKS = (
+    "commands",
     "training_step",
     "hosvd",
     "measure",

@@ -33,6 +33,7 @@ class TrainingTask(TrainingConfig):
         watch_every: steps between measurements; only those of `watch_at` for 0.
         watch_at: further steps after which to measure.
         probe_size: training samples, always the same, on which it is measured.
+        channels_last: a training step of convolutions takes from a tenth to two fifths less time so.
     """
 
     model: str
@@ -47,6 +48,7 @@ class TrainingTask(TrainingConfig):
     watch_every: Annotated[int, Field(ge=0)] = 0
     watch_at: tuple[int, ...] = ()
     probe_size: Annotated[int, Field(ge=2)] = 128
+    channels_last: bool = True
 
     def prefix(self) -> str:
         """`resnet-164-digits-lr0.1-seed0`."""

@@ -37,7 +37,9 @@ def lines(*, repeats: int = 5) -> Iterator[dict[str, Any]]:
             times[name].append(_run(words))
     for name in _QUICK:
         yield _line(name, times[name])
-    both, torch = (_line(name, times[name]) for name in ("import torch, bathyscope", "import torch"))
+    both, torch = (
+        _line(name, times[name]) for name in ("import torch, bathyscope", "import torch")
+    )
     yield {
         "benchmark": "commands",
         "case": "import bathyscope beyond import torch",

@@ -7,10 +7,10 @@ import gzip
 import hashlib
 import io
 import json
+import multiprocessing
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tarfile
 from typing import NamedTuple
@@ -19,23 +19,11 @@ import numpy as np
 import pytest
 
 from bathyscope.cli import main
-
-TIMEOUT = 120
-# `python -c` with the set `toy` added to the catalog: two files from a local server.
-WITH_TOY = """
-import sys
+from bathyscope.data import sources
 from bathyscope.data.catalog import CATALOG, Entry
 from bathyscope.data.checksums import File
-from bathyscope.data import sources
-from bathyscope.data.sources import gzipped_files
-sources._TIMEOUT = 120  # a busy machine is no lost connection
-address, sys.argv = sys.argv[1], ["bathyscope", *sys.argv[2:]]
-files = (File("one", 55_000, md5="{one}"), File("two", 76_800, md5="{two}"))
-source = gzipped_files(address, ("one", "two"))
-CATALOG["toy"] = Entry("toy", (1, 1, 1), 2, 1, 1, "tests", "none", files=files, sources=(source,))
-from bathyscope.cli import main
-main()
-"""
+
+TIMEOUT = 120
 
 
 @pytest.fixture
@@ -172,53 +160,79 @@ def test_training_on_a_truncated_file_is_one_sentence_and_nothing_is_left(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+class Fetch:
+    """`bathyscope data fetch toy` in a process of its own, forked so that torch need not be loaded anew."""
+
+    def __init__(self, prepare):
+        read, write = os.pipe()
+        context = multiprocessing.get_context("fork")
+        self.process = context.Process(target=self._run, args=(write, prepare))
+        self.process.start()
+        os.close(write)
+        self.said = os.fdopen(read)
+
+    def _run(self, write, prepare):
+        os.dup2(write, 2)
+        os.close(write)
+        sys.stderr = os.fdopen(2, "w", buffering=1)
+        # a shell's background job ignores SIGINT, and so would everything it starts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.argv = ["bathyscope", "data", "fetch", "toy"]
+        prepare()
+        main()
+
+    def finish(self):
+        self.process.join(TIMEOUT)
+        return self.process.exitcode, self.said.read()
+
+
 @pytest.fixture
-def toy(server, tmp_path, cache):
-    """Start `bathyscope data fetch toy`, as a real process that fetches from the local server."""
+def toy(server, cache, monkeypatch):
+    """Start to fetch the set `toy`: two files from a local server."""
     contents = {"one": b"first file " * 5000, "two": bytes(range(256)) * 300}
-    digests = {name: hashlib.md5(content).hexdigest() for name, content in contents.items()}
     server.pages = {f"{name}.gz": gzip.compress(content) for name, content in contents.items()}
-    script = tmp_path / "toy.py"
-    script.write_text(WITH_TOY.format(**digests))
-    environment = {**os.environ, "BATHYSCOPE_DATA": str(cache), "OMP_NUM_THREADS": "1"}
-    environment.pop("BATHYSCOPE_TYPECHECK", None)
+    files = tuple(
+        File(name, len(content), md5=hashlib.md5(content).hexdigest())
+        for name, content in contents.items()
+    )
+    source = sources.gzipped_files(server.address, tuple(contents))
+    entry = Entry("toy", (1, 1, 1), 2, 1, 1, "tests", "none", files=files, sources=(source,))
+    monkeypatch.setitem(CATALOG, "toy", entry)
+    monkeypatch.setattr(sources, "_TIMEOUT", TIMEOUT)  # a busy machine is no lost connection
+    monkeypatch.setenv("BATHYSCOPE_DATA", str(cache))
+    started = []
 
-    def start(**options):
-        return subprocess.Popen(
-            [sys.executable, script, server.address, "data", "fetch", "toy"],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-        )  # fmt: skip
+    def start(prepare=lambda: None):
+        started.append(Fetch(prepare))
+        return started[-1]
 
-    return start
-
-
-def _finish(process):
-    _, said = process.communicate(timeout=TIMEOUT)
-    return process.returncode, said
+    yield start
+    for fetch in started:
+        fetch.process.kill()
+        fetch.process.join()
+        fetch.said.close()
 
 
 def test_a_fetch_killed_half_way_is_no_hindrance_to_the_next(toy, server, cache):
     server.hang.add("two.gz")
-    process = toy()
+    fetch = toy()
     assert server.hung.wait(TIMEOUT)
     assert len(list(cache.iterdir())) == 2  # the lock and the part folder
-    process.send_signal(signal.SIGKILL)
-    assert _finish(process)[0] == -signal.SIGKILL
+    fetch.process.kill()
+    assert fetch.finish()[0] == -signal.SIGKILL
     assert not (cache / "toy").exists()
     server.hang.clear()
-    code, said = _finish(toy())
+    code, said = toy().finish()
     assert code == 0, said
     assert [path.name for path in cache.iterdir()] == ["toy"]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT])
-def test_an_interrupted_fetch_clears_up_after_itself(toy, server, cache, stop):
+def test_an_interrupted_fetch_clears_up_after_itself(toy, server, cache):
     server.hang.add("two.gz")
-    # a shell's background job ignores SIGINT, and so would everything it starts
-    process = toy(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    fetch = toy()
     assert server.hung.wait(TIMEOUT)
-    process.send_signal(stop)
-    code, said = _finish(process)
+    os.kill(fetch.process.pid, signal.SIGINT)
+    code, said = fetch.finish()
     assert code == 130
     assert "Traceback" not in said
     assert list(cache.iterdir()) == []
@@ -229,10 +243,10 @@ def test_two_fetches_at_once_download_once(toy, server, cache):
     first = toy()
     assert server.hung.wait(TIMEOUT)
     second = toy()
-    lines = [second.stderr.readline(), second.stderr.readline()]
+    lines = [second.said.readline(), second.said.readline()]
     assert any("Waiting" in line for line in lines)
     server.released.set()
-    assert _finish(first)[0] == _finish(second)[0] == 0
+    assert first.finish()[0] == second.finish()[0] == 0
     assert server.num_requests == 2
     assert [path.name for path in cache.iterdir()] == ["toy"]
 
@@ -241,7 +255,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(toy, cache):
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
-    code, said = _finish(toy(preexec_fn=small_disk))
+    code, said = toy(small_disk).finish()
     assert code == 1
     assert "has no room" in said
     assert "Traceback" not in said

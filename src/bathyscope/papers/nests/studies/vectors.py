@@ -1,5 +1,6 @@
 """Training runs of nonlinear estimators on images taken as vectors, certified at start and end."""
 
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Literal
 
@@ -72,10 +73,8 @@ def network(
 def equal_features(form: Form, preset: VectorPreset) -> int:
     """The most features a block that cost no more parameters than the wide ResNEst has."""
     budget = _size("resnest", preset, preset.features)
-    features = 1
-    while _size(form, preset, features + 1) <= budget:
-        features += 1
-    return features
+    # A feature costs a parameter at least, so that the budget bounds the search.
+    return bisect_right(range(1, budget), budget, key=lambda k: _size(form, preset, k))
 
 
 def _size(form: Form, preset: VectorPreset, features: int) -> int:

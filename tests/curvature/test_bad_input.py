@@ -1,18 +1,19 @@
-"""Every wrong argument is one sentence. In a process without the checks of types, as users have it."""
+"""Every wrong argument is one sentence, without the checks of types, as users have it."""
 
 import re
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-from tests.unchecked import printed_by
+from bathyscope.core.errors import UsageError
+from bathyscope.curvature import gauss_newton, hessian
+from tests.unchecked import unchecked
 
-SCRIPT = """
-    import json, torch, torch.nn.functional as F
-    from torch import nn
-    from bathyscope.core.errors import UsageError
-    from bathyscope.curvature import gauss_newton, hessian
 
-    torch.set_num_threads(1)
+def cases():
+    """Every wrong call by a name."""
     batch = (torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2]))
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3))
     dead = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
@@ -21,7 +22,7 @@ SCRIPT = """
     zero = hessian(dead, (batch[0], torch.zeros(6, 2)), loss=F.mse_loss)
     lazy = nn.LazyBatchNorm1d(affine=False)
     complex_ = nn.Linear(3, 3, dtype=torch.complex64)
-    asked = {
+    return {
         "percentile below": lambda: H.condition_number(percentile=-0.5),
         "percentile above": lambda: H.condition_number(percentile=2),
         "percentile a word": lambda: H.condition_number(percentile="a"),
@@ -54,15 +55,16 @@ SCRIPT = """
         "lazy buffers": lambda: hessian(nn.Sequential(model, lazy), batch),
         "complex": lambda: hessian(complex_, (torch.ones(2, 3, dtype=torch.complex64), batch[1])),
     }
-    said = {}
-    for name, ask in asked.items():
-        try:
-            said[name] = ["answered", str(ask())]
-        except Exception as error:
-            kind = UsageError if isinstance(error, UsageError) else type(error)
-            said[name] = [kind.__name__, str(error)]
-    print(json.dumps(said))
-"""
+
+
+def answer(case):
+    try:
+        return "answered", str(case())
+    except Exception as error:
+        kind = UsageError if isinstance(error, UsageError) else type(error)
+        return kind.__name__, str(error)
+
+
 # what each message has to name
 EXPECTED = {
     "percentile below": "percentile .* at least 0 and at most 1, but -0.5",
@@ -101,7 +103,8 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def said():
-    return printed_by(SCRIPT)
+    with unchecked():
+        return {name: answer(case) for name, case in cases().items()}
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

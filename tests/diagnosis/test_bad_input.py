@@ -1,33 +1,29 @@
 """Arguments of the wrong kind are one sentence for every verb of the diagnosis.
 
-They run in a process of their own: under test, signatures are checked before our own checks.
+They run without the checks of signatures, which under test come before our own.
 """
 
 import re
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-from tests.unchecked import printed_by
+from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat
+from bathyscope.diagnosis.verification import Verification
+from bathyscope.recorder import watch
+from tests.unchecked import unchecked
 
-SCRIPT = """
-    import json
-    import pathlib
-    import tempfile
 
-    import torch
-    import torch.nn.functional as F
-    from torch import nn
-
-    from bathyscope.diagnosis import Contender, Treatment, compare, diagnose, treat
-    from bathyscope.diagnosis.verification import Verification
-    from bathyscope.recorder import watch
-
+def cases(folder):
+    """Every wrong call by a name."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     pair = torch.randn(8, 8), torch.randint(4, (8,))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*pair), batch_size=4)
     found = diagnose(model, pair)
-    file = pathlib.Path(tempfile.mkdtemp()) / "file"
+    file = folder / "file"
     file.touch()
 
     class Fails(nn.Linear):
@@ -37,12 +33,13 @@ SCRIPT = """
     def raising(error):
         def loss(output, targets):
             raise error
+
         return loss
 
     def of(**options):
         return lambda: diagnose(model, pair, **options)
 
-    CASES = {
+    return {
         "no model": lambda: diagnose(None, pair),
         "a name": lambda: diagnose("plain-20", pair),
         "a function": lambda: diagnose(torch.relu, pair),
@@ -101,15 +98,14 @@ SCRIPT = """
         "log below a file": lambda: watch(model, log=file / "deeper").__enter__(),
     }
 
-    def said(case):
-        try:
-            case()
-        except Exception as error:
-            return type(error).__name__, str(error), type(error.__cause__).__name__
-        return "nothing", "", ""
 
-    print(json.dumps({name: said(case) for name, case in CASES.items()}))
-"""
+def answer(case):
+    try:
+        case()
+    except Exception as error:
+        return type(error).__name__, str(error), type(error.__cause__).__name__
+    return "nothing", "", ""
+
 
 EXPECTED = {
     "no model": "torch.nn.Module, but a NoneType",
@@ -159,8 +155,10 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def said():
-    return printed_by(SCRIPT)
+def said(tmp_path_factory):
+    with unchecked():
+        asked = cases(tmp_path_factory.mktemp("log"))
+        return {name: answer(case) for name, case in asked.items()}
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

@@ -9,7 +9,7 @@ from tests.test_docs_code import without_digits
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-LONG = {"failing-transformer", "estimators", "singularity", "norm-preservation"}
+LONG = {"failing-transformer", "estimators", "singularity", "norm-preservation", "nests"}
 """Those that take more than a few seconds run in `make test-docs`."""
 
 HEAVIEST = 250_000  # bytes: light enough to read on the web

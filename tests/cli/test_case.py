@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from bathyscope.cli import app
 from bathyscope.cli.build import loss_of
+from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
 from tests.unchecked import printed_by
 
@@ -150,21 +151,25 @@ def test_a_name_that_is_no_factory_is_one_sentence(here, name):
     assert "is no package.module:factory; write for instance" in str(result.exception)
 
 
-@pytest.mark.parametrize(
-    "start", [["-m", "bathyscope"], ["-c", "from bathyscope.cli import main; main()"]]
-)
-def test_point_6_the_working_folder_cannot_stand_for_a_library(here, start):
+def test_point_6_the_working_folder_cannot_stand_for_a_library(here):
     for name in ("plotly", "pandas", "rich", "safetensors"):
         (here / f"{name}.py").write_text(
             "open('executed', 'w').close()\nraise ImportError('planted')\n"
         )
     words = ["diagnose", "mine:model", "--data", "mine:batch", "--out", "r.html"]
-    if start[0] == "-c":  # as the installed script: its own folder is first, not the working one
-        start = ["-P", *start]
-    done = subprocess.run([sys.executable, *start, *words], capture_output=True, text=True)
+    start = [sys.executable, "-m", "bathyscope"]
+    done = subprocess.run([*start, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (here / "executed").exists()
     assert (here / "r.html").exists()
+
+
+def test_point_6_a_factory_is_looked_for_in_the_working_folder_last(here, monkeypatch):
+    """The installed script begins without the working folder, which `python -m` has put first."""
+    before = [path for path in sys.path if path not in ("", str(here))]
+    monkeypatch.setattr(sys, "path", before.copy())
+    assert factory_of("mine:model").__module__ == "mine"
+    assert sys.path == [*before, str(here)]
 
 
 def test_a_run_is_a_model(here):

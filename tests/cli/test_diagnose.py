@@ -218,13 +218,13 @@ def test_explain_lists_and_explains():
 
 
 def test_the_real_command_prints_one_sentence_and_no_traceback(here, monkeypatch):
-    command = [sys.executable, "-m", "bathyscope", "diagnose", "resnet-57"]
+    command = [sys.executable, "-m", "bathyscope", "data", "path", "minst"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=here)
     assert result.returncode == 2
     assert result.stderr.startswith("bathyscope: ")
     assert result.stderr.count("\n") == 1
     monkeypatch.setattr(sys, "argv", ["bathyscope", *command[3:], "--debug"])
     with pytest.raises(
-        UsageError, match="There is no resnet-57"
+        UsageError, match="There is no data set named .minst"
     ):  # as it was raised, for Python to print with its traceback
         main()

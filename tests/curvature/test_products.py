@@ -2,9 +2,6 @@
 
 import gc
 import os
-import subprocess
-import sys
-import textwrap
 import weakref
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from bathyscope.curvature import gauss_newton, hessian
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
 from bathyscope.curvature.terms import GaussNewtonTerm, HessianTerm
+from tests.forked import result_in_fork
 from tests.two_processes import results
 
 
@@ -145,37 +143,25 @@ def test_free_and_ask_again():
     assert torch.equal(H.dense(), before)
 
 
+def growth_in_a_hundred_calls():
+    def resident():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    conv = [nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4)]
+    model = nn.Sequential(*conv)
+    batch = (torch.randn(64, 1, 8, 8), torch.randint(0, 4, (64,)))
+    for i in range(100):
+        hessian(model, batch).extremes(1, ends="largest", max_products=6)
+        if i == 19:
+            before = resident()
+    return resident() - before
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_hundred_calls_do_not_grow():
     """Resident size after 20 calls and after 100: flat to 2 MB, in a process of its own."""
-    script = """
-        import gc, os, torch
-        from torch import nn
-        import bathyscope as bs
-        torch.set_num_threads(1)
-        def resident():
-            with open("/proc/self/statm") as f:
-                return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        conv = [nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4)]
-        model = nn.Sequential(*conv)
-        batch = (torch.randn(64, 1, 8, 8), torch.randint(0, 4, (64,)))
-        for i in range(100):
-            bs.hessian(model, batch).extremes(1, ends="largest", max_products=6)
-            if i == 19:
-                gc.collect(); before = resident()
-        gc.collect()
-        print(resident() - before)
-    """
-    if not Path("/proc/self/statm").exists():
-        pytest.skip("resident size is read from /proc")
-    environment = {k: v for k, v in os.environ.items() if k != "BATHYSCOPE_TYPECHECK"}
-    output = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    ).stdout
-    assert int(output) < 2_000_000
+    assert result_in_fork(growth_in_a_hundred_calls) < 2_000_000
 
 
 def one_of_two(rank, folder):

@@ -1,6 +1,3 @@
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,34 +7,33 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.diagnosis import diagnose
 from tests.diagnosis.networks import ResidualMLP, batch
+from tests.forked import result_in_fork
 
-# Peak resident memory beyond what the model and the batch take, in GiB, with and without a ceiling.
-PEAK = """
-import json, pathlib, torch
-from torch import nn
-from bathyscope.diagnosis import diagnose
-torch.manual_seed(0)
-layers = [nn.Conv2d(3, 16, 3, padding=1)]
-for _ in range(6):
-    layers += [nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
-model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
-x, y = torch.randn(96, 3, 64, 64), torch.randint(10, (96,))
-def peak():  # of this program alone: getrusage counts what was forked from, too
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
-diagnose(model, (x[:2], y[:2]))
-start, seen = peak(), []
-for memory in (0.25, 8.0):  # the higher one last: a peak stays
-    found = diagnose(model, (x, y), memory=memory)
-    seen.append([peak() - start, found.setting.batch[0].shape[0]])
-print(json.dumps(seen))
-"""
+
+def peaks_and_samples():
+    """Peak resident memory beyond what the model and the batch take, in GiB, with two ceilings."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 16, 3, padding=1)]
+    for _ in range(6):
+        layers += [nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+    x, y = torch.randn(96, 3, 64, 64), torch.randint(10, (96,))
+
+    def peak():
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
+
+    diagnose(model, (x[:2], y[:2]))
+    start, seen = peak(), []
+    for memory in (0.25, 8.0):  # the higher one last: a peak stays
+        found = diagnose(model, (x, y), memory=memory)
+        seen.append((peak() - start, found.setting.batch[0].shape[0]))
+    return seen
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
 def test_the_ceiling_is_kept():
-    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
-    (low, few), (high, every) = json.loads(done.stdout)
+    (low, few), (high, every) = result_in_fork(peaks_and_samples)
     assert low <= 0.25
     assert 2 <= few < 96
     assert high > 0.25

@@ -19,6 +19,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 from jobs import Job, work  # noqa: E402
 
 
+@pytest.fixture(scope="module", autouse=True)
+def workers_are_forked():
+    """From one process that has loaded what they need: each would load torch by itself."""
+    import dask as dask_package
+
+    method = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with dask_package.config.set(method):
+        context = distributed.utils.get_mp_context()
+        needs = ["bathyscope.papers.shortcut_length", "bathyscope.papers.norm_preservation"]
+        context.set_forkserver_preload(["distributed", *needs])
+        yield
+
+
 @pytest.mark.parametrize("number", [45, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_sweep_survives_the_death_of_a_worker(tmp_path, number):
     jobs = [Job(number=i, log=str(tmp_path / "log"), seconds=0.01) for i in range(number)]

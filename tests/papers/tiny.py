@@ -23,13 +23,13 @@ from bathyscope.papers.singularity.studies import (
 from bathyscope.studies import all_studies
 
 _ARCHITECTURES = architectures.ArchitecturePreset(
-    depths=(11, 20), epochs=2, lr=0.02, batch_size=16, num_train=32, num_test=32, watch_every=2
+    depths=(11, 20), epochs=2, lr=0.02, batch_size=16, num_train=16, num_test=16, watch_every=2
 )
 _TRAINED = trained.TrainedPreset(
-    depth=20, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
+    depth=20, epochs=1, rates=(0.005, 0.1), batch_size=16, num_train=32, num_test=16
 )
 _IMAGENET_FORM = imagenet_form.ImageNetPreset(
-    depth=50, width=4, epochs=1, rates=(0.005, 0.1), batch_size=32, num_train=64, num_test=32
+    depth=50, width=4, epochs=1, rates=(0.005, 0.1), batch_size=16, num_train=16, num_test=8
 )
 _RATES = learning_rates.RatePreset(
     depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30
@@ -46,7 +46,7 @@ _DEEP = depth.DeepPreset(
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
     "beyond.transformers": transformers.TransformerPreset(
-        depths=(2, 3), width=8, context=6, steps=4, curvature=1
+        depths=(2, 3), width=8, context=6, steps=2, curvature=1
     ),
     "beyond.dense_digits": _DEEP,
     "beyond.dense_mnist": _DEEP,
@@ -58,7 +58,7 @@ PRESETS = {
     "nests.held_out": estimators.EstimatorPreset(num_samples=60, sets=("shells",)),
     "nests.predictability": _VECTORS,
     "nests.convolutional": convolutional.ImagePreset(
-        width=1, epochs=1, batch_size=16, num_train=16, num_test=16, augmented=False
+        width=1, epochs=1, batch_size=8, num_train=8, num_test=8, augmented=False
     ),
     "shortcut_length.figure_2": _LENGTHS,
     "shortcut_length.figure_9": _LENGTHS.model_copy(update={"lengths": (1, 2)}),
@@ -84,12 +84,12 @@ PRESETS = {
     "norm_preservation.table_3": _ACCURACY,
     "norm_preservation.figure_5": _ACCURACY,
     "singularity.similar_networks": similar_networks.RivalPreset(
-        depth=8, epochs=1, lr=0.01, batch_size=32, num_train=64, num_test=32
+        depth=8, epochs=1, lr=0.01, batch_size=16, num_train=32, num_test=16
     ),
     "singularity.table_4": _IMAGENET_FORM,
     "singularity.figure_12_imagenet": _IMAGENET_FORM,
     "singularity.which_came_first": which_came_first.EventPreset(
-        depth=8, steps=4, batch_size=32, starts=("he", "dirac"), rates=(0.1,), num_train=64
+        depth=8, steps=4, batch_size=16, starts=("he", "dirac"), rates=(0.1,), num_train=32
     ),
 } | {
     name: _TRAINED

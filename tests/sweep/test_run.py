@@ -121,14 +121,15 @@ def swept(tmp_path, number):
     sweep(work, jobs(tmp_path, number, seconds=0.05), out=tmp_path / "out", backend=local(2))
 
 
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("most", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_killed_sweep_goes_on_where_it_was(tmp_path, most):
     """SIGKILL to the sweep itself, until it is through: its workers die with it."""
     number, kills, context = 30, 0, multiprocessing.get_context("forkserver")
     while True:
         process = context.Process(target=swept, args=(tmp_path, number))
         process.start()
         before = starts(tmp_path).total() if (tmp_path / "log").exists() else 0
-        if kills < 2:  # kill it when it has got on by some runs
+        if kills < most:  # kill it when it has got on by some runs
             while process.is_alive() and (
                 not (tmp_path / "log").exists() or starts(tmp_path).total() < before + 7
             ):

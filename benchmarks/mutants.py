@@ -2,9 +2,10 @@
 
     python -m benchmarks.mutants --out FILE [--only TEXT] [--part 0/2] [--most 10] [--seconds 240]
 
-A mutant is killed where the tests of its row fail (or need too much time of the processor), and survives
-where they pass. Tests that fail without any mutant are reported and prove nothing. The results are one JSON
-object a line; rows that the file has are not run again. One process imports torch and forks for each mutant.
+A mutant is killed where the tests of its row fail (or need too much time of the processor), or else those of
+its whole package; it survives where both pass. Tests that fail without any mutant are reported and prove
+nothing. The results are one JSON object a line; rows that the file has are not run again. One process imports
+torch and forks for each mutant.
 """
 
 import argparse
@@ -56,13 +57,15 @@ def main() -> None:
         _import_what_is_heavy()
         rows = [r for r in list(_rows(options.only))[part::parts] if r["key"] not in known]
         for row in rows[: options.most]:
-            tests = {"key": str(row["tests"])}
-            if tests["key"] not in known:
-                tests["passes"] = _run(tree, tests["key"], options.seconds) == 0
-                _keep(tests, known, out)
-            row["outcome"], row["seconds"] = _outcome(
-                tree, row, options.seconds, is_green=known[tests["key"]]["passes"]
-            )
+            for tests in (str(row["tests"]), f"tests/{str(row['file']).split('/')[0]}"):
+                if tests not in known:
+                    green = {"key": tests, "passes": _run(tree, tests, options.seconds) == 0}
+                    _keep(green, known, out)
+                row["outcome"], row["seconds"] = _outcome(
+                    tree, row, tests, options.seconds, is_green=bool(known[tests]["passes"])
+                )
+                if row["outcome"] != "survived":
+                    break
             _keep(row, known, out)
             print(f"{row['outcome']:9} {row['file']}: {row['new']}", flush=True)
     _summarise([known[row["key"]] for row in _rows(options.only) if row["key"] in known])
@@ -114,7 +117,7 @@ def _import_what_is_heavy() -> None:
 
 
 def _outcome(
-    tree: Path, row: dict[str, object], seconds: int, *, is_green: bool
+    tree: Path, row: dict[str, object], tests: str, seconds: int, *, is_green: bool
 ) -> tuple[str, float]:
     begin = time.monotonic()
     if not is_green:
@@ -123,9 +126,8 @@ def _outcome(
     if not path.exists() or path.read_text().count(str(row["old"])) != 1:
         return "stale", 0.0
     with _changed(path, str(row["old"]), str(row["new"])):
-        code = _run(
-            tree, f"{row['tests']} src/bathyscope/{row['file']}", seconds
-        )  # and its examples
+        examples = f"src/bathyscope/{row['file']}"
+        code = _run(tree, f"{tests} {examples}", seconds)
     return ("survived" if code == 0 else "killed"), round(time.monotonic() - begin, 1)
 
 

@@ -225,6 +225,6 @@ def test_the_real_command_prints_one_sentence_and_no_traceback(here, monkeypatch
     assert result.stderr.count("\n") == 1
     monkeypatch.setattr(sys, "argv", ["bathyscope", *command[3:], "--debug"])
     with pytest.raises(
-        UsageError, match="There is no data set named .minst"
+        UsageError, match="There is no data set named 'minst'"
     ):  # as it was raised, for Python to print with its traceback
         main()

@@ -313,3 +313,23 @@ def test_a_model_of_one_size_of_batch_is_run_on_the_whole():
 
     found = blocks_of(Fixed(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), numbered())
     assert [b.in_shape for b in found] == [(32, 6), (32, 8)]
+
+
+def test_of_two_kinds_side_by_side_the_trunk_is_the_one_with_more_layers():
+    class Small(nn.Sequential):
+        pass
+
+    class Large(nn.Sequential):
+        pass
+
+    def small():
+        return Small(nn.Linear(4, 4), nn.ReLU())
+
+    def large():
+        return Large(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+
+    kinds = [[small(), small()], [large(), large(), large()]]
+    for order in (kinds, kinds[::-1]):
+        model = nn.Sequential(*order[0], *order[1])
+        expected = [name for name, child in model.named_children() if isinstance(child, Large)]
+        assert names(model, torch.randn(2, 4)) == expected

@@ -85,3 +85,11 @@ def test_the_cutoff_is_the_rounding_of_covariance_and_mean():
     assert whiten(1e6 * centred, 1).cutoff == pytest.approx(
         1e12 * whiten(centred, 1).cutoff, rel=1e-6
     )
+
+
+def test_the_rounding_of_a_mean_is_no_direction():
+    """0.1 + 0.1 + 0.1 over 3 is not 0.1: of eight such columns the covariance is 8 times its square."""
+    x = torch.full((3, 8), 0.1, dtype=torch.float64)
+    assert (x.mean(0) != 0.1).all()
+    with pytest.raises(UsageError, match="All samples are the same"):
+        whiten(x, 1)

@@ -17,7 +17,7 @@ def test_a_deep_plain_network_explodes_before_it_is_singular():
     model = nets.build("plain-74", in_channels=1)
     before = state_of(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    found = diagnose(model, batch(size=32), optimizer=optimizer, probes="full", steps=3)
+    found = diagnose(model, batch(size=8), optimizer=optimizer, probes="full", steps=3)
     assert_same(before, state_of(model))
     assert [step for step, _ in found.stages] == [0, 1, 3]
     assert found.findings[0].code == "exploding-gradient"

@@ -83,7 +83,7 @@ def test_a_matrix_is_decomposed_once_and_a_tensor_in_every_mode():
 def test_an_optimizer_costs_copies_in_double():
     x = torch.zeros(2, 3, 8, 8)
     bare, sgd, adam = (
-        plan_diagnosis(nets.skeleton("resnet-110"), x, optimizer=o, memory=10.0).memory
+        plan_diagnosis(nets.skeleton("resnet-56"), x, optimizer=o, memory=10.0).memory
         for o in (None, "sgd", "adam")
     )
     assert bare < sgd < adam

@@ -9,6 +9,7 @@ from torch import nn
 
 from bathyscope.core import UsageError
 from bathyscope.measure import standard
+from bathyscope.measure.blocks import find_blocks
 from tests.core import lookalikes as like
 from tests.measure.test_contract import MEASUREMENTS, measured
 
@@ -120,3 +121,11 @@ def test_unknown_blocks_are_named():
             like.TorchvisionLike(), (IMAGES, LABELS), loss=F.cross_entropy, blocks=["layer9.*"]
         )
     assert one_sentence(caught)
+
+
+def test_blocks_are_looked_for_in_a_model_that_has_values_alone():
+    with pytest.raises(UsageError, match="has no parameters"):
+        find_blocks(NoParameters(), (IMAGES, LABELS), None)
+    lazy = nn.Sequential(nn.Flatten(), nn.LazyLinear(4))
+    with pytest.raises(UsageError, match="no values yet"):
+        find_blocks(lazy, (IMAGES, LABELS), None)

@@ -9,7 +9,7 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.linalg import rounding_cutoff
 from bathyscope.measure import updates
-from bathyscope.measure.updates import Step
+from bathyscope.measure.updates import Step, next_steps
 from tests.core import lookalikes as like
 from tests.measure.by_hand import CASES
 
@@ -218,3 +218,17 @@ def test_a_side_as_large_as_the_largest_is_decomposed():
     left_out = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=2)
     assert left_out["rank_share"] == (None,)
     assert "largest_side" in left_out.notes[0]
+
+
+def test_the_state_of_an_optimizer_is_taken_in_float64():
+    """Δ = −lr (μ m + g), not rounded to the dtype of m."""
+    torch.manual_seed(0)
+    layer = nn.Linear(5, 4, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    layer.weight.grad = torch.randn(4, 5)
+    optimizer.step()
+    momentum = optimizer.state[layer.weight]["momentum_buffer"].double()
+    gradient = torch.randn(4, 5)
+    found = next_steps(layer, {"weight": gradient}, optimizer)["weight"]
+    expected = -0.1 * (0.9 * momentum + gradient.double())
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)

@@ -46,7 +46,8 @@ LONG = {
         for basis in ("drawn", "learnt")
         for place in ("first", "last")
     ),
-    *("estimators-first", "estimators-last", "overhead-first", "figure_10-first"),
+    *("estimators-first", "estimators-last", "overhead-first", "figure_10-first", "figure_10-last"),
+    "held_out-last",
 }
 
 

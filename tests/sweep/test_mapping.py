@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.sweep import local, map_over, on_executor
@@ -55,3 +56,12 @@ def test_what_the_function_raises_comes_through():
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="no 5"):
         map_over(refuse, [5], backend=on_executor(executor))
+
+
+def num_threads(_: int) -> int:
+    return torch.get_num_threads()
+
+
+def test_workers_share_the_cores():
+    assert map_over(num_threads, [0], backend=local(1)) == [os.cpu_count()]
+    assert map_over(num_threads, [0], backend=local(4)) == [max(1, os.cpu_count() // 4)]

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from bathyscope.core import blocks_of
 from bathyscope.training import TrainingConfig, fit
 from bathyscope.training.divergence import first_not_finite
 
@@ -84,3 +85,12 @@ def test_a_run_that_explodes_is_a_result(lr):
     assert outcome.result["diverged_block"] is not None
     assert f"in block {outcome.result['diverged_block']}" in outcome.ending
     assert outcome.history[-1]["kind"] == "divergence"
+
+
+def test_of_several_gradients_that_are_not_finite_the_first_on_the_way_back_is_named():
+    model = stack(Scale(8, 1.0), Scale(8, 1.0), Scale(8, 1.0))
+    found = first_not_finite(
+        model, (X, Y), loss=lambda y, _: (y - y.detach()).sqrt().sum(), call=model, step=1
+    )
+    assert found.quantity == "gradient"
+    assert found.block == blocks_of(model, X)[-1].label

@@ -2,7 +2,7 @@
 
 What the hook would do at the import of a function is done at its first call. What stands inside of functions
 is left out: it would be prepared anew whenever the outer one runs, and the hook need not look for it. A
-signature without shapes is checked by beartype alone. Together this takes two thirds off the cost of the checks.
+signature without shapes is checked by beartype alone. Together this takes two thirds off their cost.
 """
 
 import os

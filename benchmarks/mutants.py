@@ -61,9 +61,11 @@ def main() -> None:
                 if tests not in known:
                     green = {"key": tests, "passes": _run(tree, tests, options.seconds) == 0}
                     _keep(green, known, out)
-                row["outcome"], row["seconds"] = _outcome(
+                found = _outcome(
                     tree, row, tests, options.seconds, is_green=bool(known[tests]["passes"])
                 )
+                if "outcome" not in row or found[0] == "killed":
+                    row["outcome"], row["seconds"] = found
                 if row["outcome"] != "survived":
                     break
             _keep(row, known, out)

@@ -40,6 +40,19 @@ def test_a_projection_that_moves_half_the_cells_away_is_not_met():
     assert found[0].text.startswith(f"{count // 2} of {count}")
 
 
+@pytest.mark.parametrize(("near", "wanted"), [(9, True), (8, False)])
+def test_nine_of_ten_cells_are_almost_all_and_below_one_is_as_far_as_above(near, wanted):
+    cells = list(itertools.product((64, 128, 256, 512, 1024), (4, 8)))
+    table = pd.DataFrame(
+        [
+            {"c": c, "d": d, "projected": p, "seed": 0, "ratio": r}
+            for i, (c, d) in enumerate(cells)
+            for p, r in ((False, 2.0), (True, 1.1 if i < near else 0.25))
+        ]
+    )
+    assert met(figure_2.checks(table, quick("norm_preservation.figure_2"))) == [wanted]
+
+
 def errors(first, second, third=0.0):
     names = ("resnet", "procresnet", "procresnet_free")
     return pd.DataFrame(

@@ -8,9 +8,9 @@ from matplotlib.colors import to_hex
 from bathyscope.report.palette import LINES
 from bathyscope.studies.drawing import (
     colour,
+    label_axes,
     matrix,
     mean_lines,
-    named,
     panels,
     plain_ticks,
     shades,
@@ -24,7 +24,7 @@ def table(rows):
 
 def drawn(rows, *, log=False, **options):
     _, (ax,) = panels()
-    named(ax, title="t", x="x", y="y", log="y" * log)
+    label_axes(ax, title="t", x="x", y="y", log="y" * log)
     mean_lines(ax, table(rows), x="x", y="y", by="group", **options)
     return ax
 
@@ -94,7 +94,7 @@ def test_ticks_are_plain_where_few_decades_are_seen(low, high, labels):
 def test_axes_are_logarithmic_where_named():
     for log in ("", "x", "y", "xy"):
         _, (ax,) = panels()
-        named(ax, title="t", x="a", y="b", log=log)
+        label_axes(ax, title="t", x="a", y="b", log=log)
         assert (ax.get_xscale() == "log") is ("x" in log)
         assert (ax.get_yscale() == "log") is ("y" in log)
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b")

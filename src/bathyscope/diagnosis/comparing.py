@@ -147,7 +147,7 @@ def compare(
     if treat_with is None:
         return courses
     return [
-        _treated(course, contender, treat_with, spend=spend, tell=tell)
+        _treat_copy(course, contender, treat_with, spend=spend, tell=tell)
         if course.has_failed
         else course
         for course, contender in zip(courses, contenders, strict=True)
@@ -199,7 +199,7 @@ def _tell_of(tell: Callable[[str], None], number: int, total: int, what: str) ->
     tell(f"network {number} of {total}, {what}")
 
 
-def _treated(
+def _treat_copy(
     course: Course,
     contender: Contender,
     batches: Iterable[Batch],
@@ -209,14 +209,19 @@ def _treated(
 ) -> Course:
     """The course with the treatment of another copy of its network."""
 
-    def told(what: str) -> None:
+    def tell_of_treating(what: str) -> None:
         if tell is not None:
             tell(f"{contender.name}: treating, {what}")
 
     with preserve_model(contender.model, copy_parameters=False):
         twin, optimizer = copy_training(contender.model, contender.optimizer)
         done = treat(
-            twin, course.start, optimizer=optimizer, batches=batches, spend=spend, tell=told
+            twin,
+            course.start,
+            optimizer=optimizer,
+            batches=batches,
+            spend=spend,
+            tell=tell_of_treating,
         )
     return replace(course, treatment=done)
 

@@ -49,7 +49,7 @@ def panels(
     return figure, axes
 
 
-def named(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
+def label_axes(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
     """Title, labels, and a logarithmic scale on the axes named in `log` (`"x"`, `"y"`, `"xy"`)."""
     ax.set_title(title, size=10, color=_INK, loc="left")
     ax.set(xlabel=x, ylabel=y)

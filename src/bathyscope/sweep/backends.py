@@ -90,7 +90,7 @@ def dask(address: str | None, *, workers: int = 2) -> Backend:
     """A Dask cluster: the one at an address, or one of this machine's processes."""
 
     @contextmanager
-    def connected() -> Iterator[Executor]:
+    def connect() -> Iterator[Executor]:
         distributed = _import_extra("distributed", extra="dask")
         if address is None:
             cluster = distributed.LocalCluster(
@@ -106,7 +106,7 @@ def dask(address: str | None, *, workers: int = 2) -> Backend:
             with client, client.get_executor(pure=False) as executor:
                 yield executor
 
-    return Backend(connected)
+    return Backend(connect)
 
 
 def slurm(folder: Path, *, cluster: str = "slurm", **parameters: Any) -> Backend:

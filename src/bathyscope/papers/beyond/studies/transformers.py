@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bathyscope import data, nets
 from bathyscope.core.members import num_parameters
 from bathyscope.papers.beyond.studies.token_causes import KIND, BlockWatcher
-from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
@@ -237,12 +237,12 @@ def draw(table: pd.DataFrame, preset: TransformerPreset) -> Figure:
     figure, axes = panels(3, 2, width=3.9)
     start = table[(table["moment"] == "start") & (table["depth"] == table["depth"].max())]
     for ax, (column, title, log) in zip(axes, _PANELS, strict=False):
-        named(ax, title=title, x="block", y="", log=log)
+        label_axes(ax, title=title, x="block", y="", log=log)
         shown = start[start[column].notna()]
         mean_lines(ax, shown, x="block", y=column, by="form", order=list(FORMS), marker=None)
     ends = (("accuracy", f"accuracy after {preset.steps} steps"), ("likeness", "cosine of tokens"))
     for ax, (column, title) in zip(axes[4:], ends, strict=True):
-        named(ax, title=title, x="blocks", y="", log="x")
+        label_axes(ax, title=title, x="blocks", y="", log="x")
         mean_lines(ax, summary(table), x="depth", y=column, by="form", order=list(FORMS))
         ax.set_xticks(preset.depths, labels=[str(depth) for depth in preset.depths])
     legend_below(figure, axes[4])

@@ -11,7 +11,7 @@ from bathyscope.papers.nests.studies.vectors import (
     equal_features,
     vector_trial,
 )
-from bathyscope.studies.drawing import colour, legend, legend_below, mean_lines, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -98,7 +98,7 @@ def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     """Solved risk after each block, and each network as it stands beside its bound."""
     figure, axes = panels(2, width=4.8, height=3.6, share_y=True)
-    named(
+    label_axes(
         axes[0],
         title="prediction weights solved anew after each block",
         x="block (0: the input alone)",
@@ -110,7 +110,7 @@ def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     mean_lines(
         axes[0], table, x="feature", y="block_risk", by="form", order=list(LABELS), labels=labels
     )
-    named(axes[1], title="at the end of training", x="", y="", log="y")
+    label_axes(axes[1], title="at the end of training", x="", y="", log="y")
     last = table.groupby(["form", "seed"]).last().groupby("form").mean(numeric_only=True)
     linear = float(last["linear_risk"].mean())
     axes[1].axhline(linear, color="0.4", lw=1, ls=":", label="best linear predictor")

@@ -17,7 +17,7 @@ from bathyscope.papers.nests.claims.problems import (
     problem,
 )
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import colour, legend_below, mean_lines, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.examples import whitened_examples
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
@@ -200,7 +200,7 @@ def draw(table: pd.DataFrame, preset: BottleneckPreset) -> Figure:
         "linear": "best linear predictor of the input",
     }
     for ax, (basis, title) in zip(axes, _BASES.items(), strict=True):
-        named(ax, title=title, x="M − ΣKᵢ, i < L", y="ε / risk of the best constant", log="y")
+        label_axes(ax, title=title, x="M − ΣKᵢ, i < L", y="ε / risk of the best constant", log="y")
         here = table[table["basis"] == basis]
         here = here.assign(epsilon=minima(here)["epsilon"])  # a gap where none was reached
         part = here.melt(["offset", "seed"], list(curves), var_name="curve", value_name="value")

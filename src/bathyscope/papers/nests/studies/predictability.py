@@ -11,7 +11,7 @@ from bathyscope.papers.nests.studies.vectors import (
     VectorTrial,
     vector_trial,
 )
-from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -71,7 +71,7 @@ def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     figure, axes = panels(2, share_y=True, height=3.4)
     labels = {form: LABELS[form] for form in _COMPARED}
     for ax, (at_start, moment) in zip(axes, _MOMENTS.items(), strict=True):
-        named(ax, title=moment, x="block i", y="share of vᵢ not linear in v₀ … vᵢ₋₁")
+        label_axes(ax, title=moment, x="block i", y="share of vᵢ not linear in v₀ … vᵢ₋₁")
         part = table[table["at_start"] == at_start]
         mean_lines(
             ax, part, x="feature", y="unpredicted", by="form", order=_COMPARED, labels=labels

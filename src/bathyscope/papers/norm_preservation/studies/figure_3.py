@@ -13,7 +13,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitecturePreset,
 )
-from bathyscope.studies.drawing import colour, named, panels
+from bathyscope.studies.drawing import colour, label_axes, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -140,7 +140,7 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
     for place, ax in enumerate(axes):
         depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
         first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
-        named(
+        label_axes(
             ax,
             title=f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}",
             x="step" if last else "",

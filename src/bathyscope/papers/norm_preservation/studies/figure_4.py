@@ -10,7 +10,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     ArchitecturePreset,
     tasks,
 )
-from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -81,7 +81,7 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
         depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
         first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
         title = f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}"
-        named(ax, title=title, x="epoch" if last else "", y="loss" if first else "", log="y")
+        label_axes(ax, title=title, x="epoch" if last else "", y="loss" if first else "", log="y")
         part = shown[(shown["variant"] == name) & (shown["depth"] == depth)]
         other = ax.twinx()
         other.spines[["top"]].set_visible(False)

@@ -12,7 +12,7 @@ from bathyscope.papers.norm_preservation.studies.accuracy import (
     trials,
 )
 from bathyscope.papers.norm_preservation.studies.architectures import VARIANTS
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -46,7 +46,7 @@ def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: AccuracyPreset) -> Figure:
     """Error over parameters."""
     figure, (ax,) = panels(width=5.6, height=3.6)
-    named(
+    label_axes(
         ax,
         title=f"Parameter efficiency on {preset.data}",
         x="parameters",

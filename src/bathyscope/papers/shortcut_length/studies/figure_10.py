@@ -18,7 +18,7 @@ from bathyscope.papers.shortcut_length.claims.construction import (
     minimum_distance,
 )
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend, panels
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
@@ -145,7 +145,7 @@ def draw(table: pd.DataFrame, preset: PathPreset) -> Figure:
     figure, (left, right) = panels(2, width=4.8, height=4.2)
     shown = table[table["seed"] == 0]
     _sphere(left, shown)
-    named(right, title="distance to the nearest other", x="unit", y="distance")
+    label_axes(right, title="distance to the nearest other", x="unit", y="distance")
     for i, part in shown.groupby("sample"):
         moving = part[(part["moved"] > _EXACT)]
         right.plot(
@@ -158,7 +158,7 @@ def draw(table: pd.DataFrame, preset: PathPreset) -> Figure:
 
 
 def _sphere(ax: Axes, shown: pd.DataFrame) -> None:
-    named(ax, title=f"three samples through {shown['unit'].max()} units", x="", y="")
+    label_axes(ax, title=f"three samples through {shown['unit'].max()} units", x="", y="")
     ax.set_aspect("equal")
     ax.axis("off")
     turn = np.linspace(0, 2 * np.pi, 200)

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
-from bathyscope.studies.drawing import legend, mean_lines, named, panels, shades
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels, shades
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -38,7 +38,7 @@ def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
     """Average Frobenius norm over steps, one curve a depth."""
     figure, (ax,) = panels(width=5.8, height=3.6)
-    named(
+    label_axes(
         ax,
         title=f"weights of ResNets on {preset.data}",
         x="step",

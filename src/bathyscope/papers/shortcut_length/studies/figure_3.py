@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.shortcut_length.studies.whitened_trial import WhitenedTrial, gradient_descent
-from bathyscope.studies.drawing import legend, mean_lines, named, panels, shades
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels, shades
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
@@ -62,7 +62,7 @@ def draw(table: pd.DataFrame, preset: WeightNormPreset) -> Figure:
     """Average Frobenius norm over epochs, one curve a depth."""
     figure, axes = panels(2, share_y=True)
     for ax, (relu, words) in zip(axes, _TITLES.items(), strict=True):
-        named(ax, title=words, x="epoch", y="average Frobenius norm" if not relu else "")
+        label_axes(ax, title=words, x="epoch", y="average Frobenius norm" if not relu else "")
         part = table[table["relu"] == relu]
         mean_lines(
             ax,

@@ -15,7 +15,7 @@ from bathyscope.curvature import (
 )
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.examples import second_moments
 from bathyscope.studies.linear_spectrum import PERCENTILE, unit_weights
 from bathyscope.studies.record import Check, Preset, Study
@@ -133,7 +133,7 @@ def checks(table: pd.DataFrame, preset: StartPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: StartPreset) -> Figure:
     """Condition number over depth, mean and deviation over seeds."""
     figure, (ax,) = panels(width=6.2, height=4.0)
-    named(
+    label_axes(
         ax,
         title="Condition number of the Hessian at the start",
         x="depth (weight matrices)",

@@ -14,7 +14,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     table,
     tasks,
 )
-from bathyscope.studies.drawing import legend_below, mean_lines, named, panels, plain_ticks
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels, plain_ticks
 from bathyscope.studies.record import Check, Study
 
 
@@ -50,7 +50,7 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
         (axes[0], "largest", "greatest |λ|"),
         (axes[1], "percentile", "10th percentile of |λ|"),
     ):
-        named(ax, title=title, x="loss", y="|λ|", log="xy")
+        label_axes(ax, title=title, x="loss", y="|λ|", log="xy")
         shown = at_losses(table, column)
         mean_lines(
             ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None

@@ -14,7 +14,14 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     table,
     tasks,
 )
-from bathyscope.studies.drawing import colour, legend_below, mean_lines, named, panels, plain_ticks
+from bathyscope.studies.drawing import (
+    colour,
+    label_axes,
+    legend_below,
+    mean_lines,
+    panels,
+    plain_ticks,
+)
 from bathyscope.studies.record import Check, Study
 
 
@@ -48,7 +55,7 @@ def checks(table: pd.DataFrame, preset: DynamicsPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     """The index over the loss, and the index and the gradient of one run over epochs."""
     figure, (left, right) = panels(2)
-    named(left, title="index at different losses", x="loss", y="share of λ < 0", log="x")
+    label_axes(left, title="index at different losses", x="loss", y="share of λ < 0", log="x")
     shown = at_losses(table, "index")
     mean_lines(
         left, shown, x="loss", y="index", by="kind", order=COMPARED, labels=LABELS, marker=None
@@ -57,7 +64,9 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     legend_below(figure, left)
     run = single_run(table)
     run = run[run["step"] > 0]
-    named(right, title="one run of the 2-shortcut network", x="epoch", y="share of λ < 0", log="x")
+    label_axes(
+        right, title="one run of the 2-shortcut network", x="epoch", y="share of λ < 0", log="x"
+    )
     right.plot(run["step"], run["index"], color=colour(0), lw=1.5)
     right.yaxis.label.set_color(colour(0))
     other = right.twinx()

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.shortcut_length.studies.convolutional import ConvolutionPreset, tasks
-from bathyscope.studies.drawing import legend_below, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.sampling import difference_error, num_test_images
 from bathyscope.studies.store import Store
@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
     """Test error over depth, one curve a length."""
     figure, axes = panels(2, share_y=False)
     for ax, half in zip(axes, ("test", "train"), strict=True):
-        named(ax, title=f"{half} error on {preset.data}", x="depth", y="error (%)")
+        label_axes(ax, title=f"{half} error on {preset.data}", x="depth", y="error (%)")
         labels = {n: f"shortcuts of length {n}" for n in preset.lengths}
         mean_lines(ax, table, x="depth", y=f"{half}_error", by="length", labels=labels)
         ax.set_xticks(preset.depths)

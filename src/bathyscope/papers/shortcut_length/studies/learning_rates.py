@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import legend, mean_lines, named, panels, plain_ticks
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels, plain_ticks
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened_examples
 from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
@@ -162,11 +162,11 @@ def at_best_rates(table: pd.DataFrame) -> pd.DataFrame:
 def draw(table: pd.DataFrame, *, column: str, y: str, depths: tuple[int, ...]) -> Figure:
     """Best final losses, and the learning rates that give them, over depth."""
     figure, (left, right) = panels(2)
-    named(left, title="best final loss", x="depth (weight matrices)", y=y, log="xy")
+    label_axes(left, title="best final loss", x="depth (weight matrices)", y=y, log="xy")
     mean_lines(
         left, at_best_rates(table), x="depth", y=column, by="kind", order=COMPARED, labels=LABELS
     )
-    named(
+    label_axes(
         right,
         title="learning rate that gives it",
         x="depth (weight matrices)",

@@ -20,7 +20,7 @@ from bathyscope.papers.singularity.studies.trained import (
     on,
     tasks,
 )
-from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -120,7 +120,7 @@ def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
     sets = [data for data in (preset.data, preset.also) if data is not None]
     figure, axes = panels(len(sets), width=5.4 if len(sets) == 1 else 4.4)
     for ax, data in zip(axes, sets, strict=True):
-        named(
+        label_axes(
             ax,
             title=f"{of} after training on {data}",
             x="block, as a share of the depth",

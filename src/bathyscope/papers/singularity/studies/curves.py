@@ -11,7 +11,7 @@ from bathyscope.papers.singularity.studies.trained import (
     TrainedPreset,
     tasks,
 )
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -46,8 +46,8 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     window = max(1, int(table["step"].max()) // 60)
     shown = table.assign(step=(table["step"] // window) * window)
     shown = shown.groupby(["network", "seed", "step"], as_index=False)[["loss", "accuracy"]].mean()
-    named(left, title="training loss", x="step", y="cross-entropy", log="y")
-    named(right, title="training accuracy", x="step", y="accuracy")
+    label_axes(left, title="training loss", x="step", y="cross-entropy", log="y")
+    label_axes(right, title="training accuracy", x="step", y="accuracy")
     for ax, column in ((left, "loss"), (right, "accuracy")):
         mean_lines(
             ax,

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.trained import NETWORKS, PRESETS, TrainedPreset, tasks
-from bathyscope.studies.drawing import colour, legend, named, panels
+from bathyscope.studies.drawing import colour, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -41,7 +41,7 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Change of the loss over the place of the dropped block."""
     figure, (ax,) = panels(width=6.2, height=3.6)
-    named(
+    label_axes(
         ax,
         title="change of the training loss when one block is dropped",
         x="block, as a share of the depth",

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.held import HeldNearDirac, trunk_convolutions
-from bathyscope.studies.drawing import legend, mean_lines, named, panels
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.sampling import difference_error, num_test_images
@@ -189,7 +189,7 @@ def draw(table: pd.DataFrame, preset: RivalPreset) -> Figure:
     figure, axes = panels(2, share_y=True)
     shown = table.assign(epoch=table["epoch"] + 1)
     for ax, half in zip(axes, ("train", "test"), strict=True):
-        named(ax, title=f"{half} accuracy", x="epoch", y="accuracy" if half == "train" else "")
+        label_axes(ax, title=f"{half} accuracy", x="epoch", y="accuracy" if half == "train" else "")
         mean_lines(ax, shown, x="epoch", y=f"{half}_accuracy", by="rival", labels=_LABELS)
         ax.set_ylim(0, 1.02)
     legend(axes[0], place="upper left")

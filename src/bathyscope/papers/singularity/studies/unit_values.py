@@ -14,7 +14,7 @@ from bathyscope.papers.singularity.studies.trained import (
     TrainedPreset,
     tasks,
 )
-from bathyscope.studies.drawing import colour, named, panels
+from bathyscope.studies.drawing import colour, label_axes, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -65,7 +65,7 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
         edges = np.linspace(row["low"], row["high"], len(counts) + 1)
         if row["high"] == row["low"]:
             edges = np.array([row["low"] - 0.5, row["low"] + 0.5])
-        named(ax, title=f"{place} block ({row['block']})", x="value", y="count", log="y")
+        label_axes(ax, title=f"{place} block ({row['block']})", x="value", y="count", log="y")
         ax.stairs(counts, edges, fill=True, color=colour(0 if place == "first" else 1), alpha=0.75)
         ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4))
     return figure

@@ -102,3 +102,10 @@ def test_two_mappings_with_the_same_names_are_two_batches():
     pair = [batch(4), {"labels": torch.ones(4)}]
     assert [size for _, size in Batches(pair, model)] == [4]
     assert [size for _, size in Batches([batch(4), torch.ones(4)], model)] == [4]
+
+
+def test_every_tensor_of_a_batch_goes_to_the_models_device():
+    moved = module._move((torch.ones(2), {"a": [torch.ones(3), "word"]}), torch.device("meta"))
+    assert moved[0].device.type == "meta"
+    assert moved[1]["a"][0].device.type == "meta"
+    assert moved[1]["a"][1] == "word"

@@ -201,3 +201,21 @@ def test_loss_that_sums_outputs_of_its_own():
     torch.testing.assert_close(
         hessian(model, batch, loss=loss).dense(), truth, rtol=1e-9, atol=1e-11
     )
+
+
+def test_the_old_graph_is_let_go_before_a_new_one_is_made():
+    """Otherwise both are in memory at once."""
+    model, (x, y) = case("mlp")
+    kept = []
+
+    def make(*given, **options):
+        kept.append(operator._terms is not None)
+        return HessianTerm.of(*given, **options)
+
+    operator = operator_of(model, (x, y), make=make)
+    one = torch.ones(operator.shape[0], 1, dtype=torch.float64)
+    _ = operator @ one
+    x.mul_(2)
+    _ = operator @ one
+    assert len(kept) >= 2
+    assert not any(kept)

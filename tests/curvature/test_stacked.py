@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import stack_module_state
 
 from bathyscope.core.errors import UsageError
-from bathyscope.curvature import hessian, stacked_hessians
+from bathyscope.curvature import dense_matrix, hessian, stacked_hessians
 
 
 def test_equals_each_run_alone():
@@ -28,3 +28,14 @@ def test_batchnorm_is_refused():
         stacked_hessians(
             model, {"0.weight": torch.zeros(2, 2, 2)}, (torch.ones(3, 2), None), loss=F.mse_loss
         )
+
+
+@pytest.mark.parametrize(("free", "fits"), [(4_000, True), (3_500, False)])
+def test_dense_matrices_leave_a_tenth_of_the_memory_free(monkeypatch, free, fits):
+    """Two matrices of 20 × 20 in float32 are 3,200 bytes."""
+    monkeypatch.setattr(dense_matrix, "available_bytes", lambda device: free)
+    if fits:
+        dense_matrix.check_room_for_matrices(2, 20, torch.zeros(1))
+    else:
+        with pytest.raises(UsageError, match="2 dense matrices of 20 parameters need"):
+            dense_matrix.check_room_for_matrices(2, 20, torch.zeros(1))

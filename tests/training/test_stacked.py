@@ -48,8 +48,9 @@ def runs(rates, seeds, **settings):
         {"batch_size": 16, "momentum": 0.9, "weight_decay": 1e-3},
         {"batch_size": 16, "momentum": 0.5, "nesterov": True, "schedule": "cosine"},
         {"batch_size": 25, "max_steps": 10, "log_every": 3},
+        {"batch_size": 30, "epochs": 5, "evaluate_every": 2},
     ],
-    ids=["descent", "momentum", "nesterov", "max_steps"],
+    ids=["descent", "momentum", "nesterov", "max_steps", "seldom evaluated"],
 )
 def test_stacked_is_one_by_one(build, settings):
     configs = runs([1e-3, 3e-2], [0, 1, 5], loss="mse", **settings)

@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -57,3 +58,23 @@ def test_without_transformers_the_error_says_what_to_install(tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UsageError, match=r"bathyscope\[hf\]"):
         huggingface_callback(tmp_path, "line")
+
+
+def test_what_a_log_holds_is_written_and_an_empty_one_is_not(tmp_path, monkeypatch):
+    """Without transformers: the calls that a Trainer makes."""
+    monkeypatch.setitem(
+        sys.modules, "transformers", SimpleNamespace(TrainerCallback=type("Callback", (), {}))
+    )
+    callback = huggingface_callback(tmp_path, "mine")
+    state = SimpleNamespace(is_world_process_zero=True, global_step=3)
+    callback.on_train_begin(None, state, None)
+    callback.on_log(None, state, None, logs={})
+    callback.on_log(None, state, None, logs={"loss": 2.0, "grad_norm": 5.0, "note": "word"})
+    callback.on_log(None, state, None, logs={"eval_loss": 1.0})
+    callback.on_train_end(None, state, None)
+    (folder,) = tmp_path.iterdir()
+    _, manifest, records = read_run(folder)
+    assert manifest.status == "finished"
+    assert [(r["kind"], r["step"]) for r in records] == [("step", 3), ("epoch", 3)]
+    assert (records[0]["loss"], records[0]["gradient_norm"]) == (2.0, 5.0)
+    assert records[1]["test_loss"] == 1.0

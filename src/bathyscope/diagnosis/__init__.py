@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis.thresholds import THRESHOLDS as THRESHOLDS
     from bathyscope.diagnosis.thresholds import Threshold as Threshold
     from bathyscope.diagnosis.thresholds import Thresholds as Thresholds
+    from bathyscope.diagnosis.treating import treat as treat
     from bathyscope.diagnosis.treatment import Treatment as Treatment
-    from bathyscope.diagnosis.treatment import treat as treat
 
 # lazy, because `bathyscope explain` needs the codes and not torch
 __getattr__, __dir__, __all__ = lazy(
@@ -45,6 +45,6 @@ __getattr__, __dir__, __all__ = lazy(
         "diagnose": "examination",
         "events_of": "look_ahead",
         "plan_diagnosis": "plan",
-        "treat": "treatment",
+        "treat": "treating",
     },
 )

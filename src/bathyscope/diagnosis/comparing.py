@@ -14,7 +14,8 @@ from bathyscope.core.losses import class_axis
 from bathyscope.core.preserve import preserve_model
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.examination import diagnose
-from bathyscope.diagnosis.treatment import LEAST_SPEND, Treatment, treat
+from bathyscope.diagnosis.treating import LEAST_SPEND, treat
+from bathyscope.diagnosis.treatment import Treatment
 from bathyscope.foresight import Forecast, copy_training, forecast, train_step
 from bathyscope.foresight.table.labels import BUDGETS, FAILED, TRAINED
 from bathyscope.report import Report

@@ -1,17 +1,19 @@
 """Torch's functions as a pass calls them, for several listeners through one mode."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from torch.overrides import TorchFunctionMode
 
 
-class FunctionWatch(TorchFunctionMode):
+class FunctionWatch(TorchFunctionMode, ABC):
     """Within, hears of every function that is called; what it calls itself it does not hear."""
 
     def before(self, func: Callable[..., object], args: tuple[object, ...]) -> object:
         """The function is about to be called; what is returned comes back in `after`."""
         return None
 
+    @abstractmethod
     def after(
         self,
         func: Callable[..., object],
@@ -21,7 +23,6 @@ class FunctionWatch(TorchFunctionMode):
         kept: object,
     ) -> None:
         """The function has given its output."""
-        raise NotImplementedError
 
     def __torch_function__(
         self,

@@ -1,6 +1,7 @@
 """The quantities by which the four papers explain that a network trains, measured on any network."""
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,7 @@ from bathyscope.training import Callback, Examples, LoopView
 _CURVATURE_SAMPLES = 32
 
 
-class StartAndEnd(Callback):
+class StartAndEnd(Callback, ABC):
     """Calls `measure` before the first step and after the last."""
 
     def on_start(self, loop: LoopView) -> None:
@@ -28,9 +29,9 @@ class StartAndEnd(Callback):
         if not ending.startswith("stopped"):
             self.measure(loop, "end")
 
+    @abstractmethod
     def measure(self, loop: LoopView, moment: str) -> None:
         """Log what is to be known at this moment, `start` or `end`."""
-        raise NotImplementedError
 
 
 class CauseWatcher(StartAndEnd):

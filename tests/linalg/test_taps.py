@@ -1,7 +1,8 @@
+import pytest
 import torch
 
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.taps import compress, frequency_matrices, half_plane, polyphase
+from bathyscope.linalg.taps import compress, frequency_matrices, half_plane, polyphase, tap_products
 
 
 def test_transform_equals_the_fft():
@@ -40,3 +41,29 @@ def test_common_factors_of_dilation_are_taken_out():
     assert taps.layout.span == (5, 7)
     assert compress(taps).layout.span == (3, 3)
     assert compress(taps).layout.alias_free_grid == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((5, 3, 3, 3), {}),
+        ((3, 5, 3), {}),
+        ((4, 2, 3, 3), {"groups": 2}),
+        ((6, 2, 3, 2), {"stride": 2}),
+    ],
+)
+def test_products_of_taps_transform_to_gram_matrices(shape, options):
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    taps = polyphase(convolution_of(weight, **options))
+    grid = (5, 4)[: len(shape) - 2]
+    products = tap_products(taps)
+    found = frequency_matrices(products.weight, half_plane(products.layout.offsets, grid).analysis)
+    for P, gram in zip(
+        frequency_matrices(taps.weight, half_plane(taps.layout.offsets, grid).analysis),
+        found,
+        strict=True,
+    ):
+        for matrix, product in zip(P, gram, strict=True):
+            wide = matrix.shape[0] < matrix.shape[1]
+            expected = (matrix @ matrix.mH).conj() if wide else matrix.mH @ matrix
+            torch.testing.assert_close(product, expected, rtol=0, atol=1e-12)

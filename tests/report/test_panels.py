@@ -22,7 +22,7 @@ def panel(*ys, log=False, x=None, marks=()):
     ("values", "ends"),
     [
         ([], None),
-        ([0.0, 0.0], None),
+        ([0.0, 0.0], (0.0, 1.0)),
         ([1.0, 2.0], None),  # a difference of half of the size is large
         ([1.01, 2.0], (0.0, 2.2)),
         ([-2.0, -1.01], (-2.2, 0.0)),

@@ -20,7 +20,7 @@ from bathyscope.linalg.convolution import (
     working_dtype,
 )
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
-from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase
+from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase, tap_products
 
 Method = Literal["fourier", "dense", "bound", "matrix-free"]
 
@@ -234,16 +234,44 @@ def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Ten
     told = tuple(n if span > 1 else 1 for n, span in zip(grid, taps.layout.span, strict=True))
     copies = math.prod(grid) // math.prod(told)
     plane = half_plane(taps.layout.offsets, told, device=conv.weight.device)
+    transform = _Transform(taps, told)
     start = _first_precision(conv.weight.dtype, taps.weight.shape[1:3])
     parts = []
     rows = torch.arange(len(plane), device=conv.weight.device)
     chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
     for piece in rows.split(chunk):
-        values = _values_at(taps, plane.analysis, piece, start)
+        values = _values_at(transform, piece, start)
         repeats = copies * plane.multiplicity[piece].long()
         parts.append(values.repeat_interleave(repeats, dim=0))
     ordered = torch.cat(parts).flatten().sort(descending=True).values
     return ordered.to(working_dtype(conv.weight.dtype))
+
+
+class _Transform:
+    """P(ω) and its Gram matrices on half of a grid's frequencies."""
+
+    def __init__(self, taps: Taps, grid: tuple[int, ...]) -> None:
+        self.taps, self.grid = taps, grid
+        # P(ω)ᴴP(ω) is itself the transform of a kernel, that of the products of taps by the distance
+        # between them: where frequencies are many, to transform that is less than to multiply at each.
+        num_taps = taps.weight.shape[-1]
+        is_shorter = math.prod(grid) > num_taps**2
+        self.products = tap_products(taps) if is_shorter else None
+
+    def matrices(self, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g d c"]:
+        """P(ω) at some frequencies."""
+        return self._at(self.taps, rows, dtype)
+
+    def gram(self, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g m m"]:
+        """P(ω)ᴴP(ω), or P(ω)P(ω)ᴴ where that is smaller."""
+        if self.products is None:
+            return _gram(self.matrices(rows, dtype))
+        return self._at(self.products, rows, dtype)
+
+    def _at(self, taps: Taps, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g d c"]:
+        plane = half_plane(taps.layout.offsets, self.grid, device=taps.weight.device)
+        chosen = plane.analysis[torch.cat([rows, rows + len(plane)])].to(dtype)
+        return frequency_matrices(taps.weight.to(dtype), chosen)
 
 
 def _first_precision(dtype: torch.dtype, shape: torch.Size) -> torch.dtype:
@@ -256,25 +284,19 @@ def _first_precision(dtype: torch.dtype, shape: torch.Size) -> torch.dtype:
     return torch.float32 if 2 * short <= long and dtype != torch.float64 else torch.float64
 
 
-def _values_at(
-    taps: Taps, analysis: Float[Tensor, " parts t"], rows: Tensor, dtype: torch.dtype
-) -> Float[Tensor, " f r"]:
+def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float[Tensor, " f r"]:
     """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
-    half = len(analysis) // 2
-    chosen = analysis[torch.cat([rows, rows + half])].to(dtype)
-    matrices = frequency_matrices(taps.weight.to(dtype), chosen)
-    squares = torch.linalg.eigvalsh(_gram(matrices))
+    squares = torch.linalg.eigvalsh(transform.gram(rows, dtype))
     lost = (squares[..., 0] < 2 * torch.finfo(dtype).eps / _TOLERANCE[dtype] * squares[..., -1]) | (
         squares[..., -1] == 0
     )
     values = squares.clamp_min(0).sqrt().double()
     again = lost.any(-1).nonzero().flatten()
     if len(again) and dtype != torch.float64:
-        values[again] = _values_at(taps, analysis, rows[again], torch.float64).view_as(
-            values[again]
-        )
+        values[again] = _values_at(transform, rows[again], torch.float64).view_as(values[again])
     elif len(again):
-        values[again] = torch.linalg.svdvals(matrices[again]).flip(-1)
+        matrices = transform.matrices(rows[again], dtype)
+        values[again] = torch.linalg.svdvals(matrices).flip(-1)
     result: Tensor = values.flatten(1)
     return result
 

@@ -151,6 +151,30 @@ def compress(taps: Taps) -> Taps:
     return Taps(taps.weight, replace(taps.layout, offsets=offsets))
 
 
+def tap_products(taps: Taps) -> Taps:
+    """The taps of P(ω)ᴴP(ω) = Σ_δ A_δ e^{iω·δ}, A_δ = Σ W_tᵀW_u over all pairs with q_u − q_t = δ.
+
+    Of wide matrices those of their transposes: the smaller Gram matrix, or its conjugate. Products are
+    summed up in double precision.
+
+    Examples:
+        >>> from bathyscope.linalg.convolution import convolution_of
+        >>> products = tap_products(polyphase(convolution_of(torch.ones(1, 1, 2))))
+        >>> products.layout.offsets, products.weight.flatten().tolist()
+        (((-1,), (0,), (1,)), [1.0, 2.0, 1.0])
+    """
+    groups, d, c, num_taps = taps.tall().shape
+    columns = taps.tall().double().reshape(groups, d, c * num_taps)
+    pairs = (columns.mT @ columns).view(groups, c, num_taps, c, num_taps)
+    places = list(itertools.product(taps.layout.offsets, repeat=2))
+    distances = [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in places]
+    offsets = tuple(sorted(set(distances)))
+    index = torch.tensor([offsets.index(x) for x in distances], device=columns.device)
+    weight = columns.new_zeros(groups, c, c, len(offsets))
+    weight.index_add_(3, index, pairs.permute(0, 1, 3, 2, 4).flatten(3))
+    return Taps(weight, Layout(offsets=offsets, kernel=taps.layout.kernel))
+
+
 @dataclass(frozen=True, eq=False)
 class HalfPlane:
     """One of each pair ω, −ω of a grid's frequencies: for a real kernel P(−ω) is the conjugate.

@@ -134,7 +134,7 @@ def _sort_value(value: float | int | bool | None) -> str:
         return "NaN"
     if isinstance(value, float) and isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return repr(float(f"{value:.6g}"))  # three digits more than are shown
+    return f"{value:.6g}"  # three digits more than are shown
 
 
 def _classes(report: Report) -> dict[str, dict[int, str]]:

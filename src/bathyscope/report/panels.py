@@ -84,6 +84,8 @@ def calm_range(values: Sequence[float]) -> tuple[float, float] | None:
     Examples:
         >>> calm_range([0.976, 0.986])
         (0.0, 1.0846)
+        >>> calm_range([0.0, 0.0])
+        (0.0, 1.0)
         >>> calm_range([0.1, 0.9]) is None
         True
     """
@@ -91,7 +93,9 @@ def calm_range(values: Sequence[float]) -> tuple[float, float] | None:
         return None
     low, high = min(values), max(values)
     size = max(abs(low), abs(high))
-    if not size > 0 or high - low >= 0.5 * size:
+    if size == 0:
+        return (0.0, 1.0)  # none below zero: of shares and counts nobody expects any
+    if high - low >= 0.5 * size:
         return None
     return (0.0, round(1.1 * high, 12)) if high > 0 else (round(1.1 * low, 12), 0.0)
 

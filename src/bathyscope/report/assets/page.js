@@ -75,12 +75,12 @@
   function sortBy(head, reverse) {
     const at = heads.indexOf(head);
     const { bad, target } = head.dataset;
-    const numeric = [...body.rows].some((row) => row.cells[at].dataset.v !== undefined);
+    const numeric = [...body.rows].some(({ cells }) => cells[at].dataset.v !== undefined || cells[at].classList.contains("n"));
     const key = (row) => {
       const cell = row.cells[at];
       if (head.dataset.column === "index") return -depth.get(row);
       if (!numeric) return cell.textContent;
-      return badness(cell.dataset.v ?? "", bad, Number(target));
+      return badness(cell.dataset.v ?? cell.textContent, bad, Number(target)); // most digits are in data-v, if more than shown
     };
     const keyed = [...body.rows].map((row) => [key(row), row]);
     const missing = (k) => k === -Infinity;

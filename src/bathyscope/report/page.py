@@ -160,6 +160,6 @@ def _asset(name: str) -> str:
 
 @cache
 def _plotly() -> str:
-    """plotly.js with lines only (MIT licence, `assets/plotly.LICENSE`; made by `assets/bundle_plotly.mjs`)."""
+    """plotly.js with lines only (MIT, `assets/plotly.LICENSE`), made by `assets/bundle_plotly.mjs`."""
     packed = files("bathyscope.report").joinpath("assets", "plotly.min.js.gz").read_bytes()
     return gzip.decompress(packed).decode()

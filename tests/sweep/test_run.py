@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -115,6 +116,47 @@ def test_a_worker_that_dies_is_found_out_and_costs_no_other_run(tmp_path):
     assert "worker process died" in read_run(tmp_path / "out" / fatal.folder_name())[1].ending
     for job in others:
         assert run_state(tmp_path / "out" / job.folder_name()) == "finished"
+
+
+SWEPT = """
+import sys
+sys.path.insert(0, {here!r})
+from pathlib import Path
+from jobs import Job, work
+from bathyscope.sweep import local, sweep
+if __name__ == "__main__":
+    tmp = Path({tmp!r})
+    jobs = [Job(number=i, log=str(tmp / "log"), seconds=600) for i in range(3)]
+    try:
+        sweep(work, jobs, out=tmp / "out", backend=local(2))
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_ctrl_c_ends_the_runs_at_once_and_in_silence(tmp_path, early):
+    """While workers are being started, and while they are at work."""
+    (tmp_path / "swept.py").write_text(
+        SWEPT.format(here=str(Path(__file__).parent), tmp=str(tmp_path))
+    )
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "swept.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a shell's background job ignores SIGINT, and so would everything it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    log, plan = tmp_path / "log", tmp_path / "out" / "sweep.json"
+    while not (plan.exists() if early else log.exists() and len(log.read_text().split()) == 2):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=300) == ("stopped\n", "")
+    for job in jobs(tmp_path, 3, seconds=600):
+        assert run_state(tmp_path / "out" / job.folder_name()) in ("absent", "interrupted")
 
 
 def swept(tmp_path, number):

@@ -32,14 +32,29 @@ from bathyscope.cli import (
     treat,
 )
 from bathyscope.cli.case import complete_json
-from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.errors import BathyscopeError, Interrupted
+
+_AGAIN = {
+    "train": "Run it again to go on, with --resume if steps had been taken.",
+    "sweep": "Run it again to go on: finished runs are kept, others go on from their checkpoints.",
+    "reproduce": "Run it again to go on: finished runs are kept, others go on from their checkpoints.",
+}
+"""What Ctrl-C leaves of verbs that can go on; the others write at their end, file by whole file."""
 
 
 class _Verbs(TyperGroup):
-    """The verbs; `--json` alone means standard output for each of them."""
+    """The verbs; `--json` alone means standard output for each, Ctrl-C is one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, complete_json(args))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            verb = ctx.invoked_subcommand
+            after = _AGAIN.get(verb, "No file is left half-written.")
+            raise Interrupted(f"{verb} was stopped by Ctrl-C. {after}") from stop
 
 
 app = typer.Typer(

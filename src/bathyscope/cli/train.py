@@ -106,3 +106,5 @@ def _print(model: str, folder: Path, outcome: "Outcome") -> None:
     for name, value in outcome.result.items():
         typer.echo(f"  {name}: {value:.4g}" if isinstance(value, float) else f"  {name}: {value}")
     typer.echo(f"  folder: {folder}")
+    if outcome.status == "stopped":
+        typer.echo("  It is saved; the same command with --resume goes on.")

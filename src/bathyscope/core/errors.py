@@ -25,6 +25,12 @@ class UsageError(BathyscopeError, ValueError):
     exit_code = 2
 
 
+class Interrupted(BathyscopeError):
+    """The user stopped it with Ctrl-C (exit code 130, as a shell expects)."""
+
+    exit_code = 130
+
+
 class UnknownName(UsageError):
     """A name that is not among those known; the nearest are suggested, or else some are listed."""
 

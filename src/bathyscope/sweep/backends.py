@@ -5,17 +5,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 from bathyscope.core.arguments import check_count, check_name
 from bathyscope.core.errors import UsageError, shorten
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SLURM_WINDOW = 64  # jobs that wait or run in the queue at one time
 
@@ -71,12 +75,15 @@ def local(workers: int) -> Backend:
     """A pool of processes that share the cores evenly and die with their parent."""
     threads = max(1, (os.cpu_count() or 1) // workers)
 
-    def pool() -> ProcessPoolExecutor:
+    def pool() -> _Pool:
         # Not a fork of this process, whose torch threads would not survive it, but of a server that
         # has imported torch and done nothing: workers start in milliseconds.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["bathyscope.runs"])
-        return ProcessPoolExecutor(
+        resource_tracker.ensure_running()  # first: starting it lets Ctrl-C through again
+        with _hold_ctrl_c():  # which would print a traceback while it imports
+            forkserver.ensure_running()
+        return _Pool(
             workers,
             mp_context=context,
             initializer=_settle,
@@ -136,11 +143,69 @@ def _import_extra(name: str, *, extra: str) -> Any:
         ) from error
 
 
+class _Idle:
+    """What a worker does at Ctrl-C, which reaches every process, while it has nothing to do."""
+
+    asked = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Do not complain; work that is on its way here does not begin any more."""
+        self.asked = True
+
+
+def interruptibly(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function that Ctrl-C ends, in a worker of a local pool too.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came, and the function did not take it for itself.
+    """
+    idle = signal.getsignal(signal.SIGINT)
+    if not isinstance(idle, _Idle):
+        return work(*args, **kwargs)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if idle.asked:
+            raise KeyboardInterrupt
+        return work(*args, **kwargs)
+    finally:
+        signal.signal(signal.SIGINT, idle)
+
+
+@contextmanager
+def _hold_ctrl_c() -> Iterator[None]:
+    """Within, Ctrl-C waits; a process that is started here keeps it waiting until it is ready.
+
+    Outside the main thread, to which Python brings every signal, nothing is held here.
+    """
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    held = threading.current_thread() is threading.main_thread() and before is not None
+    if held:
+        signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # a child inherits this
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if held:
+            signal.signal(signal.SIGINT, before)
+        if seen:
+            signal.raise_signal(signal.SIGINT)
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool that Ctrl-C does not catch half-way through starting a worker, which would complain."""
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        with _hold_ctrl_c():
+            return super().submit(fn, *args, **kwargs)
+
+
 def _settle(threads: int) -> None:
     """Make a pool's worker a good neighbour."""
     torch.set_num_threads(threads)
-    # Ctrl-C reaches every process: an idle worker should not complain, a run saves itself and stops.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, _Idle())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 

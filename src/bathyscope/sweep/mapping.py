@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from typing import Generic, TypeVar
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.sweep.backends import Backend
+from bathyscope.sweep.backends import Backend, interruptibly
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,5 +88,5 @@ class _Mapping(Generic[Item, Result]):
         window: int | None,
     ) -> None:
         while rest and (window is None or len(flying) < window):
-            flying[executor.submit(self.work, self.items[rest[0]])] = rest[0]
+            flying[executor.submit(interruptibly, self.work, self.items[rest[0]])] = rest[0]
             rest.popleft()

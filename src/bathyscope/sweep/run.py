@@ -20,7 +20,7 @@ from bathyscope.runs import (
     record_failure,
     run_state,
 )
-from bathyscope.sweep.backends import Backend
+from bathyscope.sweep.backends import Backend, interruptibly
 
 Work = Callable[[Any, Path], object]
 """Takes a configuration and the run's folder, and leaves the result there. It must be picklable."""
@@ -151,6 +151,8 @@ class _Sweep:
         error = future.exception()
         if isinstance(error, BrokenExecutor) and self.backend.can_break:
             raise error
+        if isinstance(error, KeyboardInterrupt):  # it reached a worker before it reached us
+            raise error
         if error is not None:
             text = "".join(traceback.format_exception(error))
             record_failure(task.folder, task.configuration, text)
@@ -172,7 +174,7 @@ def attempt(work: Work, configuration: Configuration, folder: Path) -> None:
     with _ONE_AT_A_TIME:
         try:
             if not has_result(folder):  # another worker may have been faster
-                work(configuration, folder)
+                interruptibly(work, configuration, folder)
         except Locked:
             return  # another process is at it: it will leave the result
         except Exception:  # whatever a user's function raises

@@ -16,8 +16,10 @@ HEAVIEST = 250_000  # bytes: light enough to read on the web
 
 
 def printed(cell) -> list[str]:
-    """The words that a cell prints."""
-    return without_digits("".join(o["text"] for o in cell.outputs if o.output_type == "stream"))
+    """The words that a cell prints, and those of the value that it ends with; figures aside."""
+    texts = [o["text"] for o in cell.outputs if o.output_type == "stream"]
+    texts += [o.data["text/plain"] for o in cell.outputs if o.output_type == "execute_result"]
+    return without_digits("\n".join(texts))
 
 
 def marked(path: Path):

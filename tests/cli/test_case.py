@@ -198,6 +198,16 @@ def test_training_begins_with_the_weights_given(here):
             assert torch.equal(kept[name], value), name
 
 
+@pytest.mark.parametrize(
+    ("verb", "tables"), [("diagnose", ["thresholds"]), ("sweep", ["fixed", "product", "zip"])]
+)
+def test_help_shows_the_tables_of_a_file(verb, tables):
+    """Square brackets are no markup."""
+    shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "100"}).output
+    for table in tables:
+        assert f"[{table}]" in shown
+
+
 def test_help_and_errors_do_not_load_torch():
     script = """
     import json, sys

@@ -38,6 +38,7 @@ def test_a_forecast_is_shown_with_its_reasons():
     assert gauge.startswith("fails |")
     assert gauge.endswith("| trains")
     assert [line.strip() for line in lines[2:5]] == list(found.because)
+    assert f"left:{100 * found.probability:.0f}%" in found._repr_html_()
     told = [reason.rpartition(" (")[0] for reason in found.because]
     assert len(set(told)) == 3  # two features that are told alike are one reason
 

@@ -8,8 +8,9 @@ import pytest
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Block, Finding, Measurement, Severity
-from bathyscope.report import Judgement, Report, comparison_html, to_html
+from bathyscope.report import Judgement, Report, comparison_html, notebook_html, to_html
 from bathyscope.report.block_table import block_table
+from bathyscope.report.page import notebook_strips
 from tests.report.specimens import clean, exploding, staged, treated
 
 HOSTILE = """<script>window.pwned=1</script>"'&amp;<img src=x onerror=window.pwned=1>${1}|%{x}"""
@@ -211,3 +212,14 @@ def test_a_cell_sorts_by_its_value_and_infinities_as_such(value, sorts_as):
     measured = Measurement(name="mine", blocks=report.blocks, columns=columns)
     table = block_table(dataclasses.replace(report, measurements=(measured,), curves={}))
     assert [cell.sort for row in table.rows for cell in row.cells] == ["1", sorts_as]
+
+
+def test_a_notebook_shows_the_worst_quantity_before_and_after():
+    strips = notebook_strips(treated(6))
+    assert [name.rpartition(" ")[2] for name, _, _ in strips] == ["before", "after"]
+    (first, _, bad), (second, _, good) = strips
+    assert first.removesuffix("before") == second.removesuffix("after")
+    assert bad != good
+    html = notebook_html(treated(6))
+    assert html.count("<svg") == 2
+    assert f"{second}, first block to last" in html

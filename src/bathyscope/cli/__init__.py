@@ -61,7 +61,7 @@ app = typer.Typer(
     name="bathyscope",
     cls=_Verbs,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -38,7 +38,7 @@ def check(
     on: Annotated[
         str,
         typer.Option(
-            help="Where `all` or a theme is checked: local (here, one after the other), dask, "
+            help="Where the claims are checked, with `all` or a theme: local (here, one by one), dask, "
             "dask://host:port, slurm, or submitit."
         ),
     ] = "local",

@@ -51,8 +51,8 @@ def reproduce(
 ) -> None:
     """Run a figure or table of the papers, and say what of its shape was met.
 
-    What was run before is read from the folder; what was killed goes on. `all` and a theme run every
-    study of the preset and leave out those whose data is missing. The folder's index.html shows all
+    What was run before is read from the folder; what was stopped or killed goes on. With `all` or a
+    theme, every study of the preset is run whose data is here. The folder's index.html shows all
     results: each figure with its preset and its checks.
 
     Example: bathyscope reproduce shortcut_length.figure_4 --out studies

@@ -19,7 +19,7 @@ def sweep(
         int | None, typer.Option(min=1, help="Processes started here; one a core if left out.")
     ] = None,
     retry: Annotated[
-        str | None, typer.Option(help="`failed` runs again what failed before.")
+        str | None, typer.Option(help="Give `failed` to run again what failed before.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the grid and count its runs; run nothing.")

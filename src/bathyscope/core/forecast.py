@@ -90,6 +90,7 @@ class Forecast:
             f"<p><strong>Will it train?</strong> {escape(self.sentence())}</p>"
             f'<div role="img" aria-label="probability of training {at}" style="display:flex;gap:.6em;'
             'align-items:center;max-width:30em"><small>fails</small><span style="flex:1;height:6px;'
-            f'background:linear-gradient(90deg,#2c7a3f {at},#8884 {at})"></span><small>trains</small>'
-            f"</div><ul>{reasons}</ul>"
+            'position:relative;background:#8884"><i style="position:absolute;top:-4px;width:14px;'
+            f'height:14px;margin-left:-7px;border-radius:7px;background:currentColor;left:{at}"></i>'
+            f"</span><small>trains</small></div><ul>{reasons}</ul>"
         )

@@ -8,6 +8,7 @@ inline, for plotly writes them; they can load nothing.
 import gzip
 import hashlib
 from base64 import b64encode
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -67,7 +68,7 @@ def to_html(report: Report) -> str:
 
 
 def notebook_html(report: Report) -> str:
-    """Verdict, worst strip, findings and code for a notebook, without scripts or a style sheet.
+    """Verdict, worst strips, findings and code for a notebook, without scripts or a style sheet.
 
     Examples:
         >>> from bathyscope.report import Judgement
@@ -85,7 +86,7 @@ def notebook_html(report: Report) -> str:
             forecast=report.forecast,
             outcome=report.outcome,
             next_step=next_step(report),
-            strip=notebook_strip(report),
+            strips=notebook_strips(report),
             findings=finding_views(report),
             notes=notes(report),
             code=report.code,
@@ -93,14 +94,20 @@ def notebook_html(report: Report) -> str:
     )
 
 
-def notebook_strip(report: Report) -> tuple[str, str, Drawing] | None:
-    """The quantity that is worst, its range, and its strip in colours; None where none has a bad side."""
-    seen = overview([report])
-    series = seen.rows[0].series
-    if series is None or seen.shading is None:
-        return None
-    shades = [shade_class(v, seen.shading) for v in series.values]
-    return seen.label, range_of(series.values), draw([c and light_colour(c) for c in shades])
+def notebook_strips(report: Report) -> list[tuple[str, str, Drawing]]:
+    """The quantity that is worst at any moment: its name and range, and its strip in colours, at each.
+
+    None where no quantity has a bad side.
+    """
+    states = moments(report)
+    seen = overview([replace(state, before=None, stages=()) for _, state in states])
+    strips = []
+    for (when, _), row in zip(states, seen.rows, strict=True):
+        if row.series is not None and seen.shading is not None:
+            shades = [shade_class(v, seen.shading) for v in row.series.values]
+            colours = draw([c and light_colour(c) for c in shades])
+            strips.append((f"{seen.label} {when}".strip(), range_of(row.series.values), colours))
+    return strips
 
 
 def render(template: str, *, title: str, **values: object) -> str:

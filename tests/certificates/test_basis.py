@@ -1,8 +1,13 @@
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
 from bathyscope.certificates.basis import nested_basis
+from bathyscope.certificates.losses import Squared
+from bathyscope.certificates.predictor import best_predictor
 
 
 def features(seed=0, n=60):
@@ -60,3 +65,40 @@ def test_unpredicted_share_is_one_minus_r_squared():
     share = (left**2).sum() / ((second - second.mean(0)).numpy() ** 2).sum()
     assert basis.stages[1].unpredicted == pytest.approx(share, rel=1e-10)
     assert nested_basis([first, first[:, :2]]).stages[1].unpredicted < 1e-20
+
+
+def nearly_linear(*, novelty, intercept=True):
+    """The second feature is linear in the first but for a share of its size, and the third in both."""
+    generator = torch.Generator().manual_seed(0)
+    draw = partial(torch.randn, generator=generator, dtype=torch.float64)
+    first = 3 * intercept + draw(300, 20)
+    second = first @ draw(20, 12) + novelty * draw(300, 12)
+    third = torch.cat([first, second], dim=1) @ draw(32, 6) + 1e-6 * draw(300, 6)
+    return [first, second, third]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("novelty", [1e-14, 1e-13, 1e-12, 1e-9, 1e-3])
+def test_directions_that_are_hardly_new_are_orthogonal_to_the_former_ones(novelty, intercept):
+    features = nearly_linear(novelty=novelty, intercept=intercept)
+    basis = nested_basis(features, intercept=intercept)
+    Q = basis.design()
+    gram = Q.T @ (basis.weights[:, None] * Q)
+    torch.testing.assert_close(gram, torch.eye(len(gram), dtype=torch.float64), rtol=0, atol=1e-12)
+    C = torch.ones(Q.shape[1], 2, dtype=torch.float64)
+    weights, constant = basis.prediction_weights(C)
+    found = constant + sum(v @ H for v, H in zip(features, weights, strict=True))
+    # weights have the size of 1/novelty, and that many digits are lost in the sum
+    assert float((found - Q @ C).abs().max()) <= 1e-12 / min(max(novelty, 1e-14), 1e-6)
+
+
+@pytest.mark.parametrize("novelty", [1e-14, 1e-12, 1e-9])
+def test_the_risk_of_a_feature_that_is_hardly_new_does_not_rise(novelty):
+    features = nearly_linear(novelty=novelty)
+    targets = torch.randn(300, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    basis, loss = nested_basis(features), Squared(targets)
+    risks = [best_predictor(basis, loss, num_features=i, num_outputs=3).objective for i in range(4)]
+    assert all(later <= earlier + 1e-14 for earlier, later in pairwise(risks))
+    Q = basis.design().numpy()  # the same by numpy's least squares
+    exact = np.linalg.lstsq(Q, targets.numpy(), rcond=None)[1].sum() / targets.numel()
+    assert risks[-1] == pytest.approx(exact, rel=1e-10)

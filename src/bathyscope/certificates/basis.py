@@ -12,7 +12,7 @@ Matrix = Float[Tensor, " n _"]
 
 @dataclass(frozen=True, eq=False)
 class BasisStage:
-    """What one feature adds: its centred columns = former · onto + columns · …, columns = new ones.
+    """What one feature v adds: columns = (v − mean) · transform − former columns · onto.
 
     `columns` have unit weighted norm and are orthogonal to every former column. `unpredicted` is the
     share of the feature's variance that the former columns do not explain.
@@ -20,7 +20,7 @@ class BasisStage:
 
     columns: Matrix
     mean: Float[Tensor, " k"]
-    onto: Float[Tensor, " former k"]
+    onto: Float[Tensor, " former r"]
     transform: Float[Tensor, " k r"]
     unpredicted: float
 
@@ -63,7 +63,7 @@ class NestedBasis:
         for stage in reversed(self.stages[: self._num_features(len(coefficients))]):
             own = len(rest) - stage.rank
             H = stage.transform @ rest[own:]
-            rest = rest[:own] - stage.onto @ H
+            rest = rest[:own] - stage.onto @ rest[own:]
             constant = constant - stage.mean @ H
             found.insert(0, H)
         if self.intercept:
@@ -98,7 +98,7 @@ def nested_basis(
     n = len(features[0] if weights is None else weights)
     w = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else weights / weights.sum()
     root = w.sqrt()[:, None]
-    former = torch.zeros(n, 0, dtype=torch.float64)  # without the constant, in the scaled rows
+    former = root if intercept else root[:, :0]  # all columns so far, in the scaled rows
     stages = []
     for v in features:
         mean = w @ v if intercept else torch.zeros(v.shape[1], dtype=torch.float64)
@@ -109,15 +109,15 @@ def nested_basis(
         onto, rest, factors = _scaled_remainder(centred, root * v, former)
         limit = torch.finfo(torch.float64).eps * max(v.shape) if cutoff is None else cutoff
         columns, map_back = _directions(rest, cutoff=limit)
+        columns, leak, turn = _orthogonalise(columns, former)
+        map_back = map_back @ turn
         norms = centred.square().sum()
         left = (rest / factors).square().sum() if rest.numel() else torch.zeros(())
         stages.append(
             BasisStage(
                 columns=columns / root,
                 mean=mean,
-                onto=torch.cat(
-                    [torch.zeros(int(intercept), v.shape[1], dtype=torch.float64), onto / factors]
-                ),
+                onto=onto @ map_back + leak,
                 transform=factors[:, None] * map_back,
                 unpredicted=float(left / norms) if norms > 0 else 0.0,
             )
@@ -151,3 +151,26 @@ def _directions(rest: Matrix, *, cutoff: float) -> tuple[Matrix, Float[Tensor, "
     U, S, Vh = torch.linalg.svd(rest, full_matrices=False)
     kept = torch.gt(S, cutoff)
     return U[:, kept], Vh[kept].T / S[kept]
+
+
+def _orthogonalise(
+    columns: Matrix, former: Matrix
+) -> tuple[Matrix, Float[Tensor, " former r"], Float[Tensor, " q r"]]:
+    """Columns made orthogonal to the former ones, as `columns · turn − former · leak`.
+
+    A remainder is orthogonal to the former columns up to rounding, and a small direction of it is
+    scaled to norm one with its rounding: at a singular value of 1e-12 it leans on them by 1e-4. One
+    that leans by half is nothing but rounding, and is dropped.
+    """
+    leaning = former.T @ columns
+    new = leaning.square().sum(dim=0) < 0.5
+    turn = torch.eye(len(new), dtype=torch.float64)[:, new]
+    found, leak = columns[:, new], torch.zeros(former.shape[1], int(new.sum()), dtype=torch.float64)
+    for _ in range(2):
+        onto = former.T @ found
+        found, leak = found - former @ onto, leak + onto
+        found, R = torch.linalg.qr(found)
+        leak, turn = (
+            torch.linalg.solve_triangular(R, x, upper=True, left=False) for x in (leak, turn)
+        )
+    return found, leak, turn

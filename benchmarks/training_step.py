@@ -3,6 +3,8 @@
 `ratio` is the hand-written network's CPU time over ours: at least 1, within noise, means not slower.
 """
 
+import copy
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -125,6 +127,47 @@ def lines() -> Iterator[dict[str, Any]]:
             "wall_seconds": round(times["ours"].median_wall, 4),
             "wall_seconds_by_hand": round(times["by_hand"].median_wall, 4),
             "repeats": len(times["ours"].cpu),
+        }
+
+    yield from _compiled()
+
+
+def _compiled() -> Iterator[dict[str, Any]]:
+    """A step of compiled networks; `ratio` is the plain step's CPU time over that of the compiled one."""
+    torch.manual_seed(0)
+    mlp = nn.Sequential(
+        *(nn.Flatten(), nn.Linear(3072, 256), nn.ReLU()),
+        *(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)),
+    )
+    for name, plain in (
+        ("an MLP of 3 layers", mlp),
+        ("resnet-20", nets.build("resnet-20", seed=0)),
+    ):
+        compiled = torch.compile(copy.deepcopy(plain))
+        steps = {"compiled": training_step(compiled), "plain": training_step(plain)}
+        began = time.process_time()
+        try:
+            steps["compiled"]()
+        except RuntimeError as error:  # no compiler here
+            why = str(error).partition("\n")[0]
+            yield {
+                "benchmark": "training_step",
+                "case": f"{name}, compiled",
+                "ratio": None,
+                "why": why,
+            }
+            continue
+        compiling = time.process_time() - began
+        times = interleaved(steps, repeats=11)
+        yield {
+            "benchmark": "training_step",
+            "case": f"{name}, compiled, batch {_BATCH}",
+            "ratio": round(times["compiled"].ratio_to(times["plain"]), 3),
+            "noise": round(times["compiled"].spread_to(times["plain"]), 3),
+            "cpu_seconds": round(times["compiled"].median_cpu, 4),
+            "cpu_seconds_plain": round(times["plain"].median_cpu, 4),
+            "compiling_cpu_seconds": round(compiling, 1),
+            "repeats": len(times["plain"].cpu),
         }
 
 

@@ -33,7 +33,7 @@ class TrainingTask(TrainingConfig):
         watch_every: steps between measurements; only those of `watch_at` for 0.
         watch_at: further steps after which to measure.
         probe_size: training samples, always the same, on which it is measured.
-        channels_last: a training step of convolutions takes from a tenth to two fifths less time so.
+        channels_last: as in `TrainingConfig`, but the default here.
     """
 
     model: str

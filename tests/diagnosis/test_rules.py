@@ -11,12 +11,14 @@ from bathyscope.core import Severity
 from bathyscope.core.records import Block, Measurement
 from bathyscope.diagnosis import Thresholds, diagnose
 from bathyscope.diagnosis.evidence import Evidence
-from bathyscope.diagnosis.rules.gradients import exploding_or_vanishing_gradient
+from bathyscope.diagnosis.rules import family
+from bathyscope.diagnosis.rules.gradients import cut_gradient, exploding_or_vanishing_gradient
 from bathyscope.diagnosis.rules.representations import (
     collapsed_representation,
     singular_representation,
 )
 from bathyscope.diagnosis.rules.updates import large_update
+from bathyscope.diagnosis.rules.weights import exploding_weights
 from tests.core.lookalikes import ListOfSequentials
 
 SMALL_IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -249,3 +251,49 @@ def test_a_usual_weight_decay_is_not_blamed_for_a_gradient_that_vanished(decay, 
     codes = {code for code, *_ in found(model, optimizer=optimizer)}
     assert "vanishing-gradient" in codes
     assert ("heavy-weight-decay" in codes) == blamed
+
+
+def certified(**told):
+    """Evidence of a certificate's numbers alone."""
+    blocks = (Block(index=0, name="0", end="0", kind="Linear"),)
+    told = {"attainable_risk": 0.3, "bound": 0.1, "constant_risk": 0.5, **told}
+    measured = Measurement(name="certificate", blocks=blocks, columns={}, settings=told)
+    return Evidence(blocks, {"certificate": measured}, epsilon=1e-7)
+
+
+def test_what_too_narrow_a_space_loses_is_a_share_of_the_constants_risk():
+    evidence = certified(width_needed=10, rank=6, width=6)
+    [told] = family.narrow_residual_space(evidence, Thresholds({}))
+    assert told.evidence["share_of_risk_lost"] == pytest.approx(0.4)
+    assert told.score == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("reachable", "number"), [(2.0, 0), (1.9, 1)])
+def test_a_network_at_its_best_is_not_blamed_for_being_worse_than_linear(reachable, number):
+    evidence = certified(risk=2.0, linear_risk=0.1, attainable_risk=reachable)
+    assert len(list(family.worse_than_linear(evidence, Thresholds({})))) == number
+
+
+@pytest.mark.parametrize(("zero", "number"), [(4, 0), (3, 1)])
+def test_where_no_parameter_has_a_gradient_no_block_cuts_it(zero, number):
+    blocks = gradients([1.0] * 3, [1.0] * 3).blocks
+    columns = {
+        "gradients": {"norm_in": (0.0, 0.0, 0.0), "norm_out": (0.0, 0.0, 1.0)},
+        "parameter_gradients": {"norm": (0.0, 0.0, 1.0)},
+        "parameters": {},
+    }
+    measured = {
+        name: Measurement(name=name, blocks=blocks, columns=found, settings=settings)
+        for name, found in columns.items()
+        for settings in [{"zero_gradient": zero, "reached": 4} if name == "parameters" else {}]
+    }
+    found = list(cut_gradient(Evidence(blocks, measured, epsilon=1e-7), Thresholds({})))
+    assert len(found) == number
+
+
+def test_the_largest_of_weights_that_exploded_is_told():
+    blocks = gradients([1.0] * 6, [1.0] * 6).blocks
+    norms = {"spectral_norm": (1.0, 1.0, 1e7, 1.0, 1e9, 1.0)}
+    measured = {"weights": Measurement(name="weights", blocks=blocks, columns=norms)}
+    [told] = exploding_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
+    assert (told.blocks, told.evidence["spectral_norm"]) == (("4", "2"), 1e9)

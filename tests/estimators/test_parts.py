@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from bathyscope.certificates.losses import convex_loss
-from bathyscope.estimators.fitting import _strongest
+from bathyscope.estimators.fitting import RIDGES, _strongest
 from bathyscope.estimators.linear_part import LinearPart
 from bathyscope.estimators.samples import Samples, merge_samples, split
 from bathyscope.estimators.scaling import Scaling
@@ -154,3 +154,8 @@ def test_a_unit_that_hardly_fires_is_not_blown_up():
     new = v[1:2].clone()
     new[0, 2] = 1
     assert (readout(x[1:2], new) - readout(x[1:2], v[1:2])).abs() < 0.5
+
+
+def test_ridges_fall_by_tens_from_the_linear_predictor_alone():
+    assert np.isinf(RIDGES[0])
+    assert RIDGES[1:] == pytest.approx([10.0**-k for k in range(7)])

@@ -21,6 +21,7 @@ from bathyscope.estimators import (
     AugmentedResNEstRegressor,
     DenseNEstClassifier,
     DenseNEstRegressor,
+    GuaranteeWarning,
     ResNEstClassifier,
     ResNEstRegressor,
 )
@@ -233,3 +234,14 @@ def test_bad_input_has_scikit_learns_messages():
         model.predict(X[:, :9])
     with pytest.raises(ValueError, match="only one class"):
         DenseNEstClassifier().fit(X, np.zeros(len(X)))
+
+
+def test_a_narrow_network_pays_no_penalty_of_the_path_it_did_not_take():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    narrow = ResNEstClassifier(width=3, num_blocks=2, block_size=4, max_epochs=2)
+    with pytest.warns(GuaranteeWarning):
+        narrow.fit(X, y)
+    assert narrow.certificate_.penalty == 0.0
+    assert narrow.certificate_.linear_penalty > 0  # the classes can be separated

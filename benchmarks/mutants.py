@@ -36,7 +36,11 @@ COPIED = (
     "pyproject.toml",
     "README.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE",
     "Makefile",
+    "conftest.py",
+    "mkdocs.yml",
 )
 
 

@@ -18,7 +18,7 @@ from bathyscope.diagnosis.rules.representations import (
     singular_representation,
 )
 from bathyscope.diagnosis.rules.updates import large_update
-from bathyscope.diagnosis.rules.weights import exploding_weights
+from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
 from tests.core.lookalikes import ListOfSequentials
 
 SMALL_IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -297,3 +297,12 @@ def test_the_largest_of_weights_that_exploded_is_told():
     measured = {"weights": Measurement(name="weights", blocks=blocks, columns=norms)}
     [told] = exploding_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
     assert (told.blocks, told.evidence["spectral_norm"]) == (("4", "2"), 1e9)
+
+
+def test_of_layers_that_lack_rank_the_one_that_lacks_most_is_first():
+    blocks = gradients([1.0] * 4, [1.0] * 4).blocks
+    columns = {"rank_share": (1.0, 0.01, 0.001, 1.0), "worst_layer": ("a", "b", "c", "d")}
+    measured = {"weights": Measurement(name="weights", blocks=blocks, columns=columns)}
+    [told] = ill_conditioned_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
+    assert told.blocks == ("2", "1")
+    assert (told.evidence["rank_share"], told.evidence["layer"]) == (0.001, "c")

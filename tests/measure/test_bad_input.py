@@ -12,6 +12,7 @@ from bathyscope.measure import standard
 from bathyscope.measure.blocks import find_blocks
 from tests.core import lookalikes as like
 from tests.measure.test_contract import MEASUREMENTS, measured
+from tests.unchecked import unchecked
 
 IMAGES, LABELS = torch.randn(4, 3, 8, 8), torch.arange(4)
 
@@ -129,3 +130,7 @@ def test_blocks_are_looked_for_in_a_model_that_has_values_alone():
     lazy = nn.Sequential(nn.Flatten(), nn.LazyLinear(4))
     with pytest.raises(UsageError, match="no values yet"):
         find_blocks(lazy, (IMAGES, LABELS), None)
+    with unchecked():
+        for wrong, said in ((NoParameters, "the class NoParameters"), ("resnet-8", "a str")):
+            with pytest.raises(UsageError, match=said):
+                find_blocks(wrong, (IMAGES, LABELS), None)

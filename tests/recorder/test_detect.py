@@ -7,6 +7,7 @@ import pytest
 
 from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import (
+    _moved_group,
     detect,
     gradient_spike,
     loss_spike,
@@ -399,3 +400,19 @@ def test_the_last_loss_tells_whether_it_is_fitted():
     fitted = told(gradients=dead, loss=last(0.04, 1.0))
     assert updates_vanish(fitted) is None
     assert updates_vanish(told(gradients=dead, loss=last(1.0, 0.04))) is not None
+
+
+@pytest.mark.parametrize(("jump", "group"), [(0.25, 1), (0.15, None)])
+def test_a_group_has_moved_where_it_moves_ten_times_its_usual_way(jump, group):
+    """In decades: the middle one moves by 0.02 at every step, and by `jump` more at the last."""
+
+    def weights(step):
+        return 1.0, 10 ** (0.02 * (step % 2) + (jump if step == 63 else 0.0)), 1.0
+
+    assert _moved_group(told(weights=weights), before=63) == group
+
+
+@pytest.mark.parametrize(("jump", "group"), [(0.06, 1), (0.04, None)])
+def test_a_group_that_stood_still_has_to_move_by_a_twentieth_of_a_decade(jump, group):
+    weights = last((1.0, 10**jump, 1.0), (1.0, 1.0, 1.0))
+    assert _moved_group(told(weights=weights), before=63) == group

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from bathyscope.core import blocks_of, probe
 from bathyscope.measure import activations, gradients
 from bathyscope.recorder import watch
+from bathyscope.recorder.event import Event
 from bathyscope.runs import read_metrics
 from tests.core.test_preserve import state_of
 from tests.diagnosis.networks import ResidualMLP, batch
@@ -112,3 +113,16 @@ def test_blocks_are_named_as_for_a_diagnosis():
         with watch(model, every=1, blocks=blocks) as watched:
             train(model, steps=1)
         assert set(watched.table.block) == seen
+
+
+def test_after_an_event_steps_are_read_ten_times_as_often_for_a_while(tmp_path):
+    model = built()
+    with watch(model, every=20, log=tmp_path / "run") as seen:
+        train(model, steps=25)
+        seen.recording.tell(Event(kind="loss-spike", step=24, began="loss"))
+        train(model, steps=37)
+    told_at = 25
+    dense = set(range(told_at, told_at + 20)) & set(range(0, 62, 2))
+    written = read_metrics(tmp_path / "run" / "watch.jsonl")
+    assert {row["step"] for row in written} == {0, 20, 40, 60} | dense
+    assert [e["kind"] for e in read_metrics(tmp_path / "run" / "events.jsonl")] == ["loss-spike"]

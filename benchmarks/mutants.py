@@ -37,6 +37,7 @@ COPIED = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "CITATION.cff",
     "LICENSE",
     "Makefile",
     "conftest.py",

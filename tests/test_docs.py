@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,11 @@ ROOT = Path(__file__).parent.parent
 
 @functools.cache
 def generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    return of_docs("generate")
+
+
+def of_docs(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -58,6 +63,7 @@ def test_the_reference_has_every_verb_and_option():
 
 DOCUMENTS = [
     *ROOT.glob("*.md"),
+    *ROOT.glob("docs/notebooks/*.ipynb"),
     *(p for p in ROOT.glob("docs/**/*.md") if p.parent.name != "reference"),
 ]
 _LINK = re.compile(r"(?<!\\)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)\s]+)?\)")
@@ -72,6 +78,19 @@ def test_what_is_linked_exists(path):
             assert str(made) in generator().REFERENCE
             continue
         assert (path.parent / target).exists(), target
+
+
+def test_links_of_notebooks_lead_to_pages_of_the_site():
+    link = of_docs("notebook_links").on_page_content
+    notebook = SimpleNamespace(file=SimpleNamespace(src_uri="notebooks/nests.ipynb"))
+    pages = {"papers/nests.md": "it"}
+    files = SimpleNamespace(get_file_from_path=pages.get)
+    html = '<a href="../papers/nests.md#claims">'
+    assert link(html, page=notebook, files=files) == '<a href="../../papers/nests/#claims">'
+    with pytest.raises(ValueError, match=r"links to gone\.md"):
+        link('<a href="../gone.md">', page=notebook, files=files)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="papers/nests.md"))
+    assert link(html, page=page, files=files) == html
 
 
 def test_every_page_has_a_way_to_it():

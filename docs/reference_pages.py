@@ -126,13 +126,7 @@ def _is_shared(parameter: Any) -> bool:
 
 
 def _verb(name: str, command: Any) -> str:
-    told = inspect.cleandoc(command.help or "")
-    body, _, example = told.partition("Example: ")
-    text = f"\n## {name}\n\n{body.strip()}\n"
-    if example:
-        first, _, rest = example.partition("\n")
-        text += f"\n```\n{first}\n```\n"
-        text += f"\n{_indented(rest)}\n" if rest.strip() else ""
+    text = f"\n## {name}\n\n{_examples(inspect.cleandoc(command.help or ''))}\n"
     own = [p for p in command.params if not _is_shared(p) and p.name not in ("help", "context")]
     if own:
         text += "\n" + _OPTION_HEAD + "\n".join(_option(p) for p in own) + "\n"
@@ -141,9 +135,10 @@ def _verb(name: str, command: Any) -> str:
     return text
 
 
-def _indented(text: str) -> str:
-    """What follows an example: a file's text stays as it is, as a block of code."""
-    return re.sub(r"(?m)^\s*$\n?", "\n", text).strip("\n")
+def _examples(told: str) -> str:
+    """A help text with its examples as code, those that follow one another as one block."""
+    shown = re.sub(r"(?m)^Example: (.+)$", r"```\n\1\n```", told)
+    return shown.replace("\n```\n\n```\n", "\n")
 
 
 def _option(parameter: Any) -> str:

@@ -2,13 +2,14 @@
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from bathyscope.cli import app
+from bathyscope.cli import app, main
 from bathyscope.cli.build import loss_of
 from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
@@ -206,6 +207,23 @@ def test_help_shows_the_tables_of_a_file(verb, tables):
     shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "100"}).output
     for table in tables:
         assert f"[{table}]" in shown
+
+
+def test_a_reader_who_has_had_enough_keeps_no_file_from_being_written(
+    tmp_path, monkeypatch, capsys
+):
+    """As `bathyscope diagnose … | head -1` closes the pipe."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    page, words = tmp_path / "it.html", ["diagnose", "resnet-8", "--set", "width=4"]
+    monkeypatch.setattr(sys, "argv", ["bathyscope", *words, "--out", str(page)])
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    assert capsys.readouterr().err == f"written: {page}\n"
+    assert page.exists()
 
 
 def test_help_and_errors_do_not_load_torch():

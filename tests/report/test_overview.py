@@ -61,7 +61,7 @@ def test_every_line_fits_and_tells_severity_forecast_and_outcome(width):
     text = "\n".join(lines)
     assert "✗ problem: " in text
     assert "✓ clean: " in text
-    assert "fails (stuck): 3% to train within 100 steps, seen after 8" in text
+    assert "fails (stuck): 3 % to train within 100 steps, seen after 8" in text
     assert "accuracy 9 %" in text
     assert "\x1b" not in text
 

@@ -222,4 +222,4 @@ def test_a_notebook_shows_the_worst_quantity_before_and_after():
     assert bad != good
     html = notebook_html(treated(6))
     assert html.count("<svg") == 2
-    assert f"{second}, first block to last" in html
+    assert f"{second} over depth" in html

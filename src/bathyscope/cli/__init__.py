@@ -31,7 +31,7 @@ from bathyscope.cli import (
     train,
     treat,
 )
-from bathyscope.cli.case import complete_json
+from bathyscope.cli.case import complete_json, is_broken_pipe
 from bathyscope.core.errors import BathyscopeError, Interrupted
 
 _AGAIN = {
@@ -118,6 +118,8 @@ def _add(name: str, verb: Callable[..., None]) -> None:
             with _one_report(name, kwargs):
                 verb(*args, **kwargs)
         except SystemExit as error:
+            if is_broken_pipe(error):
+                raise
             raise BathyscopeError(
                 f"The work was cut off: code of yours (the model, its data or its loss) called "
                 f"sys.exit({error.code!r})."

@@ -29,7 +29,10 @@ import dataclasses
 import functools
 import inspect
 import json
-from collections.abc import Callable, Collection
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints, overload
 
@@ -137,7 +140,8 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
         say: prints the words.
     """
     if as_json is None:
-        say()
+        with _while_read():
+            say()
         return
     from bathyscope.core.files import write_atomic
     from bathyscope.core.json_values import encode_json
@@ -150,8 +154,26 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
         typer.echo(text)
         return
     write_atomic(as_json, text.encode() + b"\n")
-    say()
+    with _while_read():
+        say()
     typer.echo(f"written: {as_json}", err=True)
+
+
+@contextmanager
+def _while_read() -> Iterator[None]:
+    """A reader who has had enough (`| head`) keeps no file from being written after the words."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as error:
+        if not is_broken_pipe(error):
+            raise
+        with open(os.devnull, "w") as nothing:  # noqa: PTH123
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+
+
+def is_broken_pipe(error: BaseException) -> bool:
+    """Whether nobody reads what is printed; rich makes an exit of that."""
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def complete_json(words: list[str]) -> list[str]:

@@ -13,6 +13,9 @@ Known = int | str | list[str]
 _GAUGE = 40
 """Characters of the line from fails to trains."""
 
+_SUREST = 0.01
+"""Nearer to none or all than this no probability is told."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast:
@@ -43,6 +46,20 @@ class Forecast:
     notes: tuple[str, ...]
     calibrated_on: Mapping[str, Known]
 
+    @property
+    def chance(self) -> str:
+        """The probability in words, of which a thousand networks vouch for no more than this.
+
+        Examples:
+            >>> told = Forecast(verdict="trains", probability=0.998, kind=None, because=(), spent=8,
+            ...     budget=300, inside=True, outside=(), notes=(), calibrated_on={})
+            >>> told.chance
+            'over 99 %'
+        """
+        if self.probability < _SUREST:
+            return "under 1 %"
+        return "over 99 %" if self.probability > 1 - _SUREST else f"{100 * self.probability:.0f} %"
+
     def sentence(self) -> str:
         """The forecast in one line.
 
@@ -56,7 +73,7 @@ class Forecast:
         beyond = "" if self.inside else " Nothing like this was seen in calibration."
         return (
             f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
-            f"{100 * self.probability:.0f} %, after {steps} on a copy.{beyond}"
+            f"{self.chance}, after {steps} on a copy.{beyond}"
         )
 
     def __repr__(self) -> str:
@@ -88,8 +105,8 @@ class Forecast:
         reasons = "".join(f"<li>{escape(line)}</li>" for line in lines)
         return (
             f"<p><strong>Will it train?</strong> {escape(self.sentence())}</p>"
-            f'<div role="img" aria-label="probability of training {at}" style="display:flex;gap:.6em;'
-            'align-items:center;max-width:30em"><small>fails</small><span style="flex:1;height:6px;'
+            f'<div role="img" aria-label="probability of training {self.chance}" style="display:flex;'
+            'gap:.6em;align-items:center;max-width:30em"><small>fails</small><span style="flex:1;height:6px;'
             'position:relative;background:#8884"><i style="position:absolute;top:-4px;width:14px;'
             f'height:14px;margin-left:-7px;border-radius:7px;background:currentColor;left:{at}"></i>'
             f"</span><small>trains</small></div><ul>{reasons}</ul>"

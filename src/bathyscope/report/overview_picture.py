@@ -35,9 +35,7 @@ def draw_overview(seen: Overview) -> Figure:
     soft = {"size": 8.5, "color": LIGHT["soft"]}
     if seen.label:
         when = next((row.when for row in seen.rows if row.when), "")
-        sheet.text(
-            at_strip, y, f"{seen.label}, first block to last" + f", {when}" * bool(when), **soft
-        )
+        sheet.text(at_strip, y, f"{seen.label} over depth" + f", {when}" * bool(when), **soft)
     if any(row.curve for row in seen.rows):
         sheet.text(at_curve, y, "training loss over the steps", **soft)
     y += 0.3
@@ -59,7 +57,7 @@ def _paragraphs(row: OverviewRow) -> list[tuple[str, str]]:
         (fill(f"{row.verdict.level}: {row.verdict.sentence}", _CHARACTERS), row.verdict.level)
     ]
     if row.forecast is not None:
-        words = f"Forecast: {row.forecast.verdict}, {row.forecast.probability:.0%} to train."
+        words = f"Forecast: {row.forecast.verdict}, {row.forecast.chance} to train."
         lines.append((fill(words, _CHARACTERS), "ink"))
     if row.outcome:
         lines.append((fill(row.outcome, _CHARACTERS), "ink"))
@@ -82,8 +80,7 @@ def _draw_strip(sheet: Sheet, seen: Overview, row: OverviewRow, x: float, y: flo
     axes.set_axis_off()
     colours = [to_rgb(light_colour(c)) if c else (1.0, 1.0, 1.0) for c in classes]
     axes.imshow([colours], aspect="auto", interpolation="nearest")
-    words = f"{range_of(row.series.values)} over {len(classes)} blocks"
-    sheet.text(x, y + 0.5, words, size=8.5, color=LIGHT["soft"])
+    sheet.text(x, y + 0.5, range_of(row.series.values), size=8.5, color=LIGHT["soft"])
 
 
 def _panel(row: OverviewRow) -> Panel:

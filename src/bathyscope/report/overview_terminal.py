@@ -63,7 +63,7 @@ def _lines(row: OverviewRow, label: str, glyphs: Glyphs, *, room: int) -> list[t
 def _forecast(forecast: Forecast) -> Text:
     kind = f" ({forecast.kind})" if forecast.kind else ""
     return Text(forecast.verdict, style=_VERDICT_STYLES[forecast.verdict]) + Text(
-        f"{kind}: {forecast.probability:.0%} to train within {forecast.budget} steps, "
+        f"{kind}: {forecast.chance} to train within {forecast.budget} steps, "
         f"seen after {forecast.spent}",
         style="default not bold",
     )

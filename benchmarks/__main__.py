@@ -18,9 +18,7 @@ BENCHMARKS = (
     "hosvd",
     "measure",
     "diagnose",
-    "attention",
     "watching",
-    "forecast",
     "training_loop",
     "stacked",
     "conv_spectrum",
@@ -30,7 +28,7 @@ BENCHMARKS = (
 # Counts rather than ratios, or of many minutes: only when named.
 LONG = (
     *("estimators", "kill", "treatment", "growth", "imagenet_stream", "transformer_faults"),
-    *("events", "fuzz", "soak", "real_bugs"),
+    *("events", "fuzz", "soak", "real_bugs", "attention", "forecast"),
 )
 
 

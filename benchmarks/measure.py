@@ -23,7 +23,7 @@ _NETWORKS = ("preresnet-164", "preplain-164")
 _BATCH = 64
 
 
-def lines(*, repeats: int = 5) -> Iterator[dict[str, Any]]:
+def lines(*, repeats: int = 2) -> Iterator[dict[str, Any]]:
     """Time and memory of `standard` for a network that trains and one that is singular."""
     torch.set_num_threads(1)
     for name in _NETWORKS:

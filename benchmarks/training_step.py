@@ -115,7 +115,7 @@ def lines() -> Iterator[dict[str, Any]]:
         ours = nets.build(name, seed=0)
         copy_weights(ours, by_hand)
         steps = {"ours": training_step(ours), "by_hand": training_step(by_hand)}
-        times = interleaved(steps, repeats=21)
+        times = interleaved(steps, repeats=11)
         yield {
             "benchmark": "training_step",
             "case": f"{name}, batch {_BATCH}",

@@ -176,30 +176,49 @@ def deep_runs(tailored, plain):
         for kind, lr, values in (
             ("tailored", 0.001, tailored),
             ("plain", 0.001, plain),
-            ("plain", 0.1, [0.1, 0.1]),
             ("shortcut", 0.01, [1.0, 1.0]),
-            ("normalised", 0.01, [0.2, 0.2]),
+            ("normalised", 0.003, [0.2, 0.2]),
         )
         for seed, value in enumerate(values)
     ]
     return pd.DataFrame(rows)
 
 
-def test_depth_without_shortcuts_wants_every_seed_and_the_best_plain_rate():
+def test_depth_without_shortcuts_wants_every_seed():
     preset = quick("beyond.dense_digits")
     assert met(depth.checks(deep_runs([0.95, 0.97], [0.3, 0.4]), preset)) == [True, True]
     assert met(depth.checks(deep_runs([0.95, 0.7], [0.3, 0.4]), preset)) == [False, True]
     assert met(depth.checks(deep_runs([0.95, 0.97], [0.95, 0.4]), preset)) == [True, False]
 
 
+def test_depth_without_shortcuts_wants_every_rate_to_be_the_best_on_seeds_of_its_own():
+    preset = quick("beyond.dense_digits").model_copy(update={"grid": (0.001, 0.003, 0.01)})
+    runs = deep_runs([0.95, 0.97], [0.3, 0.4])
+    chosen = dict(zip(depth.KINDS, preset.rates, strict=True))
+
+    def tried(best):
+        return pd.DataFrame(
+            {"kind": kind, "lr": lr, "seed": seed, "accuracy": 0.5 + 0.4 * (lr == best[kind])}
+            for kind in depth.KINDS
+            for lr in preset.grid
+            for seed in (depth.CHOOSING, depth.CHOOSING + 1)
+        )
+
+    assert met(depth.checks(pd.concat([runs, tried(chosen)]), preset)) == [True] * 3
+    found = depth.checks(pd.concat([runs, tried(chosen | {"plain": 0.01})]), preset)
+    assert met(found) == [True, True, False]
+    assert found[-1].text == "3 of 4"
+
+
 def test_a_quantity_that_does_not_tell_networks_apart_does_not_explain_them():
     preset = quick("beyond.common_cause")
     table = deep_runs([0.95, 0.97], [0.3, 0.4])
+    table = pd.concat([table, table])
     assert met(common_cause.checks(table, preset)) == [True]
     mixed = table.assign(cosine_start=[float(i % 2) for i in range(len(table))])
     found = common_cause.checks(mixed, preset)
     assert met(found) == [False]
-    assert found[0].text == "4 of 10"
+    assert found[0].text == "8 of 16"
 
 
 def transformer_runs(accuracy, rank, gradients, curvature):

@@ -41,7 +41,7 @@ _LENGTHS = shortcut_convolutions.ConvolutionPreset(
     depths=(8, 14), epochs=1, lr=0.02, batch_size=32, milestones=(1,), num_train=64, num_test=16
 )
 _DEEP = depth.DeepPreset(
-    depth=5, width=8, steps=4, rates=(0.01,) * 4, num_train=128, num_test=16, seeds=2
+    depth=5, width=8, steps=4, rates=(0.01,) * 4, grid=(0.01,), num_train=128, num_test=16, seeds=2
 )
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {

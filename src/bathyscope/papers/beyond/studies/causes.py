@@ -40,7 +40,7 @@ class CauseWatcher(StartAndEnd):
     Args:
         train: the training set, all of which counts for the accuracy.
         probe_size: how many of its first samples the causes are measured on.
-        curvature: also the ends of the Hessian's spectrum, which take most of the time.
+        curvature: also the shape of the Hessian's spectrum, which takes most of the time.
     """
 
     def __init__(self, train: Examples, *, probe_size: int, curvature: bool) -> None:
@@ -52,7 +52,7 @@ class CauseWatcher(StartAndEnd):
         """Log the causes, as a record of the kind `cause`."""
         row = {"accuracy": accuracy(loop.model, self.train)} | causes(loop.model, self.probe)
         if self.curvature and all(math.isfinite(v) for v in row.values()):
-            row |= spectrum_ends(loop.model, self.probe)
+            row |= spectrum_shape(loop.model, self.probe)
         loop.log({"kind": "cause", "moment": moment, "step": loop.step} | row)
 
 
@@ -133,13 +133,29 @@ def unexplained(features: Tensor, labels: Tensor) -> float:
     return float(left.square().sum() / centred.square().sum())
 
 
-def spectrum_ends(model: nn.Module, probe: Examples) -> dict[str, float]:
-    """The greatest and the least eigenvalue of the Hessian on a few samples   (shortcut_length)."""
+def spectrum_shape(model: nn.Module, probe: Examples) -> dict[str, float]:
+    """How the Hessian's eigenvalues lie, on a few samples   (shortcut_length).
+
+    `sharpness`: log₁₀ of the greatest |λ|. `spread`: log₁₀ of the greatest over the mean |λ|, which
+    the condition number of a matrix exceeds. `negative`: the share of Σ|λ| that negative eigenvalues
+    make up, an index by weight: with so many parameters nearly all eigenvalues are about zero, and
+    a count of signs would be one of rounding errors.
+    """
     few = (probe[0][:_CURVATURE_SAMPLES], probe[1][:_CURVATURE_SAMPLES])
-    found = hessian(model, few, loss=F.cross_entropy, batchnorm="batch").extremes(
-        1, tolerance=1e-2, max_products=60, check_copies=False
+    matrix = hessian(model, few, loss=F.cross_entropy, batchnorm="batch")
+    found = matrix.density(probes=4, steps=24, outlier_steps=48)
+    values = torch.cat([found.atoms, found.nodes.flatten()])
+    shares = torch.cat(
+        [
+            torch.full_like(found.atoms, 1 / found.dim),
+            found.weights.flatten() / found.num_probes,
+        ]
     )
+    greatest, mean = float(values.abs().max()), float((shares * values.abs()).sum())
+    if mean == 0:  # a flat point
+        return {"sharpness": -math.inf, "spread": math.nan, "negative": math.nan}
     return {
-        "largest_curvature": float(found.largest.values[0]),
-        "smallest_curvature": float(found.smallest.values[0]),
+        "sharpness": math.log10(greatest),
+        "spread": math.log10(greatest / mean),
+        "negative": float((shares * values.clamp(max=0).abs()).sum()) / mean,
     }

@@ -28,9 +28,10 @@ class DeepUnit(nn.Module):
         self.scale = scale
 
     def forward(self, x: Tensor) -> Tensor:
-        """ρ(W x), or x + scale · ρ(W x)."""
-        out: Tensor = self.activation(self.norm(self.layer(x)))
-        return out if self.scale is None else x + self.scale * out
+        """ρ(W x), or x + scale · W ρ(x), whose branch has no mean that sums up over the depth."""
+        if self.scale is not None:
+            return x + self.scale * self.layer(self.activation(x))
+        return self.activation(self.norm(self.layer(x)))
 
 
 def deep_network(

@@ -51,7 +51,7 @@ class CauseWatcher(StartAndEnd):
     def measure(self, loop: LoopView, moment: str) -> None:
         """Log the causes, as a record of the kind `cause`."""
         row = {"accuracy": accuracy(loop.model, self.train)} | causes(loop.model, self.probe)
-        if self.curvature and all(math.isfinite(v) for v in row.values()):
+        if self.curvature and not any(math.isnan(v) for v in row.values()):
             row |= spectrum_shape(loop.model, self.probe)
         loop.log({"kind": "cause", "moment": moment, "step": loop.step} | row)
 

@@ -86,7 +86,7 @@ def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
         for name in QUANTITIES:
             if f"{name}_start" in part:
                 ends = (part[f"{name}_{moment}"].mean() for moment in ("start", "end"))
-                row[_SHORT[name]] = " → ".join(f"{value:.2g}" for value in ends)
+                row[_SHORT[name]] = " → ".join(f"{value:.2g}" for value in ends).replace("inf", "∞")
         rows.append(row)
     title = f"Start → end, {preset.depth} layers on {preset.data}, {preset.seeds} seed(s)"
     return text_table(pd.DataFrame(rows), title=title, width=13.5)

@@ -215,7 +215,7 @@ def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
 
 _GRID = (0.0003, 0.001, 0.003, 0.01)
 _DENSE = partial(
-    DeepPreset, depth=100, width=64, steps=300, rates=(0.001, 0.001, 0.01, 0.003), num_test=64
+    DeepPreset, depth=100, width=64, steps=300, rates=(0.001, 0.0003, 0.01, 0.01), num_test=64
 )
 _CONVOLUTIONAL = partial(
     DeepPreset,

@@ -106,9 +106,9 @@ STUDY = Study(
     name="beyond.common_cause",
     title="What networks that train have in common, by the quantities of the four papers",
     shows=(
-        "Tailored rectifiers make 100 layers trainable with every seed, shortcuts with some, He and ReLU "
-        "with none, with BatchNorm or without it. Each paper explains training by one quantity; one that "
-        "explains it must tell all networks that train from those that do not, before the first step."
+        "Tailored rectifiers and shortcuts make 100 layers trainable with every seed, He and ReLU with none, "
+        "with BatchNorm or without it. Each paper explains training by one quantity; one that explains it "
+        "must tell all networks that train from those that do not, before the first step."
     ),
     presets=depth.STUDIES[0].presets,
     tasks=depth.tasks,

@@ -269,7 +269,7 @@ STUDIES = (
                 data="mnist",
                 num_train=6000,
                 steps=600,
-                rates=(0.001, 0.0003, 0.01, 0.003),
+                rates=(0.001, 0.001, 0.01, 0.01),
                 grid=_GRID,
             ),
             "paper": _DENSE(
@@ -277,7 +277,7 @@ STUDIES = (
                 depth=164,
                 num_train=6000,
                 steps=600,
-                rates=(0.001, 0.0003, 0.01, 0.003),
+                rates=(0.001, 0.001, 0.01, 0.01),
                 grid=_GRID,
             ),
         },

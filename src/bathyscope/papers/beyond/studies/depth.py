@@ -223,7 +223,7 @@ _CONVOLUTIONAL = partial(
     depth=60,
     width=16,
     steps=150,
-    rates=(0.001, 0.001, 0.003, 0.01),
+    rates=(0.001, 0.003, 0.01, 0.001),
     wanted=0.85,
     num_test=64,
 )

@@ -255,7 +255,7 @@ STUDIES = (
         "dense_digits",
         "100 linear layers on digits",
         {
-            "quick": _DENSE(seeds=2, curvature=True),
+            "quick": _DENSE(seeds=2),
             "full": _DENSE(grid=_GRID, curvature=True),
             "paper": _DENSE(depth=164, steps=600, grid=_GRID, curvature=True),
         },
@@ -286,7 +286,7 @@ STUDIES = (
         "convolutional_digits",
         "60 convolutions on digits",
         {
-            "quick": _CONVOLUTIONAL(seeds=1, depth=30, steps=100, wanted=0.5),
+            "quick": _CONVOLUTIONAL(seeds=1, steps=80, wanted=0.5),
             "full": _CONVOLUTIONAL(grid=_GRID),
             "paper": _CONVOLUTIONAL(depth=100, grid=_GRID),
         },

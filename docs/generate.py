@@ -247,15 +247,15 @@ def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
     notes = " ".join(study.notes)
     if notes:
         lines.append(f"\n*To know:* {_plain(notes)}\n")
-    missing = [preset for preset in PRESETS if preset not in found]
-    if "full" in found and "quick" in missing:
-        missing.remove("quick")  # a smaller form of what is shown
+    shown = set(found)
     theme = study.name.partition(".")[0]
     if (DOCS / "figures" / f"{study.name.replace('.', '_')}.png").is_file():
-        missing.remove("paper")
+        shown.add("paper")
         lines.append(
             f"\nWith the preset `paper` it is on [a page of its own](../{theme}.md), with its figures.\n"
         )
+    longest = max((PRESETS.index(preset) for preset in shown), default=-1)
+    missing = PRESETS[longest + 1 :]  # what is smaller than something shown is not missed
     if missing:
         reasons = "; ".join(f"`{preset}` ({_why(study, preset)})" for preset in missing)
         lines.append(f"\n*Not run for this page:* {reasons}.\n")
@@ -271,14 +271,9 @@ def _why(study: Study, preset: str) -> str:
     minutes = COSTS.get(study.name, {}).get(preset)
     if minutes is not None:
         return f"about {_duration(60 * minutes)} of one core, estimated from timed steps"
-    words = {
-        "quick": "its turn has not come yet",
-        "full": "longer than the time there was",
-        "paper": "the whole length, and its turn has not come yet"
-        if study.name.startswith("beyond.")
-        else "the settings of the paper: days to weeks on two cores",
-    }
-    return words[preset]
+    if preset == "paper" and not study.name.startswith("beyond."):
+        return "the settings of the paper: days to weeks on two cores"
+    return "not run yet"
 
 
 def _duration(seconds: float) -> str:

@@ -43,8 +43,11 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Loss, on a logarithmic scale, and accuracy, averaged over a few steps."""
     figure, (left, right) = panels(2)
-    window = max(1, int(table["step"].max()) // 60)
-    shown = table.assign(step=(table["step"] // window) * window)
+    steps = int(table["step"].max())
+    window = max(1, steps // 60)
+    # steps that are left over at the end go to the last window: few of them would be a jump
+    windows = ((table["step"] - 1) // window).clip(upper=steps // window - 1)
+    shown = table.assign(step=(windows + 0.5) * window)
     shown = shown.groupby(["network", "seed", "step"], as_index=False)[["loss", "accuracy"]].mean()
     label_axes(left, title="training loss", x="step", y="cross-entropy", log="y")
     label_axes(right, title="training accuracy", x="step", y="accuracy")

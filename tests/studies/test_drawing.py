@@ -77,18 +77,29 @@ def test_colours_begin_anew_and_shades_run_from_light_to_dark():
     [
         (1.0, 100.0, ["1", "2", "5", "10", "20", "50", "100"]),  # two decades are few
         (0.3, 2.5, ["0.5", "1", "2"]),
+        (2.1, 4.9, ["3", "4"]),
+        (2.15, 2.45, ["2.2", "2.3", "2.4"]),
         (1.0, 101.0, None),
         (0.0, 1.0, None),
     ],
 )
 def test_ticks_are_plain_where_few_decades_are_seen(low, high, labels):
-    _, (ax,) = panels()
+    figure, (ax,) = panels()
     if low > 0:
         ax.set_yscale("log")
     ax.set_ylim(low, high)
     before = [label.get_text() for label in ax.get_yticklabels()]
-    plain_ticks(ax.yaxis)
+    plain_ticks(figure)
     assert [label.get_text() for label in ax.get_yticklabels()] == (labels or before)
+
+
+def test_ticks_that_were_set_stay():
+    figure, (ax,) = panels()
+    ax.set_xscale("log")
+    ax.set_xlim(8, 40)
+    ax.set_xticks([8, 20, 38], ["8", "20", "38"])
+    plain_ticks(figure)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["8", "20", "38"]
 
 
 def test_axes_are_logarithmic_where_named():

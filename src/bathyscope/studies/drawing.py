@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FixedLocator, NullFormatter
 
 from bathyscope.report.palette import LIGHT, LINES
 
@@ -22,6 +21,8 @@ _STYLES: tuple[object, ...] = (
     "-",
     "-",
 )
+_LEADING = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(1 + i / 10 for i in range(90)))
+"""Leading digits of the ticks at a short logarithmic axis, as few as give two ticks."""
 _INK, _SOFT, _RULE = LIGHT["ink"], LIGHT["soft"], LIGHT["rule"]
 
 
@@ -62,14 +63,22 @@ def label_axes(ax: Axes, *, title: str, x: str, y: str, log: str = "") -> Axes:
     return ax
 
 
-def plain_ticks(axis: Axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten where a logarithmic axis shows two decades or less."""
-    low, high = sorted(axis.get_view_interval())
-    if low <= 0 or high > 100 * low:
-        return
-    marks = [m * 10.0**e for e in range(-12, 12) for m in (1, 2, 5)]
-    shown = [mark for mark in marks if low <= mark <= high]
-    axis.set_ticks(shown, labels=[f"{mark:g}" for mark in shown])
+def plain_ticks(figure: Figure) -> None:
+    """Numbers at logarithmic axes of two decades or less, where powers of ten would be one or none.
+
+    Ticks that a study set itself stay.
+    """
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        its_own = isinstance(axis.get_major_locator(), FixedLocator)
+        if its_own or axis.get_scale() != "log" or low <= 0 or high > 100 * low:
+            continue
+        for leading in _LEADING:
+            marks = [m * 10.0**e for e in range(-12, 12) for m in leading]
+            shown = [mark for mark in marks if low <= mark <= high]
+            if len(shown) > 1:
+                axis.set_ticks(shown, labels=[f"{mark:g}" for mark in shown])
+                break
 
 
 def legend_below(figure: Figure, ax: Axes, *, columns: int = 4) -> None:

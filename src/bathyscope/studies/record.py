@@ -119,7 +119,11 @@ class StudyResult:
 
     def figure(self) -> "Figure":
         """The figure, drawn afresh with matplotlib."""
-        return self.draw()
+        from bathyscope.studies.drawing import plain_ticks
+
+        figure = self.draw()
+        plain_ticks(figure)
+        return figure
 
     def as_dict(self) -> dict[str, object]:
         """All but the table and the figure, as JSON can hold it."""

@@ -14,7 +14,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     table,
     tasks,
 )
-from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels, plain_ticks
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 
 
@@ -55,7 +55,6 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
         mean_lines(
             ax, shown, x="loss", y=column, by="kind", order=COMPARED, labels=LABELS, marker=None
         )
-        plain_ticks(ax.xaxis)
     legend_below(figure, axes[0])
     return figure
 

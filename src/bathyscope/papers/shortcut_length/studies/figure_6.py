@@ -20,7 +20,6 @@ from bathyscope.studies.drawing import (
     legend_below,
     mean_lines,
     panels,
-    plain_ticks,
 )
 from bathyscope.studies.record import Check, Study
 
@@ -60,7 +59,6 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     mean_lines(
         left, shown, x="loss", y="index", by="kind", order=COMPARED, labels=LABELS, marker=None
     )
-    plain_ticks(left.xaxis)
     legend_below(figure, left)
     run = single_run(table)
     run = run[run["step"] > 0]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bathyscope.core.json_values import JsonObject
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels, plain_ticks
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened_examples
 from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
@@ -178,7 +178,6 @@ def draw(table: pd.DataFrame, *, column: str, y: str, depths: tuple[int, ...]) -
     for ax in (left, right):
         ax.set_xticks(depths, [str(d) for d in depths])
         ax.minorticks_off()
-    plain_ticks(left.yaxis)
     rates = sorted(set(table["rate"]))
     right.set_yticks(rates, [f"{rate:.2g}" for rate in rates])
     legend(left)

@@ -11,7 +11,7 @@ from bathyscope.papers.singularity.studies.trained import (
     TrainedPreset,
     tasks,
 )
-from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
+from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -63,7 +63,7 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
             marker=None,
         )
     right.set_ylim(0, 1.02)
-    legend(right, place="center right")
+    legend_below(figure, right)
     return figure
 
 

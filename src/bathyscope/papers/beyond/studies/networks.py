@@ -29,9 +29,12 @@ class DeepUnit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ρ(W x), or x + scale · W ρ(x), whose branch has no mean that sums up over the depth."""
-        if self.scale is not None:
-            return x + self.scale * self.layer(self.activation(x))
-        return self.activation(self.norm(self.layer(x)))
+        out: Tensor
+        if self.scale is None:
+            out = self.activation(self.norm(self.layer(x)))
+        else:
+            out = x + self.scale * self.layer(self.activation(x))
+        return out
 
 
 def deep_network(

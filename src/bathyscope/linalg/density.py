@@ -94,15 +94,20 @@ class SpectralDensity:
         )
         return Interval(value=found.value, lower=max(0.0, found.lower), upper=min(1.0, found.upper))
 
-    def curve(self, grid: Float[Tensor, " n"], *, width: float) -> Float[Tensor, " n"]:
-        """The density on a grid: every eigenvalue drawn as a Gaussian of this width."""
-        points = torch.cat([self.atoms, self.nodes.reshape(-1)])
-        mass = torch.cat(
+    def points(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """All atoms and nodes, and the share of the eigenvalues that each stands for."""
+        values = torch.cat([self.atoms, self.nodes.reshape(-1)])
+        shares = torch.cat(
             [
                 torch.full_like(self.atoms, 1 / self.dim),
                 self.weights.reshape(-1) / self.num_probes,
             ]
         )
+        return values, shares
+
+    def curve(self, grid: Float[Tensor, " n"], *, width: float) -> Float[Tensor, " n"]:
+        """The density on a grid: every eigenvalue drawn as a Gaussian of this width."""
+        points, mass = self.points()
         bells = torch.exp(-0.5 * ((grid[:, None] - points) / width) ** 2)
         return (bells * mass).sum(dim=1) / (width * math.sqrt(2 * math.pi))
 

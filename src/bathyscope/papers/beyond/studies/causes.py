@@ -144,13 +144,7 @@ def spectrum_shape(model: nn.Module, probe: Examples) -> dict[str, float]:
     few = (probe[0][:_CURVATURE_SAMPLES], probe[1][:_CURVATURE_SAMPLES])
     matrix = hessian(model, few, loss=F.cross_entropy, batchnorm="batch")
     found = matrix.density(probes=4, steps=24, outlier_steps=48)
-    values = torch.cat([found.atoms, found.nodes.flatten()])
-    shares = torch.cat(
-        [
-            torch.full_like(found.atoms, 1 / found.dim),
-            found.weights.flatten() / found.num_probes,
-        ]
-    )
+    values, shares = found.points()
     greatest, mean = float(values.abs().max()), float((shares * values.abs()).sum())
     if mean == 0:  # a flat point
         return {"sharpness": -math.inf, "spread": math.nan, "negative": math.nan}

@@ -1114,7 +1114,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return bisect_right(range(1, budget), budget - 1,",
         ),
     ],
-    "tests/papers/test_norm_checks.py": [
+    "tests/papers/norm_preservation": [
         (
             "papers/norm_preservation/studies/figure_2.py",
             "usual = share >= _FEW",
@@ -1131,7 +1131,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "(np.log(found.to_numpy())[usual] for found in (with_it, without))",
         ),
     ],
-    "tests/papers/test_checks.py": [
+    "tests/papers/singularity/test_checks.py": [
         (
             "papers/singularity/studies/which_came_first.py",
             "bool((lead > 0).all()) if len(lead) else None,",

@@ -5,7 +5,7 @@ import pytest
 
 from bathyscope.papers.nests.studies import blocks
 from bathyscope.papers.nests.studies.vectors import LABELS, network
-from tests.papers.test_checks import met, quick
+from tests.papers.judged import met, quick
 
 SOLVED = {"resnest": 0.30, "narrow": 0.40, "aresnest": 0.25, "densenest": 0.29}
 

@@ -14,7 +14,7 @@ from bathyscope.papers.norm_preservation.studies import (
     table_2,
     table_3,
 )
-from tests.papers.test_checks import met, quick
+from tests.papers.judged import met, quick
 
 
 def channel_ratios(moved):

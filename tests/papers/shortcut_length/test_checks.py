@@ -1,0 +1,98 @@
+"""The checks of shortcut_length on small made-up tables: they say yes to one, and no to another."""
+
+import itertools
+
+import pandas as pd
+
+from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
+from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
+from tests.papers.judged import met, quick
+
+
+def test_norms_have_to_fall_with_every_depth():
+    preset = quick("shortcut_length.figure_2")
+
+    def norms(*last):
+        return pd.DataFrame(
+            [
+                {"depth": d, "step": s, "seed": 0, "mean_norm": v if s else 5.0}
+                for d, v in zip((20, 32, 56), last, strict=True)
+                for s in (0, 10)
+            ]
+        )
+
+    assert met(weight_norms.checks(norms(3.0, 2.0, 1.0), preset)) == [True]
+    assert met(weight_norms.checks(norms(3.0, 1.0, 2.0), preset)) == [False]
+
+
+def test_length_two_has_to_be_the_best_at_equal_size():
+    preset = quick("shortcut_length.figure_9")
+
+    def lengths(two, parameters=10):
+        return pd.DataFrame(
+            [
+                {"depth": 20, "length": n, "test_error": e, "parameters": p}
+                for n, e, p in ((1, 8.0, 10), (2, two, parameters), (3, 7.0, 10))
+            ]
+        )
+
+    assert met(figure_9.checks(lengths(3.0), preset)) == [True, True]
+    assert met(figure_9.checks(lengths(7.5), preset)) == [True, False]
+    assert met(figure_9.checks(lengths(6.5), preset)) == [True, False]  # two images of 355
+    assert met(figure_9.checks(lengths(3.0, parameters=20), preset)) == [False, True]
+
+
+def path(apart=0.5, from_label=0.0, movers=1):
+    return pd.DataFrame(
+        [
+            {
+                "unit": unit,
+                "sample": sample,
+                "seed": 0,
+                "moved": 0.1 if unit and sample < movers else 0.0,
+                "apart": apart,
+                "from_label": from_label,
+                "rho": 0.8,
+                "weight_norm": 1.0,
+            }
+            for unit in (0, 1)
+            for sample in (0, 1, 2)
+        ]
+    )
+
+
+def test_a_path_has_to_arrive_keep_its_distance_and_move_one_sample():
+    preset = quick("shortcut_length.figure_10")
+    assert met(figure_10.checks(path(), preset)) == [True, True, True]
+    assert met(figure_10.checks(path(from_label=0.1), preset)) == [False, True, True]
+    assert met(figure_10.checks(path(apart=0.3), preset)) == [True, False, True]
+    assert met(figure_10.checks(path(movers=2), preset)) == [True, True, False]
+
+
+def pattern(elsewhere=0.0, three=0.0, differs=0.0):
+    rows = []
+    for length, size in ((1, lambda *_: 1.0), (3, lambda *_: three)):
+        rows += [
+            {"length": length, "unit": r, "other_unit": s, "layer": 0, "other_layer": 0}
+            | {"largest": size(r, s), "from_first": 0.0, "from_transpose": 0.0}
+            for r, s in itertools.product(range(2), repeat=2)
+        ]
+    for r, k, s, m in itertools.product(range(2), repeat=4):
+        inside = r == s and k != m
+        rows.append(
+            {"length": 2, "unit": r, "other_unit": s, "layer": k, "other_layer": m}
+            | {
+                "largest": 1.0 if inside else elsewhere,
+                "from_first": differs,
+                "from_transpose": 0.0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def test_a_block_outside_the_pattern_is_seen():
+    preset = quick("shortcut_length.figure_11")
+    assert met(figure_11.checks(pattern(), preset)) == [True] * 5
+    assert met(figure_11.checks(pattern(elsewhere=0.1), preset))[0] is False
+    assert met(figure_11.checks(pattern(differs=0.1), preset))[1] is False
+    assert met(figure_11.checks(pattern(three=0.1), preset))[-1] is False

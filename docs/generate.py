@@ -7,6 +7,7 @@
 
 import importlib
 import json
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -87,11 +88,11 @@ def ledger() -> str:
 
 
 def _claim(claim: Claim) -> str:
-    lines = [f"\n### {claim.name}\n\n{claim.statement}\n"]
+    lines = [f"\n### {claim.name}\n\n{_plain(claim.statement)}\n"]
     if claim.assumptions:
-        lines.append(f"\n*Assumes:* {'; '.join(claim.assumptions)}.\n")
+        lines.append(f"\n*Assumes:* {_plain('; '.join(claim.assumptions))}.\n")
     mark = "" if claim.status == "coded" else f"**{claim.status.capitalize()}.** "
-    lines.append(f"\n*Tested:* {mark}{claim.tested}\n")
+    lines.append(f"\n*Tested:* {mark}{_plain(claim.tested)}\n")
     if {"model", "data"} & set(claim.takes):
         own = " and ".join(word for word in ("model", "data") if word in claim.takes)
         lines.append(f"\n*Takes your own:* {own}.\n")
@@ -108,7 +109,7 @@ bathyscope reproduce list
 bathyscope reproduce shortcut_length.figure_4 --out studies
 ```
 
-All of them take the better part of an hour:
+All of them take about a quarter of an hour on two cores:
 
 <!-- not run: the better part of an hour; the tests run every study at a few steps -->
 ```
@@ -151,9 +152,9 @@ def _study(study: Study) -> str:
         f"| {name} | {', '.join(f'{k} {_value(v)}' for k, v in preset.resolved().items())} |"
         for name, preset in study.presets.items()
     )
-    notes = "".join(f"\n{note}\n" for note in study.notes)
+    notes = "".join(f"\n{_plain(note)}\n" for note in study.notes)
     return (
-        f"\n### {study.name}\n\n**{study.title}.** {study.shows}\n{notes}\n"
+        f"\n### {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n{notes}\n"
         f"| preset | settings |\n|---|---|\n{rows}\n"
     )
 
@@ -303,11 +304,25 @@ def _published(name: str, preset: str, result: dict[str, Any]) -> str:
 
 
 def _plain(text: object) -> str:
-    """Text in which Markdown finds no sign of its own."""
-    found = str(text).replace("<", "&lt;").replace(">", "&gt;")
+    """Text in which Markdown finds no sign of its own but code, and W_i, W_{L+1}, W^l stand as in print."""
+    parts = str(text).split("`")
+    parts[::2] = [_outside_code(part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _outside_code(text: str) -> str:
+    found = text.replace("<", "&lt;").replace(">", "&gt;")
     for sign in "\\*_[]|":
         found = found.replace(sign, "\\" + sign)
-    return found
+    found = _LOWERED.sub(lambda m: f"{m[1]}<sub>{m[2].strip('{}')}</sub>", found)
+    return _RAISED.sub(lambda m: f"<sup>{m[1].strip('{}')}</sup>", found)
+
+
+_LOWERED = re.compile(
+    r"((?<![A-Za-z0-9])[^\W\d]|[∏‖)])\\_(\{[^}]+\}|[A-Za-z0-9ρ]{1,4}(?![A-Za-z0-9]|\\_))"
+)
+"""Behind a letter that stands alone, unlike those of num_train, a norm or a bracket."""
+_RAISED = re.compile(r"\^(\{[^}]+\}|\w+)")
 
 
 PAGES = (

@@ -28,6 +28,23 @@ def test_generated_pages_are_current(name):
     assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run docs/generate.py"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("W_{L+1} v_iᵀ, c_ρ²", "W<sub>L+1</sub> v<sub>i</sub>ᵀ, c<sub>ρ</sub>²"),
+        (
+            "‖W‖_F, ∏_r S^r, W^{l−1}",
+            "‖W‖<sub>F</sub>, ∏<sub>r</sub> S<sup>r</sup>, W<sup>l−1</sup>",
+        ),
+        ("ΣK_i over i<L", "ΣK<sub>i</sub> over i&lt;L"),
+        ("num_train 5, x_test, [a*b]", "num\\_train 5, x<sub>test</sub>, \\[a\\*b\\]"),
+        ("`num_train` of h_m", "`num_train` of h<sub>m</sub>"),
+    ],
+)
+def test_signs_of_formulas_are_set_and_those_of_markdown_are_not(text, shown):
+    assert generator()._plain(text) == shown
+
+
 def test_no_path_outside_the_project_is_named():
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]:
         assert not re.search(r"\.\./shared|/work/", path.read_text()), path

@@ -9,6 +9,7 @@ from bathyscope.core import blocks_of, probe
 from bathyscope.measure import activations, gradients
 from bathyscope.recorder import watch
 from bathyscope.recorder.event import Event
+from bathyscope.recorder.samples import SampleTap
 from bathyscope.runs import read_metrics
 from tests.core.test_preserve import state_of
 from tests.diagnosis.networks import ResidualMLP, batch
@@ -94,6 +95,21 @@ def test_a_failure_inside_never_reaches_the_loop(monkeypatch):
             train(model, steps=3)
     assert len(seen.table) == 0
     assert sum("bathyscope.watch stopped" in str(w.message) for w in caught) == 1
+
+
+def test_a_failure_on_the_way_leaves_no_hook_and_no_mode_behind(monkeypatch):
+    model = built()
+
+    def fails(self, block, x):
+        raise RuntimeError("half way")
+
+    monkeypatch.setattr(SampleTap, "on_output", fails)
+    hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
+    with watch(model, every=1):
+        with pytest.warns(UserWarning, match="half way"):
+            train(model, steps=1)
+        assert torch.overrides._get_current_function_mode() is None
+    assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == hooks
 
 
 def test_a_probe_inside_a_watched_loop_is_no_step():

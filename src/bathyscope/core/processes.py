@@ -80,6 +80,18 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+def is_first_process() -> bool:
+    """Whether this is the one that writes: the only one, or that of rank 0."""
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+
+
+def waits_for_others(model: nn.Module) -> bool:
+    """Whether a pass of this process alone would wait for the others."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return False
+    return is_sharded(model) or any(isinstance(m, nn.SyncBatchNorm) for m in model.modules())
+
+
 def processes_of(model: nn.Module) -> Processes | None:
     """The group that holds a model together; None for a model that is this process's own."""
     if not is_distributed():

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.one_pass import Ears
-from bathyscope.recorder.attention import HeardAttention
 from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import detect
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
+from bathyscope.recorder.hearing import Hearing
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
 from bathyscope.recorder.samples import SampleTap, TakenSamples, sample_rows
@@ -54,8 +53,7 @@ class OpenStep:
     gradients: Norms | None = None
     rate: float = math.nan
     tap: SampleTap | None = None
-    ears: Ears | None = None
-    attention: HeardAttention | None = None
+    hearing: Hearing | None = None
 
 
 class Recording:

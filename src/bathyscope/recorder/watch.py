@@ -23,14 +23,19 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import check_place, write_atomic
-from bathyscope.core.one_pass import Ears
 from bathyscope.core.preserve import is_measuring
-from bathyscope.core.processes import Processes, join_if_all_come, processes_of
+from bathyscope.core.processes import (
+    Processes,
+    is_first_process,
+    join_if_all_come,
+    processes_of,
+    waits_for_others,
+)
 from bathyscope.core.sharded import is_sharded, own_class
 from bathyscope.recorder import loss_tap
-from bathyscope.recorder.attention import HeardAttention
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
+from bathyscope.recorder.hearing import HeardAttention, Hearing
 from bathyscope.recorder.log import Log
 from bathyscope.recorder.page import training_page
 from bathyscope.recorder.places import find_blocks, first_not_finite
@@ -93,7 +98,7 @@ class Watch:
             raise UsageError(
                 "This watch is entered already; make a second one with bathyscope.watch(model)."
             )
-        if self._folder is not None and _is_first_process():
+        if self._folder is not None and is_first_process():
             self._log = Log(self._folder)
         self._is_active = True
         with self._guard():
@@ -123,7 +128,7 @@ class Watch:
         yield self._called.register_forward_pre_hook(
             self._before_pass, with_kwargs=True, prepend=is_sharded(self.model)
         )
-        # a pass that raises is one, too: the mode that hears of attention must not outlive it
+        # a pass that raises is one, too: what hears of attention must not outlive it
         yield self._called.register_forward_hook(self._after_pass, always_call=True)
         yield register_optimizer_step_pre_hook(self._before_update)
         yield register_optimizer_step_post_hook(self._after_update)
@@ -259,35 +264,21 @@ class Watch:
             with HeardAttention(step.tap.on_attention):
                 first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
             return
-        step.ears = Ears((step.tap,), in_training=True, guard=self._guard)
-        for name in {b.name for b in blocks} | {b.end for b in blocks}:
-            step.ears.attach(
-                self.model.get_submodule(name),
-                starting={b.call: b for b in blocks if b.name == name},
-                ending={b.call: b for b in blocks if b.end == name},
-            )
-        if self._has_attention:
-            step.attention = HeardAttention(step.tap.on_attention)
-            step.attention.start()
+        step.hearing = Hearing(
+            self.model, blocks, step.tap, with_attention=self._has_attention, guard=self._guard
+        )
+        step.hearing.start()
 
     def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
         with self._guard():
-            self._stop_hearing_attention()
-            if self._step.ears is not None:
-                self._step.ears.remove()  # gradients still arrive: their hooks are on the tensors
-                self._step.ears.end_of_forward()
+            if self._step.hearing is not None:
+                self._step.hearing.end_of_pass()
+                self._has_attention = self._step.hearing.has_attention
             for tensor in tensors_in(output):
                 if tensor.requires_grad:
                     tensor.register_hook(self._hear_backward)
-
-    def _stop_hearing_attention(self) -> None:
-        step = self._step
-        if step.attention is not None and step.tap is not None:
-            heard, step.attention = step.attention, None
-            heard.stop()
-            self._has_attention = step.tap.num_attention_calls > 0 and not heard.failed
 
     def _hear_loss(self, value: Tensor) -> None:
         self._step.heard = value
@@ -300,7 +291,7 @@ class Watch:
                 return
             loss, step.heard = float(step.heard), None
             step.losses.append(loss)
-            if not math.isfinite(loss) and step.place is None and not _waits(self.model):
+            if not math.isfinite(loss) and step.place is None and not waits_for_others(self.model):
                 step.place = first_not_finite(
                     self.model, *step.inputs, blocks=self.recording.blocks
                 )
@@ -336,8 +327,8 @@ class Watch:
 
     def _abandon_step(self) -> None:
         step, self._step = self._step, OpenStep()
-        if step.ears is not None:
-            step.ears.remove()
+        if step.hearing is not None:
+            step.hearing.remove()
 
     def _holds(self, optimizer: torch.optim.Optimizer) -> bool:
         if is_measuring() or self.recording is None:
@@ -445,16 +436,3 @@ def watch(
 
 def _nothing() -> None:
     """Nothing to stop."""
-
-
-def _is_first_process() -> bool:
-    group = torch.distributed
-    return not (group.is_available() and group.is_initialized()) or group.get_rank() == 0
-
-
-def _waits(model: nn.Module) -> bool:
-    """Whether a pass of this process alone would wait for the others."""
-    group = torch.distributed
-    if not (group.is_available() and group.is_initialized()):
-        return False
-    return is_sharded(model) or any(isinstance(m, nn.SyncBatchNorm) for m in model.modules())

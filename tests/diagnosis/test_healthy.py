@@ -172,3 +172,35 @@ def test_a_last_layer_of_zeros_is_no_problem_and_a_cut_before_it_is():
     assert problems(model) == []
     model.head[0].register_forward_pre_hook(lambda module, args: (args[0].detach(),))
     assert [code for code, *_ in problems(model)] == ["cut-gradient"]
+
+
+class LayerDrop(nn.Module):
+    """Residual layers, three in ten of which a training pass leaves out; `spare` never runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU()) for _ in range(10)
+        )
+        self.head = nn.Linear(16, 4)
+        self.spare = nn.Linear(16, 4)
+
+    def forward(self, x):
+        for layer in self.layers:
+            if not self.training or torch.rand(()) > 0.3:
+                x = x + layer(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_layers_that_a_pass_leaves_out_at_random_are_no_fault(seed):
+    torch.manual_seed(seed)
+    model = LayerDrop()
+    inputs, labels = torch.randn(32, 16), torch.arange(32) % 4
+    told = diagnose(model, (inputs, labels), loss=F.cross_entropy)
+    assert "cut-gradient" not in {finding.code for finding in told.findings}
+    unreached = next(f for f in told.findings if f.code == "unreached-parameters")
+    assert unreached.evidence["parameters"] == "spare.weight, spare.bias"
+    model.head.register_forward_pre_hook(lambda module, args: (args[0].detach(),))
+    cut = diagnose(model, (inputs, labels), loss=F.cross_entropy)
+    assert "cut-gradient" in {finding.code for finding in cut.findings}

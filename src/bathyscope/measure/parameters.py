@@ -6,28 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.batch import copy_tensors, run_forward
 from bathyscope.core.calls import unwrap
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement, Number
 from bathyscope.linalg import frobenius_norm
 
 _NAMED = 6
 """Parameters of a list that are named; the others are counted."""
 
+_PASSES = 8
+"""Most further passes in which a layer is looked for that did not run in one."""
+
 
 def parameters_measurement(
     model: nn.Module,
     gradients: Mapping[str, Tensor],
     optimizer: torch.optim.Optimizer | None,
+    *,
+    inputs: object = None,
 ) -> Measurement:
     """The measurement `parameters`: counts and names over the whole network, in `settings`.
 
     parameters: how many tensors; frozen: of them without `requires_grad`; missing: trained, reached
     by a gradient other than zero, and not in the optimizer; twice: more than once in it; unreached:
-    trained, but no part of the loss; zero_gradient: of those reached, how many have a gradient that
-    is zero throughout; zero_head: whether the last weight is zero; decay_over_gradient: the median,
-    over weights, of the pull of weight decay in units of the gradient's (for an optimizer that
-    divides by the gradient's size, of its step); largest_decay: of the optimizer's groups. Lists of
-    names end in `_names`.
+    trained, but no part of the loss; left_out: not counted among those, as their layer runs in other
+    passes over the same `inputs`, if they are given (stochastic depth); zero_gradient: of those
+    reached, how many have a gradient that is zero throughout; zero_head: whether the last weight is
+    zero; decay_over_gradient: the median, over weights, of the pull of weight decay in units of the
+    gradient's (for an optimizer that divides by the gradient's size, of its step); largest_decay: of
+    the optimizer's groups. Lists of names end in `_names`.
 
     Examples:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
@@ -42,6 +50,10 @@ def parameters_measurement(
     reached = [n for n, g in gradients.items() if n in named]
     zero = [n for n in reached if not bool(gradients[n].any())]
     unreached = [n for n, p in named.items() if p.requires_grad and n not in gradients]
+    left_out: set[str] = set()
+    if unreached and inputs is not None and model.training:
+        left_out = left_out_at_random(model, inputs, unreached)
+        unreached = [n for n in unreached if n not in left_out]
     weights = [p for p in named.values() if p.ndim >= 2]
     numbers: dict[str, Number] = {
         "parameters": len(named),
@@ -49,6 +61,7 @@ def parameters_measurement(
         **_listed("frozen", frozen),
         "frozen_entries": sum(named[n].numel() for n in frozen),
         **_listed("unreached", unreached),
+        "left_out": len(left_out),
         "zero_head": _is_zero(weights[-1]) if weights else False,
         "reached": len(reached),
         "zero_gradient": len(zero),
@@ -62,6 +75,42 @@ def parameters_measurement(
         numbers["largest_decay"] = max(decays, default=0.0)
         numbers["decay_over_gradient"] = _decay_over_gradient(named, gradients, optimizer)
     return Measurement(name="parameters", blocks=(), columns={}, settings=numbers)
+
+
+def left_out_at_random(model: nn.Module, inputs: object, names: Iterable[str]) -> set[str]:
+    """Of these parameters, those whose layer a pass leaves out and another one runs.
+
+    The first pass draws the random numbers that a measurement before it drew, and so leaves out the
+    same layers. If the second runs none of them, they are taken for layers that never run.
+
+    Examples:
+        >>> class Twice(nn.Sequential):
+        ...     def forward(self, x):
+        ...         return x + self[0](x) if torch.rand(()) < 0.5 else x + self[1](x)
+        >>> net = Twice(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False), nn.Linear(2, 2))
+        >>> _ = torch.manual_seed(0)  # 0.496 is drawn first, then 0.768
+        >>> left_out_at_random(net, torch.zeros(1, 2), ["0.weight", "1.weight", "2.weight"])
+        {'1.weight'}
+    """
+    model = unwrap(model)
+    owners = {name: name.rpartition(".")[0] for name in names}
+    ran: set[str] = set()
+    found: set[str] = set()
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
+        for owner in set(owners.values()):
+            module = model.get_submodule(owner)
+            module.register_forward_pre_hook(lambda *_, owner=owner: ran.add(owner))
+        run_forward(model, copy_tensors(inputs))
+        idle = set(owners.values()) - ran
+        for _ in range(_PASSES):
+            ran.clear()
+            if idle:
+                run_forward(model, copy_tensors(inputs))
+            if not idle & ran:
+                break
+            found |= idle & ran
+            idle -= ran
+    return {name for name, owner in owners.items() if owner in found}
 
 
 def _is_zero(weight: Tensor) -> bool:

@@ -115,7 +115,7 @@ def standard(
         inputs_measurement(batch[0]),
         labels_measurement(*batch),
         end.measurement(),
-        parameters_measurement(model, result.gradients, optimizer),
+        parameters_measurement(model, result.gradients, optimizer, inputs=batch[0]),
         mode.measurement(model),
     ]
     attention.look_at(batch)

@@ -32,6 +32,10 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     trained = any(n is not None for n in evidence.column("parameter_gradients", "norm"))
     # the first block with a gradient at its output; past the last one if none has
     first = next((i for i, norm in enumerate(at_output) if norm), len(evidence.blocks))
+    # what this pass left out, as stochastic depth does, has no gradient and cuts none
+    ran = [n is not None for n in evidence.column("activations", "not_finite")]
+    if any(ran) and not any(ran[:first]):
+        return
     here = [i for i in (first - 1, first) if 0 <= i < len(evidence.blocks)]
     # a block after the cut may have a gradient at its input where a parameter restarts the graph
     before = evidence.column("parameter_gradients", "norm")[:first]

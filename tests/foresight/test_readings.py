@@ -114,6 +114,25 @@ def test_a_network_whose_output_does_not_depend_on_its_input():
     assert all(map(math.isfinite, values.values()))
 
 
+class WithSpare(nn.Module):
+    """The network beside a layer that never runs; with `cut`, no gradient reaches its first layer."""
+
+    def __init__(self, *, cut=False):
+        super().__init__()
+        self.network, self.spare, self.cut = network(), nn.Linear(3, 3), cut
+
+    def forward(self, x):
+        first = self.network[:1](x)
+        return self.network[1:](first.detach() if self.cut else first)
+
+
+def test_a_layer_that_never_runs_says_nothing_and_one_before_a_cut_does():
+    alone, beside = features(network(), batches(8)), features(WithSpare(), batches(8))
+    for step, values in alone.items():
+        assert values | {"depth": math.log10(4)} == beside[step]
+    assert features(WithSpare(cut=True), batches(8))[1]["unreached"] == pytest.approx(1 / 3)
+
+
 def test_a_loss_that_is_not_finite_ends_it():
     model = network()
     sgd = torch.optim.SGD(model.parameters(), lr=1e38)

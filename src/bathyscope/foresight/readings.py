@@ -135,7 +135,9 @@ def readings(
 
 
 class Reader:
-    """Reads a copy at each stage while someone else trains it; it ends where something is not finite.
+    """Reads a copy, which keeps its hooks, at each stage while someone else trains it.
+
+    It ends where something is not finite.
 
     Attributes:
         found: the readings until now.
@@ -148,6 +150,11 @@ class Reader:
         self.model, self.batches, self.loss, self.at = model, batches, loss, at
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
+        self.ran: set[int] = set()
+        for module in model.modules():
+            own = {id(p) for p in module.parameters(recurse=False)}
+            if own:
+                module.register_forward_pre_hook(lambda *_, own=own: self.ran.update(own))
         self.found: list[Reading] = []
         self.is_finite = True
         self.losses, self.scores = list[float](), list[float | None]()
@@ -155,6 +162,7 @@ class Reader:
         self.first: Tensor | None = None
         self.step = 0
         self.output: object = None
+        self.taking_part: list[nn.Parameter] = []
         self.old: list[Tensor] = []
         self.layers: list[float] = []
 
@@ -169,8 +177,12 @@ class Reader:
             self.first = _centred(output)
         self.scores.append(self.goal.score(output, batch[1]))
         read = step in self.at
-        self.old = [p.detach().clone() for p in self.weights] if read else []
-        self.layers = _layer_gradients(self.weights) if read or step == 1 else []
+        # a layer that did not run, as it has no use or was left out at random, says nothing of the step
+        part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
+        self.ran.clear()
+        self.taking_part = part
+        self.old = [p.detach().clone() for p in part] if read else []
+        self.layers = _layer_gradients(part) if read or step == 1 else []
         self.is_finite = math.isfinite(value) and all(map(math.isfinite, self.layers))
 
     def after_step(self) -> None:
@@ -180,7 +192,7 @@ class Reader:
             return
         values = {"depth": math.log10(len(self.weights))}
         if self.is_finite:
-            values |= _step_features(self.weights, self.old, self.layers, output)
+            values |= _step_features(self.taking_part, self.old, self.layers, output)
         values |= _loss_features(self.losses, self.scores, self.goal)
         if self.is_finite and self.step > 1:
             values["alignment"] = _alignment(self.model, self.batches[0], self.first, self.goal)

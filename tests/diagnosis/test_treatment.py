@@ -326,3 +326,14 @@ def test_a_training_that_would_not_pass_at_its_pace_leaves_its_steps_to_the_next
     losses = (loss,) * (len(accuracies) or 150)
     attempt = Attempt(Recipe(), losses, 1.0, accuracies=tuple(accuracies))
     assert falls_short(attempt, 300) is short
+
+
+def test_a_recipe_with_which_no_step_can_be_taken_is_out_of_the_race():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.EmbeddingBag(20, 8, sparse=True), nn.ReLU(), nn.Linear(8, 2))
+    labels = torch.arange(64) % 2
+    given = torch.randint(10, (64, 5)) + 10 * labels[:, None], labels
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)  # Adam takes no sparse gradients
+    before = diagnose(model, given, loss=F.cross_entropy, optimizer=optimizer)
+    treated = treat(model, before, optimizer=optimizer)
+    assert treated.helped

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from bathyscope.core import UsageError, blocks_of
-from bathyscope.remedies.shortcut import shortcut_
+from bathyscope.remedies import Recipe
+from bathyscope.remedies.shortcut import AddShortcuts, shortcut_
 from tests.core import lookalikes as like
 
 IMAGE = torch.randn(2, 3, 8, 8)
@@ -63,3 +64,32 @@ def test_a_block_that_flattens_is_refused_and_so_is_none():
         shortcut_(model, blocks_of(model, IMAGE, blocks=["0"]))
     with pytest.raises(UsageError, match="at least one"):
         shortcut_(model, [])
+
+
+class Wandering(nn.Module):
+    """Of its two layers a pass runs those that are named."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x, names):
+        for name in names:
+            x = getattr(self, name)(x)
+        return x
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_what_a_pass_has_left_behind_is_not_for_the_next(exported):
+    torch.manual_seed(0)
+    net = Wandering()
+    recipe = Recipe(steps=(AddShortcuts(spans=(("one", "two"),), scale=1.0),))
+    x = torch.randn(2, 3)
+    alone, both = net(x, ["two"]), net(x, ["one", "two"])
+    if exported:
+        exec(recipe.code(), {"model": net, "torch": torch})
+    else:
+        recipe.steps[0].apply_(net)
+    net(x, ["one"]).sum().backward()
+    assert torch.equal(net(x, ["two"]), alone)
+    assert torch.allclose(net(x, ["one", "two"]), both + x)

@@ -57,7 +57,7 @@ class Attempt:
 
     Attributes:
         recipe: without steps for the untreated copy.
-        losses: before each step; it ends where one is not finite.
+        losses: before each step; it ends where one is not finite, or no step could be taken.
         constant: loss of the best answer that does not look at the inputs.
         accuracies: of each step's batch; empty where the targets are no labels.
     """
@@ -236,12 +236,22 @@ class Race:
         )
 
     def advance(self, racer: Racer, steps: int) -> None:
-        """Let a copy run until it has taken so many steps."""
+        """Let a copy run until it has taken so many steps; a recipe with which none can be taken is out.
+
+        Raises:
+            UsageError: the untreated copy cannot take a step.
+        """
         if self.tell is not None:
             self.tell(f"{racer.attempt.name} to step {steps} ({self.spent:.0f} steps spent)")
         with torch.random.fork_rng(devices=[]):
             seed_generators(self.seed + len(racer.losses))
-            taken = racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+            try:
+                taken = racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+            except UsageError:  # as Adam on the sparse gradients of an embedding
+                if not racer.recipe.steps:
+                    raise
+                racer.losses.append(math.inf)
+                taken = 1
         self.spent += taken * racer.cost
 
     def run(self, racers: list[Racer]) -> list[Racer]:

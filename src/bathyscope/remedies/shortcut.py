@@ -39,18 +39,21 @@ def fit_to(x: Tensor, like: Tensor) -> Tensor:
 
 
 _ADD_SHORTCUT = '''\
-def add_shortcut_(first, last, scale):
-    """Add what goes into `first` to `scale` times what comes out of `last`."""
+def add_shortcut_(model, first, last, scale):
+    """Add what goes into `first` to `scale` times what comes out of `last`, in the same pass."""
     carried = []
 
     def take(module, args):
         carried.append(args[0].clone())
 
     def add(module, args, output):
+        if not carried:
+            return output
         y = output[0] if isinstance(output, tuple) else output
         y = torch.add(fit_to(carried.pop(), y), y, alpha=scale)
         return (y, *output[1:]) if isinstance(output, tuple) else y
 
+    model.register_forward_pre_hook(lambda module, args: carried.clear())
     first.register_forward_pre_hook(take)
     last.register_forward_hook(add)
 '''
@@ -85,8 +88,11 @@ class AddShortcuts(Remedy):
         """Hook the modules."""
         ends = [(submodule(model, first), submodule(model, last)) for first, last in self.spans]
         change = Change(self.words, tuple(first for first, _ in self.spans))
-        for first, last in ends:
-            for handle in _connect(first, last, self.scale):
+        paths = [_Carried() for _ in ends]
+        # what a pass has left behind, as one that leaves layers out may, is not for the next
+        change.undone_by(unwrap(model).register_forward_pre_hook(_Clear(paths)).remove)
+        for (first, last), carried in zip(ends, paths, strict=True):
+            for handle in _connect(first, last, carried, self.scale):
                 change.undone_by(handle.remove)
         return change
 
@@ -100,7 +106,7 @@ class AddShortcuts(Remedy):
             rows = "".join(f"    ({first}, {last}),\n" for first, last in pairs)
             loop, ends = f"for first, last in [\n{rows}]:\n", ("first", "last")
         first, last = (f"model.get_submodule({end})" for end in ends)
-        return f"{loop}    add_shortcut_({first}, {last}, {self.scale!r})\n"
+        return f"{loop}    add_shortcut_(model, {first}, {last}, {self.scale!r})\n"
 
 
 def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) -> Change:
@@ -153,9 +159,8 @@ _KEEPS_INPUT = (nn.Linear, nn.modules.conv._ConvNd)
 
 
 def _connect(
-    first: nn.Module, last: nn.Module, scale: float
+    first: nn.Module, last: nn.Module, carried: "_Carried", scale: float
 ) -> tuple[RemovableHandle, RemovableHandle]:
-    carried = _Carried()
     return (
         first.register_forward_pre_hook(
             _Take(carried, keeps_input=isinstance(first, _KEEPS_INPUT)), with_kwargs=True
@@ -173,6 +178,15 @@ class _Carried:
     def __deepcopy__(self, memo: dict[int, object]) -> "_Carried":
         memo[id(self)] = copy = _Carried()
         return copy
+
+
+class _Clear:
+    def __init__(self, paths: list[_Carried]) -> None:
+        self.paths = paths
+
+    def __call__(self, module: nn.Module, args: object) -> None:
+        for carried in self.paths:
+            carried.stack.clear()
 
 
 class _Take:

@@ -169,3 +169,25 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         return x + self.scale * self.inner(x).relu()
+
+
+class CarriesLoss(nn.Module):
+    """Puts out its loss before what it predicts, as models do that are given their labels."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, labels):
+        logits = self.net(x)
+        return F.cross_entropy(logits, labels), logits
+
+
+def test_a_loss_that_comes_with_the_output_is_forecast_as_it_is_without():
+    found, net = batches(), mlp()
+    named = [({"x": x, "labels": y}, y) for x, y in found]
+    alone = bs.forecast(net, found, optimizer=adam(net))
+    around = CarriesLoss(net)
+    carried = bs.forecast(around, named, loss=lambda o, _: o[0], optimizer=adam(around))
+    assert (alone.verdict, alone.probability) == (carried.verdict, carried.probability)
+    assert carried.inside == alone.inside

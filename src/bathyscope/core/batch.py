@@ -46,6 +46,17 @@ def main_tensor(value: object) -> Tensor | None:
     return next((t for t in tensors_in(value) if t.is_floating_point()), None)
 
 
+def predictions(output: object) -> Tensor | None:
+    """What a model puts out for its samples: the main tensor, or the next where that is a lone loss.
+
+    Examples:
+        >>> predictions((torch.tensor(0.5), torch.zeros(8, 3))).shape
+        torch.Size([8, 3])
+    """
+    found = [t for t in tensors_in(output) if t.is_floating_point()]
+    return next((t for t in found if t.ndim), None)
+
+
 def replace_main_tensor(value: Any, tensor: Tensor) -> Any:
     """The value with its main tensor replaced, in the form in which the module gave it.
 
@@ -318,12 +329,23 @@ def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
 
 
 def own_loss(output: object, targets: object) -> Tensor:
-    """The loss that a model's output carries, as `.loss` or under that key.
+    """The loss that a model's output carries: as `.loss`, under that key, or a scalar that comes first.
 
     Raises:
         UsageError: it carries none.
+
+    Examples:
+        >>> own_loss((torch.tensor(0.5), torch.zeros(8, 3)), None)
+        tensor(0.5000)
     """
     found = _own_loss_in(output)
+    if (
+        isinstance(output, tuple)
+        and output
+        and isinstance(output[0], Tensor)
+        and not output[0].ndim
+    ):
+        found = output[0]
     if not isinstance(found, Tensor):
         raise UsageError(
             f"No loss was given, and the model's output ({type(output).__name__}) carries none; "

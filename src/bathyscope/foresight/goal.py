@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bathyscope.core.batch import Batch, LossFn, main_tensor
+from bathyscope.core.batch import Batch, LossFn, predictions
 from bathyscope.core.losses import token_cross_entropy
 
 IGNORED = -100
@@ -39,7 +39,7 @@ class Goal:
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
-        found = main_tensor(output)
+        found = predictions(output)
         if found is None or self.kind == "other":
             return None
         with torch.no_grad():
@@ -73,7 +73,7 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         loss: a scalar from output and targets.
         first_loss: of the first batch.
     """
-    found, targets = main_tensor(output), batches[0][1]
+    found, targets = predictions(output), batches[0][1]
     (kind, axis), unknown = (
         _kind(found, targets, first_loss),
         Goal("other", abs(first_loss) or 1.0, 0.0),
@@ -96,6 +96,14 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
             constant = float(loss(answer.contiguous(), targets))
     except Exception:  # a user's loss may ask more of an output than its shape
         constant = math.nan
+        if (
+            kind == "labels"
+            and axis == found.ndim - 1
+            and _is_flat_entropy(found, targets, first_loss)
+        ):
+            constant = float(
+                token_cross_entropy(answer, targets)
+            )  # a loss that the model computes itself
     if not math.isfinite(constant) or constant <= 0:
         return unknown
     return Goal(kind, constant, chance, axis)

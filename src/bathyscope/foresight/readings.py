@@ -15,7 +15,7 @@ from bathyscope.core.batch import (
     check_batches,
     check_parameters,
     copy_tensors,
-    main_tensor,
+    predictions,
     run_forward,
 )
 from bathyscope.core.preserve import preserve_model
@@ -267,7 +267,7 @@ def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
 
 def _spread(output: object) -> float:
     """log₁₀ of the share of the output's mean square that differs from sample to sample."""
-    found = main_tensor(output)
+    found = predictions(output)
     if found is None:
         return 0.0
     flat = found.detach().float()
@@ -276,7 +276,7 @@ def _spread(output: object) -> float:
 
 
 def _centred(output: object) -> Tensor | None:
-    found = main_tensor(output)
+    found = predictions(output)
     return None if found is None else (found - found.mean(0)).detach().clone()
 
 

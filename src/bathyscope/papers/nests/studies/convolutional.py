@@ -139,13 +139,13 @@ def checks(table: pd.DataFrame, preset: ImagePreset) -> tuple[Check, ...]:
 def draw(table: pd.DataFrame, preset: ImagePreset) -> Figure:
     """Test error and parameters, network by network."""
     errors = table.groupby(["network", "form"])["test_error"]
-    mean, error = errors.mean().round(2), errors.sem().round(2)
+    mean, error = errors.mean(), errors.sem()
     rows = []
     for network in NETWORKS:
         row: dict[str, object] = {"test error (%)": network}
         for form, label in FORMS.items():
-            spread = f" ± {error[network, form]}" if preset.seeds > 1 else ""
-            row[label] = f"{mean[network, form]}{spread}"
+            spread = f" ± {error[network, form]:.2f}" if preset.seeds > 1 else ""
+            row[label] = f"{mean[network, form]:.2f}{spread}"
         standard, ours = (_parameters_as_named(network, form) for form in ("standard", "aresnest"))
         row |= {"parameters": f"{standard:,}", "of A-ResNEst": f"{ours:,}"}
         rows.append(row)

@@ -358,3 +358,34 @@ def test_point_9_an_optimizer_that_cannot_train_the_model(optimizer, message):
 
 def test_point_7_a_race_without_end_is_not_planned():
     assert num_entrants([1.0] * 1000, 2.0**60) == 1000
+
+
+class GraphNet(nn.Module):
+    """Layers that pass on along the edges of a graph, which is sparse."""
+
+    def __init__(self, edges=None):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+        self.register_buffer("edges", edges)
+
+    def forward(self, x, edges=None):
+        for layer in self.layers:
+            x = torch.sparse.mm(self.edges if edges is None else edges, layer(x)).relu()
+        return x
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_sparse_graph_is_measured_as_a_buffer_watched_as_an_input_and_else_refused(layout):
+    torch.manual_seed(0)
+    edges = (torch.eye(16) + torch.eye(16).roll(1, 0)).to_sparse(layout=layout)
+    nodes, labels = torch.randn(16, 6), torch.arange(16) % 6
+    held = GraphNet(edges)
+    assert len(bs.diagnose(held, (nodes, labels)).blocks) == 4
+    assert held.edges is edges
+    assert torch.equal(edges.to_dense(), torch.eye(16) + torch.eye(16).roll(1, 0))
+    given = GraphNet()
+    with pytest.raises(UsageError, match="is not dense"):
+        bs.diagnose(given, ((nodes, edges), labels))
+    with bs.watch(given, every=1) as seen:
+        F.cross_entropy(given(nodes, edges), labels).backward()
+    assert len(seen.table) == 4

@@ -96,7 +96,7 @@ def copy_tensors(value: object) -> Any:
 
 
 def first_samples(value: object, count: int) -> Any:
-    """The first samples of every tensor with as many entries as the first tensor has.
+    """The first samples of every dense tensor with as many entries as the first tensor has.
 
     Examples:
         >>> first_samples((torch.zeros(5, 2), torch.zeros(5), torch.zeros(3)), 2)
@@ -104,7 +104,12 @@ def first_samples(value: object, count: int) -> Any:
                 [0., 0.]]), tensor([0., 0.]), tensor([0., 0., 0.]))
     """
     samples = next((len(t) for t in tensors_in(value) if t.ndim), 0)
-    return map_tensors(value, lambda t: t[:count] if t.ndim and len(t) == samples else t)
+
+    def cut(tensor: Tensor) -> Tensor:
+        is_sampled = tensor.layout is torch.strided and tensor.ndim and len(tensor) == samples
+        return tensor[:count] if is_sampled else tensor
+
+    return map_tensors(value, cut)
 
 
 def forward(model: nn.Module, inputs: object) -> object:
@@ -144,6 +149,11 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
         )
     _check_devices(model, [*tensors, *tensors_in(targets)])
     for tensor in tensors:
+        if tensor.layout is not torch.strided:
+            raise UsageError(
+                f"An input of shape {tuple(tensor.shape)} is not dense ({tensor.layout}); make it a buffer "
+                "of the model, or dense with to_dense()."
+            )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             bad = int((~torch.isfinite(tensor)).sum())
             raise UsageError(

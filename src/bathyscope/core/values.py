@@ -10,7 +10,8 @@ def check_values(model: nn.Module) -> None:
     """Raise where a parameter or buffer has no values, or none that a graph can be built on.
 
     Raises:
-        UsageError: a tensor that is lazy, on the meta device, sparse, or made in inference mode.
+        UsageError: a tensor that is lazy, on the meta device or made in inference mode, or a sparse
+            parameter; a buffer may be sparse, as the edges of a graph are.
     """
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if why := _trouble(tensor):
@@ -32,6 +33,6 @@ def _trouble(tensor: Tensor) -> str:
             "was made in inference mode, where nothing can be differentiated; make the model outside "
             "of torch.inference_mode(), or clone its parameters there"
         )
-    if tensor.layout is not strided:
+    if tensor.layout is not strided and isinstance(tensor, nn.Parameter):
         return f"is sparse ({tensor.layout}); make it dense with to_dense()"
     return ""

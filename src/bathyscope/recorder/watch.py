@@ -21,7 +21,7 @@ from bathyscope.core.arguments import check_count, check_flag, check_names, chec
 from bathyscope.core.batch import check_parameters, main_tensor, tensors_in
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.files import check_place, write_atomic
 from bathyscope.core.preserve import is_measuring
 from bathyscope.core.processes import (
@@ -366,7 +366,7 @@ class Watch:
         except Exception as error:
             self._let_go()
             warnings.warn(
-                f"bathyscope.watch stopped: {type(error).__name__}: {error}. The training goes on.",
+                f"bathyscope.watch stopped: {in_a_line(error)}. The training goes on.",
                 stacklevel=4,
             )
         finally:

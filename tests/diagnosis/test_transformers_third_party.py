@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bathyscope import diagnose
+from bathyscope import diagnose, forecast
 from tests import zoo
 
 SIZES = {"vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 6, "num_attention_heads": 4}
@@ -42,6 +42,18 @@ def test_hugging_face(build):
     found = diagnose(model, {"input_ids": tokens, "labels": tokens}, optimizer=optimizer)
     assert [f.code for f in found.findings if f.severity == "problem"] == []
     assert sum(h == 4 for h in found.measurements["attention"]["heads"]) == 6
+
+
+@pytest.mark.parametrize("build", [gpt2, bert])
+def test_the_labels_of_a_model_that_computes_its_own_loss_are_seen(build):
+    torch.manual_seed(0)
+    model = build(zoo.transformers())
+    starts = torch.randint(60, (32, 16, 1))
+    sequences = (starts + 7 * torch.arange(24)) % 60
+    batches = [{"input_ids": tokens, "labels": tokens} for tokens in sequences]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    seen = forecast(model, batches, optimizer=optimizer)
+    assert (seen.verdict, seen.inside) == ("trains", True)
 
 
 @pytest.mark.parametrize("options", [{}, {"qk_norm": True}, {"init_values": 1e-5}], ids=str)

@@ -247,7 +247,7 @@ def test_classes_along_the_last_axis_have_the_goal_of_torchs_order():
     )
 
 
-def test_targets_that_a_loss_shifts_are_not_scored_in_place():
+def test_targets_that_a_loss_shifts_are_scored_where_they_are_asked_for():
     torch.manual_seed(0)
     output, targets = torch.randn(6, 5, 7), torch.randint(7, (6, 5))
 
@@ -255,5 +255,13 @@ def test_targets_that_a_loss_shifts_are_not_scored_in_place():
         return flat_entropy(output[:, :-1], targets[:, 1:])
 
     first = float(shifted(output, targets))
+    inside = goal_of(output[:, :-1], [(None, targets[:, 1:])], loss=flat_entropy, first_loss=first)
     goal = goal_of(output, [(None, targets)], loss=shifted, first_loss=first)
-    assert goal.kind == "other"
+    assert (goal.kind, goal.axis, goal.is_shifted) == ("labels", 2, True)
+    assert goal.chance == inside.chance
+    assert goal.constant_loss == pytest.approx(inside.constant_loss, rel=1e-6)
+    assert goal.score(output, targets) == inside.score(output[:, :-1], targets[:, 1:])
+    wanted = inside.direction(output[:, :-1], targets[:, 1:])
+    assert torch.equal(goal.direction(output, targets)[:, :-1], wanted)
+    elsewhere = goal_of(output, [(None, targets)], loss=shifted, first_loss=first + 1)
+    assert elsewhere.kind == "other"

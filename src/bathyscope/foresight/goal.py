@@ -1,7 +1,7 @@
 """What a training is after: how good the best constant answer is, and how far from it the network got."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,18 +30,22 @@ class Goal:
         chance: share of the labels that the most frequent one has; 0 for numbers.
         axis: of the output, along which the classes lie: torch's 1, or the last where a loss
             flattens the outputs of language models.
+        is_shifted: whether each place is asked for the target of the next, as language models that
+            compute their own loss do.
     """
 
     kind: Kind
     constant_loss: float
     chance: float
     axis: int = 1
+    is_shifted: bool = False
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
         found = predictions(output)
         if found is None or self.kind == "other":
             return None
+        targets = _next_ones(targets) if self.is_shifted else targets
         with torch.no_grad():
             if self.kind == "labels":
                 asked = targets != IGNORED
@@ -54,6 +58,7 @@ class Goal:
         """Where the outputs of a batch should move, each sample against the mean; None if not known."""
         if self.kind == "other":
             return None
+        targets = _next_ones(targets) if self.is_shifted else targets
         if self.kind == "labels":
             known = targets.clamp_min(0)
             wanted = F.one_hot(known, output.shape[self.axis]).movedim(-1, self.axis)
@@ -62,6 +67,12 @@ class Goal:
             wanted = targets
         result: Tensor | None = wanted - wanted.mean(0)
         return result
+
+
+def targets_of(batch: Batch) -> Any:
+    """What a batch asks for; models that compute their own loss have it among their inputs, as `labels`."""
+    inputs, targets = batch
+    return inputs.get("labels") if targets is None and isinstance(inputs, Mapping) else targets
 
 
 def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_loss: float) -> Goal:
@@ -73,14 +84,14 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         loss: a scalar from output and targets.
         first_loss: of the first batch.
     """
-    found, targets = predictions(output), batches[0][1]
-    (kind, axis), unknown = (
-        _kind(found, targets, first_loss),
-        Goal("other", abs(first_loss) or 1.0, 0.0),
-    )
-    pooled = _pooled([batch[1] for batch in batches])
+    found, targets = predictions(output), targets_of(batches[0])
+    unknown = Goal("other", abs(first_loss) or 1.0, 0.0)
+    kind, axis, is_shifted = _kind(found, targets, first_loss)
+    pooled = _pooled([targets_of(batch) for batch in batches])
     if found is None or pooled is None or kind == "other":
         return unknown
+    asked = _next_ones(targets) if is_shifted else targets
+    pooled = _next_ones(pooled) if is_shifted else pooled
     if kind == "labels" and not _are_classes(pooled, found.shape[axis]):
         return unknown  # one output for two classes, or a label of its own for what is not known
     if kind == "labels":
@@ -91,22 +102,18 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         chance = float(shares.max())
     else:
         answer, chance = pooled.mean(0).expand(found.shape), 0.0
+    comes_with_output = batches[0][1] is None
     try:
         with torch.no_grad():
-            constant = float(loss(answer.contiguous(), targets))
-    except Exception:  # a user's loss may ask more of an output than its shape
+            constant = math.nan if comes_with_output else float(loss(answer.contiguous(), targets))
+    except Exception:  # a loss may ask more of an output than its shape, as one that comes with it
         constant = math.nan
-        if (
-            kind == "labels"
-            and axis == found.ndim - 1
-            and _is_flat_entropy(found, targets, first_loss)
-        ):
-            constant = float(
-                token_cross_entropy(answer, targets)
-            )  # a loss that the model computes itself
+        comes_with_output = True
+    if comes_with_output and axis == found.ndim - 1 and _is_flat_entropy(found, asked, first_loss):
+        constant = float(token_cross_entropy(answer, asked))
     if not math.isfinite(constant) or constant <= 0:
         return unknown
-    return Goal(kind, constant, chance, axis)
+    return Goal(kind, constant, chance, axis, is_shifted)
 
 
 def _pooled(targets: list[object]) -> Tensor | None:
@@ -124,24 +131,32 @@ def _are_classes(labels: Tensor, num_classes: int) -> bool:
     return int(known.min()) >= 0 and int(known.max()) < num_classes
 
 
-def _kind(output: Tensor | None, targets: object, first_loss: float) -> tuple[Kind, int]:
-    """What the targets are, and along which axis of the output the classes lie."""
+def _kind(output: Tensor | None, targets: object, first_loss: float) -> tuple[Kind, int, bool]:
+    """What the targets are, along which axis of the output the classes lie, and whether they are shifted."""
     if output is None or not isinstance(targets, Tensor):
-        return "other", 1
+        return "other", 1, False
     if targets.is_floating_point():
-        return ("numbers" if targets.shape == output.shape else "other"), 1
+        return ("numbers" if targets.shape == output.shape else "other"), 1, False
     if output.ndim != targets.ndim + 1 or output.ndim < 2:
-        return "other", 1
+        return "other", 1, False
     last = output.ndim - 1
-    if output.shape[:-1] == targets.shape and _is_flat_entropy(output, targets, first_loss):
-        return "labels", last
+    if output.shape[:-1] == targets.shape:
+        for is_shifted in (False, True)[: targets.ndim]:
+            asked = _next_ones(targets) if is_shifted else targets
+            if _is_flat_entropy(output, asked, first_loss):
+                return "labels", last, is_shifted
     fits = output.shape[0] == targets.shape[0] and output.shape[2:] == targets.shape[1:]
-    return ("labels" if fits else "other"), 1
+    return ("labels" if fits else "other"), 1, False
+
+
+def _next_ones(targets: Tensor) -> Tensor:
+    """For each place the target of the next; the last has none."""
+    return F.pad(targets[..., 1:], (0, 1), value=IGNORED)
 
 
 def _is_flat_entropy(output: Tensor, targets: Tensor, first_loss: float) -> bool:
     """Whether the loss is the cross-entropy over all places; a model may shift its targets inside."""
-    if not output.is_floating_point() or not _are_classes(targets, output.shape[-1]):
+    if targets.is_floating_point() or not _are_classes(targets, output.shape[-1]):
         return False
     with torch.no_grad():
         flat = token_cross_entropy(output.double(), targets.long())

@@ -20,7 +20,7 @@ from bathyscope.core.batch import (
 )
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import tell_progress
-from bathyscope.foresight.goal import Goal, goal_of
+from bathyscope.foresight.goal import Goal, goal_of, targets_of
 from bathyscope.foresight.stepping import copy_training, loss_and_gradients, step_
 
 STAGES = (1, 8, 16, 32)
@@ -175,7 +175,7 @@ class Reader:
         if self.goal is None:
             self.goal = goal_of(output, self.batches[:8], loss=self.loss, first_loss=value)
             self.first = _centred(output)
-        self.scores.append(self.goal.score(output, batch[1]))
+        self.scores.append(self.goal.score(output, targets_of(batch)))
         read = step in self.at
         # a layer that did not run, as it has no use or was left out at random, says nothing of the step
         part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
@@ -286,7 +286,7 @@ def _alignment(model: nn.Module, batch: Batch, first: Tensor | None, goal: Goal)
     now = _centred(run_forward(model, copy_tensors(batch[0])))
     if first is None or now is None or now.shape != first.shape:
         return 0.0
-    wanted = goal.direction(now, batch[1])
+    wanted = goal.direction(now, targets_of(batch))
     if wanted is None:
         return 0.0
     cosine = F.cosine_similarity((now - first).flatten(), wanted.flatten(), dim=0)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core.arguments import check_count
-from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
+from bathyscope.core.batch import LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.forecast import FailureKind, Forecast, ForecastVerdict
 from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import processes_of
@@ -24,9 +24,9 @@ _FALLS = 0.02
 
 def forecast(
     model: nn.Module,
-    batches: Iterable[Batch],
+    batches: Iterable[object],
     *,
-    loss: LossFn = F.cross_entropy,
+    loss: LossFn | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,
     budget: int = 300,
     spend: int | None = None,
@@ -39,9 +39,10 @@ def forecast(
 
     Args:
         model: any module; it is left as it was, as are the optimizer and the random state.
-        batches: of several processes (DistributedDataParallel, `fully_shard`) each gives its parts;
-            one step each, fresh ones where possible; fewer than the steps are taken again.
-        loss: a scalar from output and targets.
+        batches: pairs of inputs and targets, or mappings for a model that computes its own loss; one
+            step each, fresh ones where possible; fewer than the steps are taken again. Of several
+            processes (DistributedDataParallel, `fully_shard`) each gives its parts.
+        loss: a scalar from output and targets; None where the model's output carries its own.
         optimizer: the one meant for training; SGD at 0.1 with momentum by default.
         budget: steps that you mean to train for.
         spend: most steps that the copy may take; 32 by default.
@@ -67,6 +68,7 @@ def forecast(
     at = stages_up_to(most)
     with preserve_random_state():  # a loader may draw random numbers
         given = check_batches(model, batches, most=at[-1])
+    loss = own_loss if loss is None else loss
     if processes_of(model) is not None:
         with put_together(model, given, optimizer, what="forecast") as (inner, whole, stepper):
             return forecast(

@@ -148,7 +148,7 @@ def checks(table: pd.DataFrame, preset: PatternPreset) -> tuple[Check, ...]:
 
 def draw(table: pd.DataFrame, preset: PatternPreset) -> Figure:
     """The largest entry of every block, one panel a length."""
-    figure, axes = panels(len(preset.lengths), width=3.6, height=3.6)
+    figure, axes = panels(len(preset.lengths), width=3.6, height=4.1)
     top = float(table["largest"].max())
     for ax, length in zip(axes, preset.lengths, strict=True):
         part = table[table["length"] == length].pivot(

@@ -148,3 +148,26 @@ def test_python_random_numbers_go_on_as_if_nothing_had_happened():
     with preserve_model(nn.Linear(1, 1)):
         random.random()
     assert random.random() == expected
+
+
+class Counts(nn.Module):
+    """Counts its passes, keeps the last output, and goes by both."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.passes, self.scale, self.last = 0, 1.0, None
+
+    def forward(self, x):
+        self.passes += 1
+        self.scale *= 0.5
+        self.last = self.scale * self.layer(x)
+        return self.last
+
+
+def test_what_a_pass_replaces_is_put_back():
+    model = Counts()
+    with preserve_model(model):
+        model(torch.randn(2, 3))
+        assert model.passes == 1
+    assert (model.passes, model.scale, model.last) == (0, 1.0, None)

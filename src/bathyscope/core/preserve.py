@@ -2,7 +2,6 @@
 
 import random
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,8 +30,9 @@ HOOK_TABLES = (
     "_load_state_dict_post_hooks",
 )
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# Kinds of attributes that modules have and that are no tensors: a quick look tells that there is none.
-_PLAIN = frozenset({bool, int, float, str, type(None), tuple, list, dict, set, OrderedDict})
+# Attributes that a pass may replace: a counter, a cache, the weight that an old-style hook (weight_norm,
+# pruning) computes anew. What a list or another object holds is not looked into.
+_REPLACED = (bool, int, float, str, type(None), tuple, Tensor)
 
 
 _lock = threading.RLock()
@@ -179,7 +179,7 @@ class _ModuleState:
     parameters: dict[str, nn.Parameter | None]
     buffers: dict[str, Tensor | None]
     buffer_values: dict[str, Tensor]
-    attributes: dict[str, Tensor]
+    attributes: dict[str, object]
     hooks: dict[str, object]  # but for empty tables
 
     @classmethod
@@ -194,10 +194,7 @@ class _ModuleState:
             {name: b.detach().clone() for name, b in buffers.items() if b is not None}
             if buffers
             else {},
-            # the weight that an old-style hook (weight_norm, pruning) computes anew for each pass
-            {}
-            if _PLAIN.issuperset(map(type, own.values()))
-            else {name: v for name, v in own.items() if isinstance(v, Tensor)},
+            dict(own),
             {n: _copy_of(own[n]) for n in HOOK_TABLES if own.get(n) not in (None, {})}
             if _has_hooks(own)
             else {},
@@ -211,8 +208,9 @@ class _ModuleState:
             _refill(module._parameters, self.parameters)
         if self.buffers or module._buffers:
             _refill(module._buffers, self.buffers)
-        if self.attributes:
-            own.update(self.attributes)
+        # those that a pass has added come last
+        if not all(map(is_, own.values(), self.attributes.values())):
+            own |= {n: v for n, v in self.attributes.items() if isinstance(v, _REPLACED)}
         for name, values in self.buffer_values.items():
             buffer = self.buffers[name]
             assert buffer is not None

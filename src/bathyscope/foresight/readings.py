@@ -151,9 +151,12 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
+        self.unheard: set[int] = set()  # of modules that take no hooks
         for module in model.modules():
             own = {id(p) for p in module.parameters(recurse=False)}
-            if own:
+            if isinstance(module, torch.jit.ScriptModule):
+                self.unheard |= own
+            elif own:
                 module.register_forward_pre_hook(lambda *_, own=own: self.ran.update(own))
         self.found: list[Reading] = []
         self.is_finite = True
@@ -178,7 +181,8 @@ class Reader:
         self.scores.append(self.goal.score(output, targets_of(batch)))
         read = step in self.at
         # a layer that did not run, as it has no use or was left out at random, says nothing of the step
-        part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
+        ran = self.ran | self.unheard
+        part = [p for p in self.weights if p.grad is not None or id(p) in ran] or self.weights
         self.ran.clear()
         self.taking_part = part
         self.old = [p.detach().clone() for p in part] if read else []

@@ -196,8 +196,7 @@ def test_a_loss_that_comes_with_the_output_is_forecast_as_it_is_without():
     assert same.probability == alone.probability
 
 
-def test_a_model_that_takes_no_hooks_is_forecast_as_the_one_it_was_made_from():
-    net = mlp()
-    traced = torch.jit.trace(net, batches(1)[0][0])
-    alone = bs.forecast(net, batches(), optimizer=adam(net))
-    assert bs.forecast(traced, batches(), optimizer=adam(traced)).probability == alone.probability
+def test_a_model_that_takes_no_hooks_is_refused():
+    traced = torch.jit.trace(mlp(), batches(1)[0][0])
+    with pytest.raises(UsageError, match=r"compiled by torch\.jit"):
+        bs.forecast(traced, batches())

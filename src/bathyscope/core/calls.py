@@ -141,14 +141,19 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
     with preserve_model(model, copy_parameters=False), torch.no_grad():
         model.eval()
         for module in names:
-            _check_takes_hooks(module, names[module])
+            check_takes_hooks(module, names[module])
             module.register_forward_pre_hook(began, with_kwargs=True)
             module.register_forward_hook(ended, with_kwargs=True)
         run_forward(model, copy_tensors(inputs))
     return calls
 
 
-def _check_takes_hooks(module: nn.Module, name: str) -> None:
+def check_takes_hooks(module: nn.Module, name: str) -> None:
+    """Raise where nothing can listen to a module.
+
+    Raises:
+        UsageError: torch.jit has compiled it.
+    """
     if isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
             f"{f'{name} of the model' if name else 'The model'} is compiled by torch.jit, which "

@@ -18,6 +18,7 @@ from bathyscope.core.batch import (
     predictions,
     run_forward,
 )
+from bathyscope.core.calls import check_takes_hooks
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.foresight.goal import Goal, goal_of, targets_of
@@ -151,12 +152,10 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
-        self.unheard: set[int] = set()  # of modules that take no hooks
-        for module in model.modules():
+        for name, module in model.named_modules():
+            check_takes_hooks(module, name)
             own = {id(p) for p in module.parameters(recurse=False)}
-            if isinstance(module, torch.jit.ScriptModule):
-                self.unheard |= own
-            elif own:
+            if own:
                 module.register_forward_pre_hook(lambda *_, own=own: self.ran.update(own))
         self.found: list[Reading] = []
         self.is_finite = True
@@ -181,8 +180,7 @@ class Reader:
         self.scores.append(self.goal.score(output, targets_of(batch)))
         read = step in self.at
         # a layer that did not run, as it has no use or was left out at random, says nothing of the step
-        ran = self.ran | self.unheard
-        part = [p for p in self.weights if p.grad is not None or id(p) in ran] or self.weights
+        part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
         self.ran.clear()
         self.taking_part = part
         self.old = [p.detach().clone() for p in part] if read else []

@@ -18,7 +18,6 @@ from bathyscope.core.batch import (
     predictions,
     run_forward,
 )
-from bathyscope.core.calls import check_takes_hooks
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.foresight.goal import Goal, goal_of, targets_of
@@ -152,8 +151,7 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
-        for name, module in model.named_modules():
-            check_takes_hooks(module, name)
+        for module in model.modules():
             own = {id(p) for p in module.parameters(recurse=False)}
             if own:
                 module.register_forward_pre_hook(lambda *_, own=own: self.ran.update(own))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
-from bathyscope.core.calls import unwrap
+from bathyscope.core.calls import check_takes_hooks, unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.one_pass import accumulate_gradients
 from bathyscope.core.preserve import preserve_buffers
@@ -50,7 +50,8 @@ def copy_training(
 
     Raises:
         UsageError: the model or the optimizer cannot be copied, nothing is trained, or the
-            optimizer holds other parameters or steps only with a closure.
+            optimizer holds other parameters or steps only with a closure; or torch.jit has compiled
+            a module.
 
     Examples:
         >>> model = nn.Linear(2, 1)
@@ -59,6 +60,8 @@ def copy_training(
         (True, False)
     """
     original = unwrap(model)
+    for name, module in original.named_modules():
+        check_takes_hooks(module, name)
     _check_training(original, optimizer)
     try:
         if optimizer is None:

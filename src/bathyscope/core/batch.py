@@ -53,8 +53,7 @@ def predictions(output: object) -> Tensor | None:
         >>> predictions((torch.tensor(0.5), torch.zeros(8, 3))).shape
         torch.Size([8, 3])
     """
-    found = [t for t in tensors_in(output) if t.is_floating_point()]
-    return next((t for t in found if t.ndim), None)
+    return next((t for t in tensors_in(output) if t.is_floating_point() and t.ndim), None)
 
 
 def replace_main_tensor(value: Any, tensor: Tensor) -> Any:
@@ -348,14 +347,9 @@ def own_loss(output: object, targets: object) -> Tensor:
         >>> own_loss((torch.tensor(0.5), torch.zeros(8, 3)), None)
         tensor(0.5000)
     """
-    found = _own_loss_in(output)
-    if (
-        isinstance(output, tuple)
-        and output
-        and isinstance(output[0], Tensor)
-        and not output[0].ndim
-    ):
-        found = output[0]
+    first = output[0] if isinstance(output, tuple) and output else None
+    is_scalar = isinstance(first, Tensor) and not first.ndim
+    found = first if is_scalar else _own_loss_in(output)
     if not isinstance(found, Tensor):
         raise UsageError(
             f"No loss was given, and the model's output ({type(output).__name__}) carries none; "

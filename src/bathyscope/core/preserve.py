@@ -208,8 +208,9 @@ class _ModuleState:
             _refill(module._parameters, self.parameters)
         if self.buffers or module._buffers:
             _refill(module._buffers, self.buffers)
-        # those that a pass has added come last
-        if not all(map(is_, own.values(), self.attributes.values())):
+        # those that a pass has added come last, and stay
+        same = all(map(is_, own.values(), self.attributes.values()))
+        if not same or len(own) < len(self.attributes):
             own |= {n: v for n, v in self.attributes.items() if isinstance(v, _REPLACED)}
         for name, values in self.buffer_values.items():
             buffer = self.buffers[name]

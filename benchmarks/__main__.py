@@ -38,6 +38,9 @@ def main(words: list[str]) -> int:
     Returns:
         0; 1 where something is slower than in the earlier run; 2 for a name or file that is not there.
     """
+    if {"-h", "--help"} & set(words):
+        print(f"{__doc__}\nThere are {', '.join(BENCHMARKS)};\nof many minutes {', '.join(LONG)}.")
+        return 0
     earlier: list[Line] = []
     if "--against" in words:
         place = words.index("--against")

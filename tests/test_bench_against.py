@@ -65,3 +65,8 @@ def test_a_file_or_name_that_is_not_there_is_said(hosvd, capsys):
     assert bench.main(["--against", "none.jsonl"]) == 2
     assert "none.jsonl" in capsys.readouterr().err
     assert bench.main(["nothing"]) == 2
+
+
+def test_help_names_the_benchmarks_and_runs_none(capsys):
+    assert bench.main(["--help"]) == 0
+    assert "conv_spectrum" in capsys.readouterr().out

@@ -231,6 +231,8 @@ def test_point_4_watch_does_not_raise_into_the_loop(make):
     model = make()
     with bs.watch(model, every=1):
         F.cross_entropy(model(VECTORS[0]), VECTORS[1]).backward()
+    dense = [p for p in model.parameters() if p.layout is torch.strided]
+    assert all(p.grad is not None for p in dense)
 
 
 class NoTokens(nn.Module):

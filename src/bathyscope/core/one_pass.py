@@ -159,17 +159,7 @@ def listen(model: nn.Module, blocks: Blocks, taps: tuple[Tap, ...]) -> Iterator[
     ears = Ears((*taps, _ProgressTap(len(blocks))))
     with ExitStack() as stack:
         stack.callback(ears.remove)
-        starting: dict[str, dict[int, Block]] = {}
-        ending: dict[str, dict[int, Block]] = {}
-        for block in blocks:
-            starting.setdefault(block.name, {})[block.call] = block
-            ending.setdefault(block.end, {})[block.call] = block
-        for name in starting | ending:
-            ears.attach(
-                model.get_submodule(name),
-                starting=starting.get(name, {}),
-                ending=ending.get(name, {}),
-            )
+        ears.attach_blocks(model, blocks)
         yield ears
 
 
@@ -194,7 +184,21 @@ class Ears:
         self.forward = True
         self.handles: list[RemovableHandle] = []
 
-    def attach(
+    def attach_blocks(self, model: nn.Module, blocks: Blocks) -> None:
+        """Listen to every block of a model, each call of a module that several blocks share."""
+        starting: dict[str, dict[int, Block]] = {}
+        ending: dict[str, dict[int, Block]] = {}
+        for block in blocks:
+            starting.setdefault(block.name, {})[block.call] = block
+            ending.setdefault(block.end, {})[block.call] = block
+        for name in starting | ending:
+            self._attach(
+                model.get_submodule(name),
+                starting=starting.get(name, {}),
+                ending=ending.get(name, {}),
+            )
+
+    def _attach(
         self, module: nn.Module, *, starting: Mapping[int, Block], ending: Mapping[int, Block]
     ) -> None:
         """Listen to a module's input for the blocks it starts, to its output for those it ends."""

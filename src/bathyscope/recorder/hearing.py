@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from torch import nn
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.errors import in_a_line
 from bathyscope.core.one_pass import Ears
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
 from bathyscope.recorder.samples import SampleTap
@@ -37,13 +38,7 @@ class Hearing:
 
     def start(self) -> None:
         """Hear what comes from here on."""
-        blocks = self._blocks
-        for name in {b.name for b in blocks} | {b.end for b in blocks}:
-            self._ears.attach(
-                self._model.get_submodule(name),
-                starting={b.call: b for b in blocks if b.name == name},
-                ending={b.call: b for b in blocks if b.end == name},
-            )
+        self._ears.attach_blocks(self._model, self._blocks)
         if self.has_attention:
             self._attention = HeardAttention(self._tap.on_attention)
             self._attention.start()
@@ -98,7 +93,7 @@ class HeardAttention(AttentionCalls):
         except Exception as error:  # the mode stands inside the user's own pass
             self.failed = True
             warnings.warn(
-                f"bathyscope.watch cannot read the attention of this model: {type(error).__name__}: "
-                f"{error}. Its entropy is not recorded; everything else is.",
+                f"bathyscope.watch cannot read the attention of this model: "
+                f"{in_a_line(error)}. Its entropy is not recorded; everything else is.",
                 stacklevel=2,
             )

@@ -13,14 +13,11 @@ from bathyscope.core.batch import (
     check_batch,
     check_batches,
     check_parameters,
-    first_samples,
     loss_value,
-    map_tensors,
-    replace_main_tensor,
     run_forward,
-    tensors_in,
 )
 from bathyscope.core.errors import UsageError
+from bathyscope.core.nested import first_samples, map_tensors, replace_main_tensor, tensors_in
 from tests.unchecked import unchecked
 
 Pair = namedtuple("Pair", ["hidden", "rest"])

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from bathyscope.core.batch import main_tensor, replace_main_tensor
+from bathyscope.core.nested import main_tensor, replace_main_tensor
 
 
 def _modules(model, block):

@@ -8,9 +8,10 @@ from typing import overload
 from torch import nn
 
 from bathyscope.core.arguments import check_names
-from bathyscope.core.batch import check_parameters, tensors_in
+from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import Call, calls_of_few, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource, Part
 from bathyscope.core.sharded import own_class

@@ -7,14 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.batch import (
-    copy_tensors,
-    first_samples,
-    main_tensor,
-    run_forward,
-    tensors_in,
-)
+from bathyscope.core.batch import run_forward
 from bathyscope.core.errors import UsageError
+from bathyscope.core.nested import copy_tensors, first_samples, main_tensor, tensors_in
 from bathyscope.core.preserve import preserve_model
 
 

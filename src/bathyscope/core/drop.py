@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from bathyscope.core.batch import main_tensor, replace_main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.core.protocol import Droppable
 from bathyscope.core.records import Block
 

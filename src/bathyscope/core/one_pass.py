@@ -9,18 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_batch,
-    loss_value,
-    main_tensor,
-    map_tensors,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_batch, loss_value, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.nested import main_tensor, map_tensors
 from bathyscope.core.preserve import is_measuring, preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.core.records import Block

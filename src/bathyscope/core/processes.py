@@ -20,10 +20,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, map_tensors, tensors_in
+from bathyscope.core.batch import Batch
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.json_values import JsonObject
+from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.preserve import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, check_batch, read_all, tensors_in
+from bathyscope.core.batch import Batch, check_batch, read_all
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import RngState
 
 # Share of the free memory that the batches of a loader may take before they are read anew each time.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from bathyscope.core.batch import tensors_in
+from bathyscope.core.nested import tensors_in
 from bathyscope.curvature.objective import Objective
 
 Fingerprint = tuple[object, ...]

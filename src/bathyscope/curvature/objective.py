@@ -14,15 +14,9 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_parameters,
-    copy_tensors,
-    loss_value,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.shards import gather_agreed
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm

@@ -4,10 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_number
-from bathyscope.core.batch import Batch, first_samples, run_forward, tensors_in
+from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.nested import first_samples, tensors_in
 from bathyscope.core.one_pass import make_differentiable
 from bathyscope.core.preserve import preserve_model
 

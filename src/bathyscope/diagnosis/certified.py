@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from bathyscope.certificates import Certificate, certify
 from bathyscope.certificates.width import Width, width_of
-from bathyscope.core.batch import Batch, LossFn, main_tensor
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.nested import main_tensor
 from bathyscope.core.records import Measurement
 from bathyscope.nets import NEst, ResNEst
 

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from bathyscope.core.batch import LossFn, main_tensor
+from bathyscope.core.batch import LossFn
+from bathyscope.core.nested import main_tensor
 
 
 def best_constant_loss(output: object, targets: object, loss: LossFn) -> float | None:

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, tensors_in
+from bathyscope.core.batch import Batch
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Finding
 from bathyscope.remedies import (
     AddActivations,

@@ -7,8 +7,9 @@ from statistics import median
 
 import torch
 
-from bathyscope.core.batch import Batch, tensors_in
+from bathyscope.core.batch import Batch
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Block, Cause, Finding, Measurement, Number, Severity
 from bathyscope.diagnosis.codes import CODES
 from bathyscope.measure.around import AROUND, with_around

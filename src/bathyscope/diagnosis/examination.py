@@ -12,10 +12,11 @@ from torch import nn
 
 from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_name, check_names
-from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, own_loss, tensors_in
+from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, own_loss
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage

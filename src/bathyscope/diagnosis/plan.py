@@ -16,17 +16,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bathyscope.core.arguments import check_count, check_number
-from bathyscope.core.batch import (
-    check_parameters,
-    first_samples,
-    map_tensors,
-    run_forward,
-    tensors_in,
-)
+from bathyscope.core.batch import check_parameters, run_forward
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.nested import first_samples, map_tensors, tensors_in
 from bathyscope.core.one_pass import make_differentiable
 from bathyscope.core.records import Block
 from bathyscope.diagnosis.block_choice import sample_blocks

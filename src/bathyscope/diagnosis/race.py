@@ -13,16 +13,10 @@ from statistics import fmean
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_batches,
-    copy_tensors,
-    loss_value,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_batches, loss_value, run_forward
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import class_axis
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.one_pass import accumulate_gradients
 from bathyscope.core.preserve import preserve_model, seed_generators
 from bathyscope.diagnosis.candidates import Candidate

@@ -11,16 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_names, check_seed
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_parameters,
-    copy_tensors,
-    loss_value,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import Processes, common_batches, processes_of
 from bathyscope.core.sharded import is_sharded

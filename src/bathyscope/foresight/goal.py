@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bathyscope.core.batch import Batch, LossFn, predictions
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.nested import predictions
 
 IGNORED = -100
 """Torch's label that counts in no loss."""

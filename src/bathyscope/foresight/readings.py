@@ -9,15 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_batches,
-    check_parameters,
-    copy_tensors,
-    predictions,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, run_forward
+from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.foresight.goal import Goal, goal_of, targets_of

@@ -9,9 +9,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value, run_forward
+from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
 from bathyscope.core.calls import check_takes_hooks, unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.one_pass import accumulate_gradients
 from bathyscope.core.preserve import preserve_buffers
 from bathyscope.core.progress import tell_progress

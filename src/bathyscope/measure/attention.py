@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, LossFn, check_batch, tensors_in
+from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.members import Members, members_of
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.one_pass import aside, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.core.taps import Silent

@@ -5,17 +5,11 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from bathyscope.core.batch import (
-    Batch,
-    LossFn,
-    check_batch,
-    copy_tensors,
-    loss_value,
-    run_forward,
-)
+from bathyscope.core.batch import Batch, LossFn, check_batch, loss_value, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.drop import drop_branch
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_buffers, preserve_model
 from bathyscope.core.progress import tell_progress
 from bathyscope.core.records import Measurement

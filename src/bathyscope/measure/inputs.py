@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.batch import tensors_in
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from bathyscope.core.batch import tensors_in
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.relation import relation_score
 

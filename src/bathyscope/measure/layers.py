@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
-from bathyscope.core.batch import main_tensor
 from bathyscope.core.calls import unwrap
 from bathyscope.core.members import Members, members_of
+from bathyscope.core.nested import main_tensor
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.records import Block
 

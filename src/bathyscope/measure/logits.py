@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.core.batch import main_tensor
+from bathyscope.core.nested import main_tensor
 
 _ROWS = 256
 

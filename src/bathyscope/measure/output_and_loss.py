@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from bathyscope.core.batch import LossFn, tensors_in
+from bathyscope.core.batch import LossFn
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.graph import (
     OutputActivation,

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import copy_tensors, run_forward
+from bathyscope.core.batch import run_forward
 from bathyscope.core.calls import unwrap
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement, Number
 from bathyscope.linalg import frobenius_norm

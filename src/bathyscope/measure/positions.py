@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import copy_tensors, first_samples, run_forward
+from bathyscope.core.batch import run_forward
 from bathyscope.core.calls import unwrap
+from bathyscope.core.nested import copy_tensors, first_samples
 from bathyscope.core.preserve import preserve_model
 from bathyscope.measure.logits import logits_in
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bathyscope.core.batch import Batch, LossFn, copy_tensors, loss_value
+from bathyscope.core.batch import Batch, LossFn, loss_value
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement
 

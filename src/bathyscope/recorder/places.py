@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import first_samples, tensors_in
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.errors import UsageError
+from bathyscope.core.nested import first_samples, tensors_in
 from bathyscope.core.one_pass import Tap, listen
 from bathyscope.core.preserve import RngState, measuring
 from bathyscope.core.records import Block

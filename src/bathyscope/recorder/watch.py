@@ -18,11 +18,12 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.arguments import check_count, check_flag, check_names, check_path
-from bathyscope.core.batch import check_parameters, main_tensor, tensors_in
+from bathyscope.core.batch import check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.files import check_place, write_atomic
+from bathyscope.core.nested import main_tensor, tensors_in
 from bathyscope.core.preserve import is_measuring
 from bathyscope.core.processes import (
     Processes,

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core import Block
-from bathyscope.core.batch import copy_tensors, main_tensor, run_forward
+from bathyscope.core.batch import run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Call, calls_of
 from bathyscope.core.members import modules_of, weighted_layers
+from bathyscope.core.nested import copy_tensors, main_tensor
 from bathyscope.core.preserve import preserve_model
 from bathyscope.remedies.normalise import READERS, is_norm, layers_without_norm
 from bathyscope.remedies.shortcut import Span, can_be_spanned

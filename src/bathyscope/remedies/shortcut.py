@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core import Block, UsageError
-from bathyscope.core.batch import main_tensor, replace_main_tensor
 from bathyscope.core.calls import unwrap
+from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 

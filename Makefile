@@ -20,7 +20,13 @@ TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECH
 # done first takes of the other's.
 TWO := -n 2 --dist worksteal
 
-.PHONY: demo test test-all test-zoo test-docs lint format bench docs wheel clean
+# The numerical tests again with the kernels of older processors, and with two threads to a process.
+NUMERICAL := tests/linalg tests/curvature tests/measure tests/nets tests/certificates tests/claims
+AS_SSE41 := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
+AS_AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+AS_TWO_THREADS := OMP_NUM_THREADS=2 MKL_NUM_THREADS=2
+
+.PHONY: demo test test-processors test-all coverage test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -58,8 +64,18 @@ test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 test-all: $(STAMP)  ## the tests at full count
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO)
 
+coverage: $(STAMP)  ## the tests with the lines and branches they reach: a table, and pages in htmlcov/
+	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' --cov --cov-report=term --cov-report=html
+
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
 	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(TWO) -m 'not slow' $(ZOO_TESTS)
+
+test-processors: $(STAMP)  ## the numerical tests as on processors without AVX-512 and without AVX2, and with two threads
+	$(TEST_ENV) $(AS_SSE41) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' $(NUMERICAL)
+	$(TEST_ENV) $(AS_AVX2) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' tests/linalg \
+	    tests/training/test_loop.py tests/training/test_memory_format.py 'tests/papers/test_studies.py::test_a_study_runs_from_end_to_end[nests.convolutional]'
+	$(TEST_ENV) $(AS_TWO_THREADS) $(BIN)/python -m pytest -q -m 'not slow' tests/linalg/test_conditioning.py tests/claims \
+	    tests/certificates/test_saddle.py tests/certificates/test_regularity.py
 
 test-docs: $(STAMP)  ## the long code of README, docs and notebooks, which `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m slow tests/test_docs_code.py tests/test_notebooks.py
@@ -86,4 +102,4 @@ wheel: $(STAMP)  ## build the sdist and the wheel into dist/, and check them
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove everything that make built
-	rm -rf $(VENV) $(ZOO) site dist build
+	rm -rf $(VENV) $(ZOO) site dist build htmlcov .coverage .coverage.*

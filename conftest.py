@@ -1,7 +1,7 @@
 """Shapes in signatures are checked under test only: jaxtyping's import hook with beartype.
 
 What the hook would do at the import of a function is done at its first call. What stands inside of functions
-is left out: it would be prepared anew whenever the outer one runs, and the hook need not look for it. A
+is left out: it would be prepared again whenever the outer one runs, and the hook need not look for it. A
 signature without shapes is checked by beartype alone. Together this takes two thirds off their cost.
 """
 
@@ -50,15 +50,15 @@ def _check_signatures() -> None:
             return eager(fn, typechecker=typechecker)
         if hasattr(fn, "is_checked_at_first_call"):
             return fn
-        found = []
+        result = []
 
         @functools.wraps(fn)
         def at_first_call(*args: object, **kwargs: object) -> object:
             if config.jaxtyping_disable:
                 return fn(*args, **kwargs)
-            if not found:
-                found.append(checked(fn))
-            return found[0](*args, **kwargs)
+            if not result:
+                result.append(checked(fn))
+            return result[0](*args, **kwargs)
 
         at_first_call.is_checked_at_first_call = True
         return at_first_call

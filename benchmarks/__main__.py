@@ -1,4 +1,4 @@
-"""Run the benchmarks named on the command line, or all but the long ones: one JSON object a line.
+"""Run the benchmarks named on the command line, or all but the long ones: one JSON object per line.
 
 python -m benchmarks measure hosvd
 python -m benchmarks --against OLD.jsonl        # and what got slower since, by more than a tenth
@@ -20,7 +20,6 @@ BENCHMARKS = (
     "diagnose",
     "watching",
     "training_loop",
-    "stacked",
     "conv_spectrum",
     "procrustes",
     "curvature",
@@ -32,26 +31,26 @@ LONG = (
 )
 
 
-def main(words: list[str]) -> int:
+def main(phrase: list[str]) -> int:
     """Print the lines of each; words from another `--` on are a benchmark's.
 
     Returns:
         0; 1 where something is slower than in the earlier run; 2 for a name or file that is not there.
     """
-    if {"-h", "--help"} & set(words):
+    if {"-h", "--help"} & set(phrase):
         print(f"{__doc__}\nThere are {', '.join(BENCHMARKS)};\nof many minutes {', '.join(LONG)}.")
         return 0
     earlier: list[Line] = []
-    if "--against" in words:
-        place = words.index("--against")
-        path = Path(words[place + 1] if place + 1 < len(words) else "")
-        words = words[:place] + words[place + 2 :]
+    if "--against" in phrase:
+        location = phrase.index("--against")
+        path = Path(phrase[location + 1] if location + 1 < len(phrase) else "")
+        phrase = phrase[:location] + phrase[location + 2 :]
         if not path.is_file():
             print(f"--against takes the lines of an earlier run, but {str(path)!r} is no file.",
                   file=sys.stderr)  # fmt: skip
             return 2
         earlier = read_lines(path)
-    names = words[: next((i for i, word in enumerate(words) if word.startswith("--")), None)]
+    names = phrase[: next((i for i, word in enumerate(phrase) if word.startswith("--")), None)]
     if unknown := [name for name in names if name not in (*BENCHMARKS, *LONG)]:
         there_are = ", ".join((*BENCHMARKS, *LONG))
         print(f"There is no benchmark named {unknown[0]}; there are {there_are}.", file=sys.stderr)
@@ -61,12 +60,12 @@ def main(words: list[str]) -> int:
         for line in importlib.import_module(f"benchmarks.{name}").lines():
             print(json.dumps(line), flush=True)
             measured.append(line)
-    found = changes(earlier, measured)
-    for kind, text in found:
+    result = changes(earlier, measured)
+    for kind, text in result:
         print(f"{kind}: {text}", file=sys.stderr)
-    if earlier and not found:
+    if earlier and not result:
         print("Nothing changed by more than a tenth.", file=sys.stderr)
-    return 1 if any(kind == "slower" for kind, _ in found) else 0
+    return 1 if any(kind == "slower" for kind, _ in result) else 0
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _NOTABLE = 1.1
 def changes(old: Iterable[Line], new: Iterable[Line]) -> list[tuple[str, str]]:
     """What changed by more than a tenth: ("slower" | "faster", the line in words), slowest first.
 
-    Lines are told apart by benchmark and case; what only one of the runs has is no change.
+    Lines are distinguished by benchmark and case; what only one of the runs has is not a change.
 
     Examples:
         >>> old = [{"benchmark": "measure", "case": "a", "ratio": 2.0}]
@@ -29,7 +29,7 @@ def changes(old: Iterable[Line], new: Iterable[Line]) -> list[tuple[str, str]]:
         [('slower', 'measure, a: 2.0 before, 3.0 now, 1.50 times as slow')]
     """
     before = {_key(line): line["ratio"] for line in old if _has_ratio(line)}
-    found = []
+    result = []
     for line in new:
         key = _key(line)
         if not _has_ratio(line) or key not in before:
@@ -37,12 +37,12 @@ def changes(old: Iterable[Line], new: Iterable[Line]) -> list[tuple[str, str]]:
         then, now = before[key], line["ratio"]
         is_cost = line.get("lower_is_better", key[0] in COSTS)
         slower = now / then if is_cost else then / now
-        words = f"{key[0]}, {key[1]}: {then} before, {now} now"
+        phrase = f"{key[0]}, {key[1]}: {then} before, {now} now"
         if slower > _NOTABLE:
-            found.append((slower, "slower", f"{words}, {slower:.2f} times as slow"))
+            result.append((slower, "slower", f"{phrase}, {slower:.2f} times as slow"))
         elif slower < 1 / _NOTABLE:
-            found.append((slower, "faster", f"{words}, {1 / slower:.2f} times as fast"))
-    return [(kind, text) for _, kind, text in sorted(found, reverse=True)]
+            result.append((slower, "faster", f"{phrase}, {1 / slower:.2f} times as fast"))
+    return [(kind, text) for _, kind, text in sorted(result, reverse=True)]
 
 
 def read_lines(path: Path) -> list[Line]:

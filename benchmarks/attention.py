@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope import measure, nets
-from bathyscope.core.taps import Silent
+from bathyscope.core.probe import Observer
 from benchmarks.interleaved import interleaved
 
 _SIZES = (("gpt-12", 128, 128, 16), ("gpt-24", 64, 64, 32), ("gpt-6", 256, 256, 4))
 
 
 def lines(*, repeats: int = 7) -> Iterator[dict[str, Any]]:
-    """One line a network."""
+    """One line per network."""
     torch.set_num_threads(1)
     for name, width, context, batch in _SIZES:
         times = interleaved(_cases(name, width, context, batch), repeats=repeats)
@@ -43,20 +43,22 @@ def _cases(name: str, width: int, context: int, batch: int) -> dict[str, Callabl
         return measure.standard(model, (tokens, tokens), loss=_loss, optimizer=optimizer)
 
     def without() -> object:
-        with patch("bathyscope.measure.standard.AttentionTap", _NoAttention):
+        with patch("bathyscope.measure.standard.AttentionObserver", _NoAttention):
             return standard()
 
     return {"with": standard, "without": without}
 
 
-class _NoAttention(Silent):
-    """Listens to nothing."""
+class _NoAttention(Observer):
+    """Observes nothing."""
+
+    watches = ()
 
     def __init__(self, model: object, blocks: object) -> None:
         pass
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def hooked(self) -> Iterator[None]:
         yield
 
     def look_at(self, batch: object) -> None:

@@ -23,18 +23,18 @@ _QUICK = {
 
 
 def lines(*, repeats: int = 5) -> Iterator[dict[str, Any]]:
-    """Processes started anew, each after all others."""
+    """Processes started again, each after all others."""
     commands = {
-        **{name: ["-m", "bathyscope", *words] for name, words in _QUICK.items()},
+        **{name: ["-m", "bathyscope", *text] for name, text in _QUICK.items()},
         "import torch": ["-c", "import torch"],
         "import torch, bathyscope": ["-c", "import torch, bathyscope"],
     }
-    for words in commands.values():  # compiled once, and in the machine's memory
-        _run(words)
+    for text in commands.values():  # compiled once, and in the machine's memory
+        _run(text)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(repeats):
-        for name, words in commands.items():
-            times[name].append(_run(words))
+        for name, text in commands.items():
+            times[name].append(_run(text))
     for name in _QUICK:
         yield _line(name, times[name])
     both, torch = (
@@ -65,10 +65,10 @@ def _line(name: str, costs: list[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def _run(words: list[str], *, at: Path | None = None) -> tuple[float, float]:
+def _run(text: list[str], *, at: Path | None = None) -> tuple[float, float]:
     """CPU and wall seconds of a process and its children."""
     before, began = os.times(), time.perf_counter()
-    subprocess.run([sys.executable, *words], check=False, capture_output=True, cwd=at)
+    subprocess.run([sys.executable, *text], check=False, capture_output=True, cwd=at)
     after = os.times()
     cpu = after.children_user + after.children_system
     return cpu - before.children_user - before.children_system, time.perf_counter() - began

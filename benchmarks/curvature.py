@@ -18,11 +18,12 @@ from scipy.stats import wasserstein_distance
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from bathyscope.curvature import CurvatureMatrix, Unresolved, hessian, linear_network_hessian
+from bathyscope.curvature import CurvatureMatrix, Unresolved, hessian
 from bathyscope.curvature.products import CurvatureOperator
 from bathyscope.curvature.terms import HessianTerm
 from bathyscope.data import moments
 from bathyscope.linalg import SpectralDensity
+from bathyscope.papers.shortcut_length.linear_network import linear_network_hessian
 from benchmarks.interleaved import Times, interleaved
 
 _K = 5
@@ -85,8 +86,8 @@ def _top_five(
 
     def ours(check: bool) -> Callable[[], np.ndarray]:
         def run() -> np.ndarray:
-            found = hessian(model, batch).extremes(_K, ends="largest", check_copies=check)
-            return found.largest.values.numpy()
+            result = hessian(model, batch).extremes(_K, ends="largest", check_copies=check)
+            return result.largest.values.numpy()
 
         return run
 
@@ -102,10 +103,12 @@ def _top_five(
             yield line | {"ratio": None, "not_installed": str(error)}
             continue
         tools[f"{name}, {usual}"] = make(model, batch, usual)
-        for setting in cheaper:  # the least work that still reaches 1e-5, which a user cannot know
+        for (
+            setting
+        ) in cheaper:  # the smallest work that still reaches 1e-5, which a user cannot know
             run = make(model, batch, setting)
             if _error(run(), top) <= 1e-5:
-                tools[f"{name}, {setting} (the least that does, known beforehand)"] = run
+                tools[f"{name}, {setting} (the smallest that does, known beforehand)"] = run
                 break
     times = interleaved(tools, repeats=repeats)
     for name, run in tools.items():
@@ -151,10 +154,10 @@ def _eigenthings(
     def run() -> np.ndarray:
         loss = losses.supervised_loss(F.cross_entropy)
         operator = operators.HessianOperator(model, [batch], loss)
-        found = algorithms.lanczos(
+        result = algorithms.lanczos(
             operator, k=_K, max_iter=int(setting.split()[0]), which="LA", seed=0
         )
-        return np.asarray(found.eigenvalues.cpu())
+        return np.asarray(result.eigenvalues.cpu())
 
     return run
 
@@ -215,15 +218,15 @@ def _both_ends(
     model: nn.Module, batch: tuple[Tensor, Tensor], truth: Tensor
 ) -> Iterator[dict[str, Any]]:
     for ends in ("largest", "both"):
-        found = hessian(model, batch).extremes(_K, ends=ends)
-        error = (found.largest.values / truth.flip(0)[:_K] - 1).abs().max()
+        result = hessian(model, batch).extremes(_K, ends=ends)
+        error = (result.largest.values / truth.flip(0)[:_K] - 1).abs().max()
         if ends == "both":
-            error = torch.maximum(error, (found.smallest.values / truth[:_K] - 1).abs().max())
+            error = torch.maximum(error, (result.smallest.values / truth[:_K] - 1).abs().max())
         yield {
             "benchmark": "curvature",
             "case": f"top 5 of a digits MLP, {ends}: products",
-            "products": found.products,
-            "check_products": found.check_products,
+            "products": result.products,
+            "check_products": result.check_products,
             "worst_relative_error": float(f"{float(error):.1e}"),
         }
 
@@ -232,18 +235,18 @@ def _estimates(
     model: nn.Module, batch: tuple[Tensor, Tensor], truth: Tensor
 ) -> Iterator[dict[str, Any]]:
     H = hessian(model, batch)
-    found = H.density()
-    points = torch.cat([found.atoms, found.nodes.reshape(-1)]).numpy()
-    share = torch.full_like(found.atoms, 1 / found.dim)
-    mass = torch.cat([share, found.weights.reshape(-1) / found.num_probes]).numpy()
+    result = H.density()
+    points = torch.cat([result.atoms, result.nodes.reshape(-1)]).numpy()
+    fraction = torch.full_like(result.atoms, 1 / result.dim)
+    mass = torch.cat([fraction, result.weights.reshape(-1) / result.num_probes]).numpy()
     span = float(truth[-1] - truth[0])
     yield {
         "benchmark": "curvature",
         "case": "density of a digits MLP: W1 to the true spectrum over its range",
         "w1_over_range": float(f"{wasserstein_distance(points, truth.numpy(), mass) / span:.2e}"),
-        "products": found.products,
+        "products": result.products,
     }
-    yield _index(H, found, truth)
+    yield _index(H, result, truth)
     seeds = range(100)
     traces = [H.trace(exact=False, seed=seed) for seed in seeds]
     total = float(truth.sum())
@@ -259,24 +262,24 @@ def _estimates(
 
 
 def _index(H: CurvatureMatrix, density: SpectralDensity, truth: Tensor) -> dict[str, Any]:
-    """From the density's products alone, at several cut-offs: within its stated error or refused."""
+    """From the density's products alone, at several tolerances: within its stated error or refused."""
     largest = float(truth.abs().max())
     answered, refused, held = 0, 0, 0
-    cutoffs = [10.0**-power for power in range(2, 8)]
-    for cutoff in cutoffs:
-        share = float((truth < -cutoff * largest).double().mean())
+    tolerances = [10.0**-power for power in range(2, 8)]
+    for tolerance in tolerances:
+        fraction = float((truth < -tolerance * largest).double().mean())
         try:
-            found = H.negative_index(exact=False, cutoff=cutoff, density=density)
+            result = H.negative_index(exact=False, tolerance=tolerance, density=density)
             answered += 1
-            held += found.lower <= share <= found.upper
+            held += result.lower <= fraction <= result.upper
         except Unresolved as refusal:
             refused += 1
-            held += refusal.lower <= share <= refusal.upper
+            held += refusal.lower <= fraction <= refusal.upper
     return {
         "benchmark": "curvature",
-        "case": "index of a digits MLP from its density, at six cut-offs: the truth within the bounds",
+        "case": "index of a digits MLP from its density, at six tolerances: the truth within the bounds",
         "inside": held,
-        "of": len(cutoffs),
+        "of": len(tolerances),
         "answered": answered,
         "refused": refused,
         "products": density.products,
@@ -425,20 +428,20 @@ def _linear_networks() -> Iterator[dict[str, Any]]:
 
     flat = weights[16].reshape(-1)
     units = torch.eye(len(flat), dtype=torch.float64)
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
 
     def column(unit: Tensor) -> Tensor:
         return torch.func.jvp(torch.func.grad(loss_of), (flat,), (unit,))[1]
 
     def ours() -> None:
-        found["ours"] = linear_network_hessian(weights[16], *moments(x, y))
+        result["ours"] = linear_network_hessian(weights[16], *moments(x, y))
 
     def theirs() -> None:
-        found["theirs"] = torch.vmap(column, chunk_size=16)(units)
+        result["theirs"] = torch.vmap(column, chunk_size=16)(units)
 
     times = interleaved({"ours": ours}, repeats=5)
     whole = interleaved({"theirs": theirs}, repeats=1, warmup=0)["theirs"].median_cpu
-    difference = (found["ours"] - found["theirs"]).abs().max()
+    difference = (result["ours"] - result["theirs"]).abs().max()
     yield {
         "benchmark": "curvature",
         "case": "linear 2-shortcut network, depth 16, 10,000 samples: against torch.func's forward "
@@ -446,7 +449,7 @@ def _linear_networks() -> Iterator[dict[str, Any]]:
         "ratio": round(whole / times["ours"].median_cpu, 1),
         "note": f"torch.func.hessian is the same with all {len(flat)} columns at once, where each "
         f"intermediate takes {len(flat) * x.nbytes / 1e9:.1f} GB",
-        "relative_difference": float(f"{float(difference / found['theirs'].abs().max()):.1e}"),
+        "relative_difference": float(f"{float(difference / result['theirs'].abs().max()):.1e}"),
         **_seconds(times["ours"]),
         "torch_func_cpu_seconds": round(whole, 2),
     }

@@ -1,6 +1,6 @@
 """`diagnose` in training steps of the network itself, with the optimizer given.
 
-`ratio` is the least CPU time of a diagnosis over the least of a training step: what other work on the
+`ratio` is the smallest CPU time of a diagnosis over the smallest of a training step: what other work on the
 machine takes from the caches only makes both longer; `median_ratio` is the median over rounds in which the
 two ran one after the other. Small networks are the hard case: their steps are short, and what is done block
 by block in Python, and the eigenvalues of Gram matrices, are not.

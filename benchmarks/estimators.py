@@ -92,7 +92,7 @@ def lines() -> Iterator[dict[str, Any]]:
 
 
 def held_out(seed: int = 1000) -> Iterator[dict[str, Any]]:
-    """Quality on the sets that no default was chosen on; another seed draws the generated ones anew."""
+    """Quality on the sets that no default was chosen on; another seed re-initializes the generated ones."""
     yield from scores(
         "held out",
         held_out_sets.regression_sets(seed),
@@ -119,28 +119,28 @@ def scores(
 ) -> Iterator[dict[str, Any]]:
     """The scores on each set of a collection, and their summary."""
     warnings.simplefilter("ignore", ConvergenceWarning)  # the MLP's default is 200 epochs
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for sets, models in ((regression, REGRESSORS), (classification, CLASSIFIERS)):
         for name, X, y in sets:
-            found.append(quality(name, X, y, models, splits=splits) | {"collection": collection})
-            yield found[-1]
-    yield summary(found, nonlinear=nonlinear) | {"collection": collection}
+            result.append(quality(name, X, y, models, splits=splits) | {"collection": collection})
+            yield result[-1]
+    yield summary(result, nonlinear=nonlinear) | {"collection": collection}
 
 
 def quality(
     name: str, X: Any, y: Any, models: dict[str, Any], *, splits: int = 1
 ) -> dict[str, Any]:
-    """Mean test scores, and the share by which the test error exceeds the linear model's."""
+    """Mean test scores, and the fraction by which the test error exceeds the linear model's."""
     classes = models is CLASSIFIERS
-    found: dict[str, list[float]] = {kind: [] for kind in models}
+    result: dict[str, list[float]] = {kind: [] for kind in models}
     for split in range(splits):
         X_train, X_test, y_train, y_test = train_test_split(
             X, y, test_size=1 / 3, random_state=split, stratify=y if classes else None
         )
         for kind, model in models.items():
             fitted = make_pipeline(StandardScaler(), clone(model)).fit(X_train, y_train)
-            found[kind].append(float(fitted.score(X_test, y_test)))
-    means = {kind: float(np.mean(values)) for kind, values in found.items()}
+            result[kind].append(float(fitted.score(X_test, y_test)))
+    means = {kind: float(np.mean(values)) for kind, values in result.items()}
     return {
         "benchmark": "estimators",
         "case": f"test {'accuracy' if classes else 'R²'} on {name}",
@@ -154,18 +154,18 @@ def quality(
     }
 
 
-def summary(found: list[dict[str, Any]], *, nonlinear: set[str]) -> dict[str, Any]:
+def summary(result: list[dict[str, Any]], *, nonlinear: set[str]) -> dict[str, Any]:
     """Mean ranks against the MLP alone, and the worst loss against the linear model."""
     kinds = ("DenseNEst", "AugmentedResNEst", "ResNEst")
     ranks, lost, better = {}, {}, {}
     for kind in kinds:
-        pairs = [(line["scores"][kind], line["scores"]["MLP"]) for line in found]
+        pairs = [(line["scores"][kind], line["scores"]["MLP"]) for line in result]
         ours = np.mean([1 + (a < b) + 0.5 * (a == b) for a, b in pairs])
         ranks[kind] = {"own": round(float(ours), 3), "MLP": round(float(3 - ours), 3)}
-        lost[kind] = _worst(found, kind)
+        lost[kind] = _worst(result, kind)
         beaten = [
             line["set"]
-            for line in found
+            for line in result
             if line["set"] in nonlinear and line["scores"][kind] <= line["scores"]["linear"]
         ]
         better[kind] = f"{len(nonlinear) - len(beaten)} of {len(nonlinear)}" + (
@@ -173,33 +173,33 @@ def summary(found: list[dict[str, Any]], *, nonlinear: set[str]) -> dict[str, An
         )
     return {
         "benchmark": "estimators",
-        "case": f"mean rank against the MLP over {len(found)} test sets",
+        "case": f"mean rank against the MLP over {len(result)} test sets",
         "mean_rank": ranks,
         "worst_against_linear": lost,
         "better_than_linear_on_nonlinear_sets": better,
     }
 
 
-def _worst(found: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """The sets on which the greatest share of the linear model's score is lost.
+def _worst(result: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The sets on which the largest fraction of the linear model's score is lost.
 
-    R² may be near zero or below, where a share of it means nothing: those sets are judged by the
+    R² may be near zero or below, where a fraction of it means nothing: those sets are judged by the
     mean squared error instead.
     """
     losses = {}
-    for line in found:
+    for line in result:
         own, linear = line["scores"][kind], line["scores"]["linear"]
         by_score = linear > _MEANINGFUL
         losses[line["set"]] = 1 - own / linear if by_score else line["error_over_linear"][kind]
     name = max(losses, key=lambda key: losses[key])
     return {
         "set": name,
-        "share_lost": round(losses[name], 4),
+        "fraction_lost": round(losses[name], 4),
         "more_than_5_percent": sorted(key for key, loss in losses.items() if loss > 0.05),
     }
 
 
-_MEANINGFUL = 0.1  # R² below which a share of it is no measure
+_MEANINGFUL = 0.1  # R² below which a fraction of it is not a measure
 
 
 def speed(

@@ -3,7 +3,7 @@
     python -m benchmarks events
 
 A planted event counts as right where its kind is among the events, at its step or within one sampling
-interval after it, and where it began is named; a clean training counts as right where nothing is told.
+interval after it, and where it began is named; a clean training counts as right where nothing is reported.
 The limits of the recorder were set on the trainings of `tests/recorder` (seeds 0 to 11) and on seeds
 100 to 143 and 500 to 503; the seeds, depths of time and places here are others.
 """
@@ -34,25 +34,25 @@ def lines() -> Iterator[dict[str, Any]]:
 
 
 def score_planted(kind: str, began: str, case: dict[str, Any]) -> dict[str, Any]:
-    """One training with an event: whether kind, step and place are told."""
+    """One training with an event: whether kind, step and place are reported."""
     seen = t.train(steps=_STEPS, at=_AT, every=_EVERY, **case)
-    found = [e for e in seen.events if e.kind == kind and _AT <= e.step <= _AT + _EVERY]
+    result = [e for e in seen.events if e.code == kind and _AT <= e.step <= _AT + _EVERY]
     return {
         "benchmark": "events",
         "case": f"planted {kind} at {began}, {case['network']}, seed {case['seed']}",
-        "right": any(e.began == began for e in found),
-        "told": [e.sentence for e in seen.events][:4],
+        "right": any(e.began == began for e in result),
+        "reported": [e.sentence for e in seen.events][:4],
     }
 
 
 def score_clean(case: dict[str, Any]) -> dict[str, Any]:
-    """One training without an event: whether nothing is told."""
+    """One training without an event: whether nothing is reported."""
     seen = t.train(every=_EVERY, **case)
     return {
         "benchmark": "events",
         "case": ", ".join(f"{name} {value}" for name, value in ({"kind": "clean"} | case).items()),
         "right": not seen.events,
-        "told": [e.sentence for e in seen.events][:4],
+        "reported": [e.sentence for e in seen.events][:4],
     }
 
 
@@ -65,24 +65,24 @@ def planted() -> Iterator[tuple[str, str, dict[str, Any]]]:
             ("loss-spike", "learning rate", network, t.rate_jump(300)),
         ]
         if network != "gpt":  # tokens have no scale
-            cases += [("not-finite", "input", network, t.nan_batch)]
+            cases += [("non-finite", "input", network, t.nan_batch)]
     cases += [("loss-spike", "input", network, t.scaled_batch) for network in ("plain", "residual")]
-    for network, places in (
+    for network, locations in (
         ("plain", (2, 5)),
         ("residual", (0, 3)),
         ("convolutional", (1, 4)),
         ("gpt", (1,)),
     ):
-        for i, place in enumerate(places):
-            label = t.label(network, place)
+        for i, location in enumerate(locations):
+            label = t.label(network, location)
             if i == 0:
-                cases.append(("not-finite", label, network, t.nan_in_block(place)))
-            cases.append(("weights-changed", label, network, t.corrupted_weights(place, 6.0)))
+                cases.append(("non-finite", label, network, t.nan_in_block(location)))
+            cases.append(("weights-changed", label, network, t.corrupted_weights(location, 6.0)))
     cases += [
-        ("units-die", t.label("plain", 0), "plain", t.dead_layer(0)),
-        ("not-finite", t.label("plain", 4), "plain", t.overflow_in_block(4)),
-        ("not-finite", t.label("residual", 5), "residual", t.overflow_in_block(5)),
-        *(("entropy-falls", f"blocks.{i}", "gpt", t.sharp_attention(i, 500)) for i in (0, 1, 2)),
+        ("dead-units", t.label("plain", 0), "plain", t.dead_layer(0)),
+        ("non-finite", t.label("plain", 4), "plain", t.overflow_in_block(4)),
+        ("non-finite", t.label("residual", 5), "residual", t.overflow_in_block(5)),
+        *(("entropy-collapse", f"blocks.{i}", "gpt", t.sharp_attention(i, 500)) for i in (0, 1, 2)),
     ]
     for i, (kind, began, network, plant) in enumerate(cases):
         yield kind, began, {"network": network, "seed": 3001 + i, "plant": plant}

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from bathyscope import data
 from bathyscope.core.batch import LossFn
 from bathyscope.diagnosis.race import label_accuracy
-from bathyscope.foresight.table.tasks import task as table_task
+from tools.forecast_table.tasks import task as table_task
 
 STEPS, BATCH = 300, 32
 FAILS, TRAINS = 0.5, 0.8
@@ -63,7 +63,7 @@ class FailureDraw:
         task = pick.choice(
             ["digits", "generated", "fashion"] if scoring else ["digits", "generated"]
         )
-        # clouds have no neighbours: what pools maps or reads rows cannot tell them apart in 300 steps
+        # clouds have no neighbors: what pools maps or reads rows cannot distinguish them in 300 steps
         if task == "generated" and family in ("conv", "transformer", "recurrent"):
             task = "stripes"
         deepest = {"mlp": 50, "sequential": 50, "conv": 24, "transformer": 10, "recurrent": 3}[
@@ -143,8 +143,8 @@ def drawn_norm(draw: FailureDraw, width: int) -> nn.Module:
 
 
 def _mlp(draw: FailureDraw) -> nn.Sequential:
-    trunk = [DrawnBlock(draw, draw.width, draw.width) for _ in range(draw.depth)]
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, draw.width), *trunk, nn.Linear(draw.width, 10))
+    body = [DrawnBlock(draw, draw.width, draw.width) for _ in range(draw.depth)]
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, draw.width), *body, nn.Linear(draw.width, 10))
 
 
 def _sequential(draw: FailureDraw) -> nn.Sequential:
@@ -159,13 +159,13 @@ def _sequential(draw: FailureDraw) -> nn.Sequential:
 
 def _conv(draw: FailureDraw) -> nn.Sequential:
     half, width = draw.depth // 2, draw.width
-    trunk = [
+    body = [
         *(DrawnBlock(draw, width, width) for _ in range(half)),
         DrawnBlock(draw, width, 2 * width, stride=2),
         *(DrawnBlock(draw, 2 * width, 2 * width) for _ in range(draw.depth - half - 1)),
     ]
     ends = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, 10)
-    return nn.Sequential(nn.Conv2d(1, width, 3, padding=1), *trunk, *ends)
+    return nn.Sequential(nn.Conv2d(1, width, 3, padding=1), *body, *ends)
 
 
 class Tokens(nn.Module):
@@ -177,7 +177,7 @@ class Tokens(nn.Module):
 
 
 class Positions(nn.Module):
-    """A learnt vector added to each of eight tokens: without it their order would be lost."""
+    """A learned vector added to each of eight tokens: without it their order would be lost."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -251,8 +251,8 @@ class FailureTask:
             self.x, self.y = drawn.inputs, drawn.targets
             return
         source = {"generated": "synthetic:gaussian", "fashion": "fashion-mnist"}.get(name, name)
-        loaded = data.load(source, normalise=True)
-        most = 500 if name == "fashion" else 4000  # few enough to be learnt in 300 steps
+        loaded = data.load(source, normalize=True)
+        most = 500 if name == "fashion" else 4000  # few enough to be learned in 300 steps
         self.x, self.y = loaded.train_inputs[:most], loaded.train_labels[:most]
         if self.x.shape[-1] != 8:
             self.x = F.adaptive_avg_pool2d(self.x, 8)
@@ -276,8 +276,8 @@ class FailureTask:
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            shares = [label_accuracy(model(x), y) for x, y in self.batches(16, seed=seed + 1)]
-        return fmean(share or 0.0 for share in shares)
+            fractions = [label_accuracy(model(x), y) for x, y in self.batches(16, seed=seed + 1)]
+        return fmean(fraction or 0.0 for fraction in fractions)
 
 
 @cache

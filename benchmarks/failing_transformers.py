@@ -134,10 +134,10 @@ class SequenceTask(FailureTask):
 
     def __init__(self, name: str) -> None:
         self.loss = token_cross_entropy
-        found = data.sequences(name, context=_CONTEXT, num_train=2000, num_test=1)
-        assert isinstance(found.train_inputs, Tensor)
-        assert isinstance(found.train_targets, Tensor)
-        self.x, self.y = found.train_inputs, found.train_targets
+        result = data.sequences(name, context=_CONTEXT, num_train=2000, num_test=1)
+        assert isinstance(result.train_inputs, Tensor)
+        assert isinstance(result.train_targets, Tensor)
+        self.x, self.y = result.train_inputs, result.train_targets
 
 
 @cache

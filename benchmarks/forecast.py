@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from bathyscope import foresight, nets
+from bathyscope.core import stepping
 from benchmarks.interleaved import interleaved
 
 _BATCH = 32
@@ -25,7 +26,7 @@ def lines(*, name: str = "preresnet-56", repeats: int = 3) -> Iterator[dict[str,
     batches = list(zip(x.split(_BATCH), y.split(_BATCH), strict=True))
     for case, rate in (("noise for labels, a small rate", 1e-3), ("an absurd rate", 1e8)):
         optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-        twin, stepper = foresight.copy_training(model, torch.optim.SGD(model.parameters(), lr=1e-3))
+        twin, stepper = stepping.copy_training(model, torch.optim.SGD(model.parameters(), lr=1e-3))
         spent: list[int] = []
 
         def whole(optimizer: torch.optim.Optimizer = optimizer, spent: list[int] = spent) -> None:
@@ -33,7 +34,7 @@ def lines(*, name: str = "preresnet-56", repeats: int = 3) -> Iterator[dict[str,
 
         def step(twin: Any = twin, stepper: Any = stepper) -> None:
             for batch in batches[:8]:
-                foresight.train_step(twin, stepper, batch, F.cross_entropy)
+                stepping.train_over(twin, stepper, [batch], loss=F.cross_entropy)
 
         times = interleaved({"forecast": whole, "eight steps": step}, repeats=repeats, warmup=1)
         yield {

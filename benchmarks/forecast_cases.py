@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from bathyscope import data, foresight, nets
 from bathyscope.core.files import write_atomic
 from bathyscope.core.losses import token_cross_entropy
-from bathyscope.foresight.table.labels import FAILED, TRAINED
+from bathyscope.foresight.model import FAILED, TRAINED
 from tests import zoo
 
 BUDGET = 300
@@ -56,7 +56,7 @@ class ForecastCase:
 
     @property
     def key(self) -> str:
-        """What tells it apart from the others."""
+        """What distinguishes it from the others."""
         return f"{self.name}, {self.task}, {self.optimizer.__name__} {self.rate:g}"
 
     def training(self, seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -116,9 +116,9 @@ def _timm() -> Iterator[ForecastCase]:
 @cache
 def _samples(task: str) -> tuple[Tensor, Tensor]:
     if task == "sorting":
-        found = data.sequences("sorting", context=32)
-        return found.train_inputs, found.train_targets
-    loaded = data.load("digits" if task == "digits" else "mnist", normalise=True)
+        result = data.sequences("sorting", context=32)
+        return result.train_inputs, result.train_targets
+    loaded = data.load("digits" if task == "digits" else "mnist", normalize=True)
     inputs, labels = loaded.train_inputs[:10_000], loaded.train_labels[:10_000]
     return (F.pad(inputs, (2, 2, 2, 2)) if task.endswith("32×32") else inputs), labels
 
@@ -155,7 +155,7 @@ def forecast_line(case: ForecastCase) -> dict[str, Any]:
 
 
 def accuracy_after_training(case: ForecastCase, seed: int) -> float:
-    """Share of right labels over the last ten of 300 training batches; 0 where the loss is not finite."""
+    """Fraction of right labels over the last ten of 300 training batches; 0 where the loss is non-finite."""
     model, optimizer = case.training(seed)
     scores = list[float]()
     for batch in batches(case.task, seed):

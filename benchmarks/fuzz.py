@@ -23,7 +23,7 @@ from benchmarks.fuzzing.calls import (
     state_of,
     train_two_steps,
 )
-from benchmarks.fuzzing.commands import command, damaged_file, make_run, odd_place, run_command
+from benchmarks.fuzzing.commands import command, damaged_file, make_run, odd_location, run_command
 from benchmarks.fuzzing.judge import Outcome, judge
 from benchmarks.fuzzing.odd import OddModel, odd_model
 
@@ -52,15 +52,15 @@ def argument_outcomes(num_calls: int, *, start: int = 0) -> Iterator[tuple[str, 
 
 def command_outcomes(num_lines: int, *, start: int = 0) -> Iterator[tuple[str, Outcome]]:
     """Command lines in a folder full of oddities."""
-    with tempfile.TemporaryDirectory() as folder, odd_place(Path(folder)):
+    with tempfile.TemporaryDirectory() as folder, odd_location(Path(folder)):
         for number in range(start, start + num_lines):
-            words = command(number)
-            yield f"{number}: {' '.join(words)[:200]}", run_command(words)
+            text = command(number)
+            yield f"{number}: {' '.join(text)[:200]}", run_command(text)
 
 
 def file_outcomes(num_files: int, *, start: int = 0) -> Iterator[tuple[str, Outcome]]:
     """Files of a run and a report, damaged one at a time."""
-    with tempfile.TemporaryDirectory() as folder, odd_place(Path(folder)):
+    with tempfile.TemporaryDirectory() as folder, odd_location(Path(folder)):
         make_run(Path(folder))
         for number in range(start, start + num_files):
             name, outcome = damaged_file(number, Path(folder))

@@ -1,6 +1,6 @@
 """How the cost of measuring grows: against depth, width, batch, image size and processes.
 
-One line a quantity: CPU seconds at every size (the least of a few calls), the slope of their logarithms
+One line per quantity: CPU seconds at every size (the smallest of a few calls), the slope of their logarithms
 between the last two sizes, and the exponent that counting operations gives. Sizes are small: it is the
 exponent that carries over, not the seconds.
 """
@@ -56,7 +56,7 @@ def forecast(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Call
 
 
 def product(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Callable[[], object]:
-    """A product with the Hessian, its graph made anew."""
+    """A product with the Hessian, its graph made again."""
 
     def multiply() -> object:
         matrix = bs.hessian(model, batch)
@@ -88,7 +88,7 @@ def lines() -> Iterator[dict[str, Any]]:
     for against, (sizes, make) in AGAINST.items():
         for quantity, ask in QUANTITIES.items():
             ask(*make(sizes[0]))()  # what is loaded at the first call
-            seconds = [least_seconds(ask(*make(size))) for size in sizes]
+            seconds = [smallest_seconds(ask(*make(size))) for size in sizes]
             yield {
                 "benchmark": "growth",
                 "case": f"{quantity} against {against}",
@@ -113,7 +113,7 @@ def _is_fixed(quantity: str, against: str) -> bool:
     return quantity.startswith("Procrustes") and against != "width"
 
 
-def least_seconds(call: Callable[[], object]) -> float:
+def smallest_seconds(call: Callable[[], object]) -> float:
     """CPU seconds of the fastest of a few calls."""
     best = math.inf
     for _ in range(_REPEATS):
@@ -142,10 +142,10 @@ def processes_seconds(number: int) -> float:
     ]
     for process in started:
         process.start()
-    found = [queue.get(timeout=600) for _ in started]
+    result = [queue.get(timeout=600) for _ in started]
     for process in started:
         process.join()
-    return max(found)
+    return max(result)
 
 
 def _one_of(rank: int, number: int, port: int, queue: Any) -> None:
@@ -156,5 +156,5 @@ def _one_of(rank: int, number: int, port: int, queue: Any) -> None:
     model, (x, y) = case(batch=32)
     wrapped = nn.parallel.DistributedDataParallel(model)
     rows = slice(rank * 32 // number, (rank + 1) * 32 // number)
-    queue.put(least_seconds(diagnosis(wrapped, (x[rows], y[rows]))))
+    queue.put(smallest_seconds(diagnosis(wrapped, (x[rows], y[rows]))))
     torch.distributed.destroy_process_group()

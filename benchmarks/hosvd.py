@@ -38,10 +38,10 @@ def _line(tensor: Tensor, case: str, *, repeats: int) -> dict[str, Any]:
         {"ours": lambda: hosvd_of(tensor), "tensorly": lambda: _by_tensorly(tensor)},
         repeats=repeats,
     )
-    found, reference = hosvd_of(tensor), _by_tensorly(tensor)
+    result, reference = hosvd_of(tensor), _by_tensorly(tensor)
     worst = max(
         ((f.singular_values - r).abs().max() / r[0]).item()
-        for f, r in zip(found, reference, strict=True)
+        for f, r in zip(result, reference, strict=True)
     )
     return {
         "benchmark": "hosvd",
@@ -51,7 +51,7 @@ def _line(tensor: Tensor, case: str, *, repeats: int) -> dict[str, Any]:
         "wall_seconds": round(times["ours"].median_wall, 3),
         "tensorly_cpu_seconds": round(times["tensorly"].median_cpu, 3),
         "largest_difference": worst,
-        "how": [f.how for f in found],
+        "how": [f.how for f in result],
         "repeats": repeats,
     }
 

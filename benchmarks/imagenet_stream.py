@@ -1,6 +1,6 @@
 """The paper preset of table IV on a generated folder of ImageNet's layout: first steps, memory, resume.
 
-Two thousand pictures in a thousand classes to train on, one a class to test on; the true network
+Two thousand pictures in a thousand classes to train on, one per class to test on; the true network
 (ResNet-101 at 224×224), streamed. Lines: resident memory over 200 batches, two steps at the batch size
 given by `--batch=N`, and whether a run that is stopped after a step and resumed ends bit for bit where
 an uninterrupted one does.
@@ -34,12 +34,12 @@ def make_pictures(root: Path) -> None:
     rng = np.random.default_rng(0)
     for part, count in (("train", 2), ("val", 1)):
         for label in range(_CLASSES):
-            place = root / "imagenet" / part / f"n{label:08d}"
-            place.mkdir(parents=True)
+            location = root / "imagenet" / part / f"n{label:08d}"
+            location.mkdir(parents=True)
             for number in range(count):
                 coarse = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
                 picture = Image.fromarray(coarse).resize((256, 240), Image.Resampling.BILINEAR)
-                picture.save(place / f"{number}.JPEG")
+                picture.save(location / f"{number}.JPEG")
 
 
 class StopAfter(Callback):
@@ -59,22 +59,22 @@ def resident() -> int:
 def lines() -> Iterator[dict[str, Any]]:
     """Memory, steps, resume."""
     torch.set_num_threads(1)
-    words = [w for w in sys.argv if w.startswith("--batch=")]
-    batch = int(words[0].partition("=")[2]) if words else 32
+    text = [w for w in sys.argv if w.startswith("--batch=")]
+    batch = int(text[0].partition("=")[2]) if text else 32
     with tempfile.TemporaryDirectory() as folder:
         make_pictures(Path(folder))
-        found = data.load("imagenet", data_dir=folder, normalise=True, stream=True)
+        result = data.load("imagenet", data_dir=folder, normalize=True, stream=True)
         need = data.memory_need("imagenet", data_dir=folder)
         yield {"benchmark": "imagenet_stream", "case": f"said beforehand: {need}", "ratio": None}
-        yield _flat(found)
-        yield _steps(found, Path(folder), batch)
-        yield _resume(found, Path(folder))
+        yield _flat(result)
+        yield _steps(result, Path(folder), batch)
+        yield _resume(result, Path(folder))
 
 
-def _flat(found: data.DataSet) -> dict[str, Any]:
-    assert isinstance(found.train_inputs, data.Streamed)
+def _flat(result: data.DataSet) -> dict[str, Any]:
+    assert isinstance(result.train_inputs, data.Streamed)
     orders = [torch.arange(4) + 4 * (i % 500) for i in range(_BATCHES)]
-    sizes = [resident() for _ in found.train_inputs.batches(orders)]
+    sizes = [resident() for _ in result.train_inputs.batches(orders)]
     growth = max(sizes[20:]) - sizes[20]
     return {
         "benchmark": "imagenet_stream",
@@ -92,17 +92,17 @@ def _task(batch: int, steps: int) -> Any:
     return chosen.model_copy(update=update)
 
 
-def _run(found: data.DataSet, task: Any, folder: Path, *callbacks: Callback) -> Any:
+def _run(result: data.DataSet, task: Any, folder: Path, *callbacks: Callback) -> Any:
     def build() -> torch.nn.Module:
-        return nets.build_for(task.model, found.shape, num_classes=1000, **task.model_options)
+        return nets.build_for(task.model, result.shape, num_classes=1000, **task.model_options)
 
-    examples = (found.train_inputs, found.train_labels)
+    examples = (result.train_inputs, result.train_labels)
     return train(build, examples, config=task, folder=folder, callbacks=callbacks)
 
 
-def _steps(found: data.DataSet, folder: Path, batch: int) -> dict[str, Any]:
+def _steps(result: data.DataSet, folder: Path, batch: int) -> dict[str, Any]:
     began, cpu = time.perf_counter(), time.process_time()
-    done = _run(found, _task(batch, 2), folder / "steps")
+    done = _run(result, _task(batch, 2), folder / "steps")
     import resource
 
     return {
@@ -116,10 +116,10 @@ def _steps(found: data.DataSet, folder: Path, batch: int) -> dict[str, Any]:
     }
 
 
-def _resume(found: data.DataSet, folder: Path) -> dict[str, Any]:
-    whole = _run(found, _task(4, 2), folder / "whole")
-    stopped = _run(found, _task(4, 2), folder / "parts", StopAfter())
-    resumed = _run(found, _task(4, 2), folder / "parts")
+def _resume(result: data.DataSet, folder: Path) -> dict[str, Any]:
+    whole = _run(result, _task(4, 2), folder / "whole")
+    stopped = _run(result, _task(4, 2), folder / "parts", StopAfter())
+    resumed = _run(result, _task(4, 2), folder / "parts")
     a, b = (load_checkpoint(folder / name) for name in ("whole", "parts"))
     assert a is not None
     assert b is not None

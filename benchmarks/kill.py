@@ -30,7 +30,7 @@ from benchmarks.killing import others, trainings
 from benchmarks.killing.notes import noted
 
 KILLS = 60
-ROUND = 12  # kills until the work may end, is compared, and begins anew
+ROUND = 12  # kills until the work may end, is compared, and begins again
 _CONTEXT = multiprocessing.get_context("fork")  # of a process with one thread that has all imported
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link")
 
@@ -41,7 +41,7 @@ class KillCase:
 
     Attributes:
         name: in the output.
-        share: of the kills; a start of a sweep costs seconds, one of a log a twentieth of one.
+        fraction: of the kills; a start of a sweep costs seconds, one of a log a twentieth of one.
         once: does the work below a folder, from wherever it stands.
         compare: raises unless the second folder holds what the uninterrupted first one does.
         look: raises where a kill left something wrong; called after each.
@@ -50,7 +50,7 @@ class KillCase:
     """
 
     name: str
-    share: int
+    fraction: int
     once: Callable[[Path], None]
     compare: Callable[[Path, Path], None]
     look: Callable[[Path], None] = lambda root: None
@@ -77,23 +77,23 @@ CASES = (
 )
 
 
-def lines(words: list[str] | None = None) -> Iterator[dict[str, object]]:
-    """One line a case."""
+def lines(text: list[str] | None = None) -> Iterator[dict[str, object]]:
+    """One line per case."""
     torch.set_num_threads(1)
-    words = sys.argv if words is None else words
-    kills, seed = int(_option(words, "--kills", str(KILLS))), int(_option(words, "--seed", "0"))
-    only = _option(words, "--only", "")
+    text = sys.argv if text is None else text
+    kills, seed = int(_option(text, "--kills", str(KILLS))), int(_option(text, "--seed", "0"))
+    only = _option(text, "--only", "")
     cases = [case for case in CASES if only in ("", case.name)]
-    parts, given = sum(case.share for case in cases), 0
+    parts, given = sum(case.fraction for case in cases), 0
     for case in cases:
-        wanted = kills * (given + case.share) // parts - kills * given // parts
-        given += case.share
+        wanted = kills * (given + case.fraction) // parts - kills * given // parts
+        given += case.fraction
         with tempfile.TemporaryDirectory() as folder, case.around(Path(folder)):
             yield _line(case, Path(folder), wanted, seed=seed)
 
 
-def _option(words: list[str], name: str, default: str) -> str:
-    return words[words.index(name) + 1] if name in words else default
+def _option(text: list[str], name: str, default: str) -> str:
+    return text[text.index(name) + 1] if name in text else default
 
 
 def _line(case: KillCase, folder: Path, wanted: int, *, seed: int) -> dict[str, object]:
@@ -181,7 +181,7 @@ class Started:
 
 
 def start(case: KillCase, root: Path, *, until_change: int = 0) -> Started:
-    """Begin or go on; the process kills itself right before that change of a file, 0 for never."""
+    """Begin or continue; the process kills itself right before that change of a file, 0 for never."""
     root.mkdir(exist_ok=True)
     starts, changes = noted(root, "at_work").total(), _CONTEXT.Value("i", 0)
     process = _CONTEXT.Process(target=_work, args=(case.once, root, until_change, changes))

@@ -85,13 +85,13 @@ def _cases(name: str) -> dict[str, Callable[[], object]]:
 
 def _histograms(model: nn.Module) -> list[torch.Tensor]:
     """64 bins over the range of every parameter and every gradient."""
-    found = []
+    result = []
     for parameter in model.parameters():
         for tensor in (parameter.detach(), parameter.grad):
             if tensor is not None and bool(torch.isfinite(tensor).all()):
                 low, high = tensor.aminmax()
-                found.append(torch.histc(tensor, 64, min=low.item(), max=high.item()))
-    return found
+                result.append(torch.histc(tensor, 64, min=low.item(), max=high.item()))
+    return result
 
 
 def _in_a_process_of_its_own(name: str, case: str) -> int:

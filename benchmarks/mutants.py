@@ -4,7 +4,7 @@
 
 A mutant is killed where the tests of its row fail (or need too much time of the processor), or else those of
 its whole package; it survives where both pass. Tests that fail without any mutant are reported and prove
-nothing. The results are one JSON object a line; rows that the file has are not run again. One process imports
+nothing. The results are one JSON object per line; rows in the file are not run again. One process imports
 torch and forks for each mutant.
 """
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=int, default=240, help="of the processor, after which it counts as killed"
     )
-    parser.add_argument("--part", default="0/1", help="which share of the rows, as 0/2 and 1/2")
+    parser.add_argument("--part", default="0/1", help="which fraction of the rows, as 0/2 and 1/2")
     parser.add_argument("--most", type=int, default=10**6, help="how many to run this time")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
@@ -66,16 +66,16 @@ def main() -> None:
                 if tests not in known:
                     green = {"key": tests, "passes": _run(tree, tests, options.seconds) == 0}
                     _keep(green, known, out)
-                found = _outcome(
+                result = _outcome(
                     tree, row, tests, options.seconds, is_green=bool(known[tests]["passes"])
                 )
-                if "outcome" not in row or found[0] == "killed":
-                    row["outcome"], row["seconds"] = found
+                if "outcome" not in row or result[0] == "killed":
+                    row["outcome"], row["seconds"] = result
                 if row["outcome"] != "survived":
                     break
             _keep(row, known, out)
             print(f"{row['outcome']:9} {row['file']}: {row['new']}", flush=True)
-    _summarise([known[row["key"]] for row in _rows(options.only) if row["key"] in known])
+    _summarize([known[row["key"]] for row in _rows(options.only) if row["key"] in known])
 
 
 def _keep(row: dict[str, object], known: dict[str, dict[str, object]], out: IO[str]) -> None:
@@ -184,12 +184,12 @@ def _run(tree: Path, tests: str, seconds: int) -> int:
     return -1
 
 
-def _summarise(rows: list[dict[str, object]]) -> None:
+def _summarize(rows: list[dict[str, object]]) -> None:
     counts = Counter(str(row["outcome"]) for row in rows)
     packages = Counter(str(row["file"]).split("/")[0] for row in rows)
     alive = Counter(str(r["file"]).split("/")[0] for r in rows if r["outcome"] == "survived")
-    told = counts["killed"] + counts["survived"]
-    print(f"{counts['killed']} of {told} killed; {dict(counts)}")
+    result = counts["killed"] + counts["survived"]
+    print(f"{counts['killed']} of {result} killed; {dict(counts)}")
     for package, number in sorted(packages.items()):
         print(f"  {package}: {number}, survived {alive[package]}")
 

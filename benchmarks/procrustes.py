@@ -1,8 +1,8 @@
 """What the Procrustes remedy costs and how well it holds, against the paper's way of doing it.
 
-`ratio` is the other's CPU time over ours, the median over rounds; `ratio_of_least` that of the
-least times, which other work on the machine disturbs least. `cold` is the first projection of
-kernels as they were initialised, `warm` each later one. Percentages are of a training step of
+`ratio` is the other's CPU time over ours, the median over rounds; `ratio_of_smallest` that of the
+smallest times, which other work on the machine disturbs smallest. `cold` is the first projection of
+kernels as they were initialized, `warm` each later one. Percentages are of a training step of
 procresnet-166 at batch 128 on 32×32 images, with a projection after every second step.
 """
 
@@ -71,7 +71,7 @@ def lines() -> Iterator[dict[str, Any]]:
 
 
 def training_step_seconds() -> float:
-    """CPU seconds of one step of procresnet-166 at batch 128; the least of two."""
+    """CPU seconds of one step of procresnet-166 at batch 128; the smallest of two."""
     model = nets.build("procresnet-166", num_classes=10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x, y = torch.randn(128, 3, 32, 32), torch.randint(10, (128,))
@@ -198,9 +198,9 @@ def _line(
         "benchmark": "procrustes",
         "case": case,
         "ratio": round(count * times[kind].ratio_to(times["reference"]), 1),
-        "ratio_of_least": round(min(times["reference"].cpu) * count / min(times[kind].cpu), 1),
+        "ratio_of_smallest": round(min(times["reference"].cpu) * count / min(times[kind].cpu), 1),
         "ours_ms": round(1e3 * ours, 3),
-        "ours_least_ms": round(1e3 * min(times[kind].cpu) / count, 3),
+        "ours_smallest_ms": round(1e3 * min(times[kind].cpu) / count, 3),
         "ours_wall_ms": round(1e3 * times[kind].median_wall / count, 3),
         "reference_ms": round(1e3 * times["reference"].median_cpu, 1),
         "percent_of_a_step": round(100 * ours / 2 / step, 4),

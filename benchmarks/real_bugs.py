@@ -35,12 +35,12 @@ def lines() -> Iterator[dict[str, Any]]:
 
 def _scores(name: str) -> dict[str, Any]:
     faulty, corrected = FAULTY[name], CORRECTED[name]
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, subject in (("faulty", faulty), ("corrected", corrected)):
         torch.manual_seed(0)
         model = subject.build()
         optimizer = subject.optimizer(model)
-        found[key] = _trained_score(subject, model, optimizer, steps=_steps(subject))
+        result[key] = _trained_score(subject, model, optimizer, steps=_steps(subject))
     torch.manual_seed(0)
     (x, y), _ = _split(faulty)
     model = faulty.build()
@@ -50,14 +50,14 @@ def _scores(name: str) -> dict[str, Any]:
     batches: list[Batch] = [(x[chosen], y[chosen]) for chosen in rows]
     before = diagnose(model, batches[0], loss=faulty.loss, optimizer=optimizer, probes="full")
     treatment = treat(model, before, optimizer=optimizer, batches=iter(batches))
-    found |= {
+    result |= {
         "found": [f.code for f in before.findings][:4],
         "applied": treatment.applied,
         "helped": treatment.helped,
         "treated": _trained_score(faulty, model, treatment.optimizer, steps=_steps(corrected)),
     }
-    return {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()} | {
-        "reached": found["treated"] >= ENOUGH * found["corrected"]
+    return {k: round(v, 3) if isinstance(v, float) else v for k, v in result.items()} | {
+        "reached": result["treated"] >= ENOUGH * result["corrected"]
     }
 
 
@@ -79,7 +79,7 @@ def _split(subject: Subject) -> tuple[Batch, Batch]:
 def _trained_score(
     subject: Subject, model: nn.Module, optimizer: torch.optim.Optimizer, *, steps: int
 ) -> float:
-    """The score on the rest after so many steps."""
+    """The score on the rest after this many steps."""
     (x, y), (x_test, y_test) = _split(subject)
     generator = torch.Generator().manual_seed(2)
     model.train()

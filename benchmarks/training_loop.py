@@ -89,16 +89,16 @@ def ours(build: Callable[[], nn.Module], examples: Examples, steps: int) -> Cost
 
 def lines() -> Iterator[dict[str, object]]:
     torch.set_num_threads(1)
-    digits = data.load("digits", normalise=True)
+    digits = data.load("digits", normalize=True)
     images = (digits.train_inputs, digits.train_labels)
     vectors = (digits.train_inputs.flatten(1), digits.train_labels)
     for case, build, examples, steps, repeats, limit in (
         ("mlp 64-256-256-10, batch 64", mlp, vectors, 500, 15, 1.15),
         ("preresnet-164, batch 64", preresnet, images, 4, 11, 1.02),
     ):
-        found: list[dict[str, Cost]] = []
+        result: list[dict[str, Cost]] = []
         for _ in range(repeats + 1):  # the first round warms up
-            found.append(
+            result.append(
                 {
                     "default": bare(build, examples, steps, fused=None),
                     "ours": ours(build, examples, steps),
@@ -107,7 +107,7 @@ def lines() -> Iterator[dict[str, object]]:
             )
         for rival in ("default", "fused"):
             cpu, wall = (
-                statistics.median(costs["ours"][i] / costs[rival][i] for costs in found[1:])
+                statistics.median(costs["ours"][i] / costs[rival][i] for costs in result[1:])
                 for i in (0, 1)
             )
             yield {

@@ -39,7 +39,7 @@ class BasicBlock(nn.Module):
 
 
 class PreActBottleneck(nn.Module):
-    """Three pre-activated convolutions and a projection after batch normalisation and ReLU."""
+    """Three pre-activated convolutions and a projection after batch normalization and ReLU."""
 
     def __init__(self, in_planes: int, planes: int, stride: int) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def training_step(model: nn.Module, *, batch: int = _BATCH) -> Callable[[], None
 
 
 def lines() -> Iterator[dict[str, Any]]:
-    """One line a network."""
+    """One line per network."""
     torch.set_num_threads(1)
     cases = {
         "resnet-110": ByHand(BasicBlock, 18, (16, 32, 64)),

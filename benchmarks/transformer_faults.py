@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bathyscope import diagnose, nets
 
 FIRST_HELD_OUT = 1000
-_PLACES = 5
+_LOCATIONS = 5
 _DEPTHS = (6, 8, 12, 16, 24, 32, 48)
 
 
@@ -28,14 +28,14 @@ def token_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 @dataclass(slots=True)
-class Patient:
+class TreatmentContext:
     """A network with its batch, the rate meant for it, and where the fault was planted."""
 
     model: nn.Module
     batch: tuple[Tensor, Tensor]
     family: str
     lr: float = 3e-4
-    place: str | None = None
+    location: str | None = None
 
     def attention(self, index: int) -> Any:
         """The attention layer of a block."""
@@ -45,10 +45,10 @@ class Patient:
 
     def at(self, index: int) -> None:
         """Remember the block."""
-        self.place = f"blocks.{index}"
+        self.location = f"blocks.{index}"
 
 
-def patient(seed: int, *, family: str | None = None, **options: Any) -> Patient:
+def context(seed: int, *, family: str | None = None, **options: Any) -> TreatmentContext:
     """A healthy network, drawn with its batch from a seed."""
     draw = random.Random(seed)
     family = family or draw.choice(("gpt", "bert", "vit"))
@@ -65,10 +65,10 @@ def patient(seed: int, *, family: str | None = None, **options: Any) -> Patient:
         inputs = torch.randint(40, (8, 24), generator=generator)
         labels = inputs.roll(-1, 1)
     model = nets.build(f"{family}-{depth}", seed=seed, **(sizes | chosen))
-    return Patient(model, (inputs, labels), family)
+    return TreatmentContext(model, (inputs, labels), family)
 
 
-def entropy_collapse(seed: int) -> Patient:
+def entropy_collapse(seed: int) -> TreatmentContext:
     """Queries and keys twenty times too large in one block."""
     case, index = _placed(seed)
     for layer in (case.attention(index).query, case.attention(index).key):
@@ -76,14 +76,14 @@ def entropy_collapse(seed: int) -> Patient:
     return case
 
 
-def attention_logit_growth(seed: int) -> Patient:
+def attention_logit_growth(seed: int) -> TreatmentContext:
     """A bias of the keys that shifts all scores of a query alike."""
     case, index = _placed(seed)
     case.attention(index).key.bias.data.fill_(2000.0)
     return case
 
 
-def uniform_attention(seed: int) -> Patient:
+def uniform_attention(seed: int) -> TreatmentContext:
     """Queries and keys of next to nothing."""
     case, index = _placed(seed)
     for layer in (case.attention(index).query, case.attention(index).key):
@@ -91,7 +91,7 @@ def uniform_attention(seed: int) -> Patient:
     return case
 
 
-def dead_heads(seed: int) -> Patient:
+def dead_heads(seed: int) -> TreatmentContext:
     """A head without values, or one that the output layer ignores."""
     case, index = _placed(seed)
     layer = case.attention(index)
@@ -103,22 +103,22 @@ def dead_heads(seed: int) -> Patient:
     return case
 
 
-def token_collapse(seed: int) -> Patient:
-    """A feed-forward layer whose bias drowns what tells tokens apart."""
+def token_collapse(seed: int) -> TreatmentContext:
+    """A feed-forward layer whose bias drowns what distinguishes tokens."""
     case, index = _placed(seed)
     last = [m for m in case.model.blocks[index].mlp.modules() if isinstance(m, nn.Linear)][-1]
     last.bias.data.fill_(300.0)
     return case
 
 
-def masked_row(seed: int) -> Patient:
+def masked_row(seed: int) -> TreatmentContext:
     """One query that may look at nothing."""
     case, index = _placed(seed)
     _mix_with(case.attention(index), _with_a_hidden_row)
     return case
 
 
-def missing_attention_scale(seed: int) -> Patient:
+def missing_attention_scale(seed: int) -> TreatmentContext:
     """Scores without 1/√d, of queries and keys of unit deviation."""
     case, index = _placed(seed, width=64, heads=2)
     layer = case.attention(index)
@@ -128,53 +128,53 @@ def missing_attention_scale(seed: int) -> Patient:
     return case
 
 
-def stream_outgrows_branches(seed: int) -> Patient:
+def stream_outgrows_branches(seed: int) -> TreatmentContext:
     """An output layer of attention that is ten thousand times too large."""
     draw = random.Random(seed)
-    case = patient(seed)
+    case = context(seed)
     index = draw.randrange(len(case.model.blocks) - 2)
     case.at(index)
     case.attention(index).out.weight.data.mul_(1e4)
     return case
 
 
-def embedding_scale(seed: int) -> Patient:
+def embedding_scale(seed: int) -> TreatmentContext:
     """A token table of deviation 10, tied to the output."""
-    case = patient(seed, family="gpt" if seed % 2 else "bert")
+    case = context(seed, family="gpt" if seed % 2 else "bert")
     case.model.stem.token.weight.data.normal_(0, 10)
-    case.place = "stem.token"
+    case.location = "stem.token"
     return case
 
 
-def post_norm_imbalance(seed: int) -> Patient:
+def post_norm_imbalance(seed: int) -> TreatmentContext:
     """A deep post-norm network at Adam 3e-3 from the first step on."""
     depth = random.Random(seed).choice((12, 16, 24, 32, 48))
-    case = patient(seed, norm="post", depth=depth)
+    case = context(seed, norm="post", depth=depth)
     case.lr = 3e-3
     return case
 
 
-def output_logit_drift(seed: int) -> Patient:
+def output_logit_drift(seed: int) -> TreatmentContext:
     """A head that is far too large, or whose bias shifts all logits."""
-    case = patient(seed, **({} if seed % 2 else {"family": "vit"}))
+    case = context(seed, **({} if seed % 2 else {"family": "vit"}))
     if case.family == "vit" and seed % 2 == 0:
         case.model.head[-1].bias.data.fill_(120.0)
     else:
-        case = patient(seed, family="gpt", tied=False)
+        case = context(seed, family="gpt", tied=False)
         case.model.head[-1].weight.data.mul_(300.0)
-    case.place = f"head.{len(case.model.head) - 1}"
+    case.location = f"head.{len(case.model.head) - 1}"
     return case
 
 
-def positions_unused(seed: int) -> Patient:
+def positions_unused(seed: int) -> TreatmentContext:
     """A table of positions that is zero, in a network that sees both sides."""
-    case = patient(seed, family="bert" if seed % 2 else "vit")
+    case = context(seed, family="bert" if seed % 2 else "vit")
     case.model.stem.position.weight.data.zero_()
-    case.place = "stem.position"
+    case.location = "stem.position"
     return case
 
 
-FAULTS: dict[str, Callable[[int], Patient]] = {
+FAULTS: dict[str, Callable[[int], TreatmentContext]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(entropy_collapse, attention_logit_growth, uniform_attention, dead_heads),
@@ -184,16 +184,16 @@ FAULTS: dict[str, Callable[[int], Patient]] = {
 }
 
 
-def diagnosis_of(case: Patient) -> Any:
+def diagnosis_of(case: TreatmentContext) -> Any:
     """The standard diagnosis, with Adam at the patient's rate."""
     optimizer = torch.optim.Adam(case.model.parameters(), lr=case.lr)
     return diagnose(case.model, case.batch, loss=token_loss, optimizer=optimizer)
 
 
-def is_named(code: str, case: Patient, findings: Any) -> bool:
+def is_named(code: str, case: TreatmentContext, findings: Any) -> bool:
     """Whether the first three findings hold the kind, and its first block is the place."""
-    told = next((f for f in findings[:3] if f.code == code), None)
-    return told is not None and (case.place is None or told.blocks[:1] == (case.place,))
+    result = next((f for f in findings[:3] if f.code == code), None)
+    return result is not None and (case.location is None or result.blocks[:1] == (case.location,))
 
 
 def lines(*, first: int = FIRST_HELD_OUT) -> Iterator[dict[str, Any]]:
@@ -202,15 +202,19 @@ def lines(*, first: int = FIRST_HELD_OUT) -> Iterator[dict[str, Any]]:
     right = 0
     for kind, (code, plant) in enumerate(FAULTS.items()):
         missed = []
-        for place in range(_PLACES):
-            case = plant(first + 10 * kind + place)
+        for location in range(_LOCATIONS):
+            case = plant(first + 10 * kind + location)
             findings = diagnosis_of(case).findings
             if is_named(code, case, findings):
                 right += 1
             else:
-                told = [(f.code, f.blocks[:2]) for f in findings[:3]]
+                result = [(f.code, f.blocks[:2]) for f in findings[:3]]
                 missed.append(
-                    {"seed": first + 10 * kind + place, "place": case.place, "told": told}
+                    {
+                        "seed": first + 10 * kind + location,
+                        "place": case.location,
+                        "reported": result,
+                    }
                 )
         yield {"benchmark": "transformer_faults", "case": code, "missed": missed}
     yield {"benchmark": "transformer_faults", "case": "all", "right": right, "of": 60}
@@ -219,14 +223,14 @@ def lines(*, first: int = FIRST_HELD_OUT) -> Iterator[dict[str, Any]]:
         case = healthy(seed)
         problems = [f.code for f in diagnosis_of(case).findings if f.severity == "problem"]
         if problems:
-            blamed.append({"seed": seed, "family": case.family, "told": problems})
+            blamed.append({"seed": seed, "family": case.family, "reported": problems})
     yield {"benchmark": "transformer_faults", "case": "healthy", "of": 20, "blamed": blamed}
 
 
-def healthy(seed: int) -> Patient:
+def healthy(seed: int) -> TreatmentContext:
     """A network as people train them: any norm, position and feed-forward, at Adam 3e-4."""
     draw = random.Random(seed)
-    return patient(
+    return context(
         seed,
         norm=draw.choice(("pre", "pre", "deep", "sandwich", "post")),
         norm_kind=draw.choice(("layer", "rms")),
@@ -238,8 +242,8 @@ def healthy(seed: int) -> Patient:
     )
 
 
-def _placed(seed: int, **options: Any) -> tuple[Patient, int]:
-    case = patient(seed, **options)
+def _placed(seed: int, **options: Any) -> tuple[TreatmentContext, int]:
+    case = context(seed, **options)
     index = random.Random(seed).randrange(len(case.model.blocks))
     case.at(index)
     return case, index

@@ -1,8 +1,8 @@
-"""How many networks that fail untreated train after `treat`, rung by rung, and what the race costs.
+"""How many networks that fail untreated train after `treat`, level by level, and what the race costs.
 
     python -m benchmarks treatment                       # cost of the race, in the network's own steps
-    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT   # resumable, one line a network
-    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT RUNGS SCORED.jsonl   # its failing ones by rung
+    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT   # resumable, one line per network
+    python -m benchmarks.treatment score OUT.jsonl FIRST COUNT LEVELS SCORED.jsonl  # failing ones by level
     python -m benchmarks.treatment score OUT.jsonl 60000 COUNT   # transformers
     python -m benchmarks.treatment plain OUT.jsonl       # 50 and 100 layers, no shortcut allowed, five seeds
 
@@ -25,8 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bathyscope.core.stepping import copy_training
 from bathyscope.diagnosis import diagnose, treat
-from bathyscope.foresight import copy_training
 from bathyscope.remedies import RUNGS
 from benchmarks.failing_networks import (
     TRAINS,
@@ -67,14 +67,14 @@ def score(
     if not line["fails"]:
         return line
     model, optimizer = draw.build(2)
-    found = diagnose(model, task.batches(1, seed=300)[0], loss=task.loss, optimizer=optimizer)
+    result = diagnose(model, task.batches(1, seed=300)[0], loss=task.loss, optimizer=optimizer)
     batches = iter(task.batches(400, seed=400))
-    treatment = treat(model, found, optimizer=optimizer, batches=batches, allow=allow)
+    treatment = treat(model, result, optimizer=optimizer, batches=batches, allow=allow)
     after = task.accuracy_after_training(model, treatment.optimizer, seed=500)
     return line | {
-        "found": [f.code for f in found.findings][:3],
+        "found": [f.code for f in result.findings][:3],
         "applied": treatment.applied,
-        "rung": treatment.rung,
+        "level": treatment.level,
         "helped": treatment.helped,
         "spent": treatment.spent,
         "verified": treatment.verification.steps,
@@ -92,8 +92,8 @@ def _rows(path: Path | None) -> list[dict[str, Any]]:
 def plain(layers: int, seed: int) -> dict[str, Any]:
     """A plain ReLU network without norms from He's start on digits, and what is left of it to allow."""
     torch.manual_seed(seed)
-    trunk = [part for _ in range(layers - 1) for part in (nn.Linear(64, 64), nn.ReLU())]
-    model = nn.Sequential(nn.Flatten(), *trunk, nn.Linear(64, 10))
+    body = [part for _ in range(layers - 1) for part in (nn.Linear(64, 64), nn.ReLU())]
+    model = nn.Sequential(nn.Flatten(), *body, nn.Linear(64, 10))
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.kaiming_normal_(module.weight)
@@ -102,9 +102,9 @@ def plain(layers: int, seed: int) -> dict[str, Any]:
     task = task_of("digits")
     untreated = copy_training(model, optimizer)
     before = task.accuracy_after_training(*untreated, seed=100 + seed)
-    found = diagnose(model, task.batches(1, seed=300 + seed)[0], optimizer=optimizer)
+    result = diagnose(model, task.batches(1, seed=300 + seed)[0], optimizer=optimizer)
     batches = iter(task.batches(400, seed=400 + seed))
-    treatment = treat(model, found, optimizer=optimizer, batches=batches, allow=RUNGS[:3])
+    treatment = treat(model, result, optimizer=optimizer, batches=batches, allow=RUNGS[:3])
     after = task.accuracy_after_training(model, treatment.optimizer, seed=500 + seed)
     return {
         "layers": layers,
@@ -153,7 +153,7 @@ class OwnSteps:
         self.times: list[float] = []
         self.kind, self.began = "race", 0.0
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Called by `treat` between its trainings: what ran up to now is noted, and some steps are taken."""
         self.spans.append((self.kind, time.process_time() - self.began))
         for x, y in itertools.islice(self.batches, 4):
@@ -177,15 +177,15 @@ def cost(number: int) -> dict[str, Any]:
     model, optimizer = draw.build(2)
     diagnose(model, batches[0], optimizer=optimizer)  # what is loaded at first use is loaded
     own = OwnSteps(draw, batches)
-    own.tell("race")  # the first steps are not those to compare with
+    own.notify("race")  # the first steps are not those to compare with
     own.times.clear()
     own.spans.clear()
     gc.collect()
     gc.disable()
     own.began = time.process_time()
-    found = diagnose(model, batches[0], optimizer=optimizer)
-    treatment = treat(model, found, optimizer=optimizer, batches=iter(batches), tell=own.tell)
-    own.tell("race")
+    result = diagnose(model, batches[0], optimizer=optimizer)
+    treatment = treat(model, result, optimizer=optimizer, batches=iter(batches), notify=own.notify)
+    own.notify("race")
     began = time.process_time()
     diagnose(model, batches[0], optimizer=treatment.optimizer)
     again = time.process_time() - began if treatment.recipe is not None else 0.0
@@ -214,6 +214,6 @@ def lines() -> Iterator[dict[str, Any]]:
 if __name__ == "__main__" and sys.argv[1] == "plain":
     plain_networks(Path(sys.argv[2]))
 elif __name__ == "__main__":
-    rungs = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else RUNGS
+    levels = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else RUNGS
     known_from = Path(sys.argv[6]) if len(sys.argv) > 6 else None
-    main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), rungs, known_from)
+    main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), levels, known_from)

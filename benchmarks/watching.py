@@ -1,11 +1,11 @@
 """What `watch` costs a training loop: time, memory, and whether the training stays bit for bit the same.
 
-Cheap signals are taken at every step, full ones at every fiftieth. `ratio` is their share of the run's
-time, from two parts that can each be told from the noise of the machine: the CPU seconds inside the
+Cheap signals are taken at every step, full ones at every fiftieth. `ratio` is their fraction of the run's
+time, from two parts that can each be reported from the noise of the machine: the CPU seconds inside the
 hooks of the steps without a sample (the mean, for the weights are read at some of them only) over those
 of the step; and a fiftieth of what a step with a sample takes longer. The first steps, on one sample
 each and never the same, fill the record: events are looked for in full only after some fifty. Were one
-told (`events`), samples would be taken at every step, and the figures would mean nothing.
+reported (`events`), samples would be taken at every step, and the figures would mean nothing.
 """
 
 import statistics
@@ -29,7 +29,7 @@ _BATCH = 64  # the larger one
 def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
     """A residual network of 164 layers on 32×32 images, and a GPT of 12 blocks on two sizes of batch.
 
-    What is read of gradients does not depend on the batch, so that its share falls with it.
+    What is read of gradients does not depend on the batch, so that its fraction falls with it.
     """
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)

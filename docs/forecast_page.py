@@ -16,7 +16,7 @@ train?](forecast.md). Every count has its binomial error.
 
 ## On what it was not fitted on
 
-{labelled} networks of the table are labelled and observed, {networks} of them outside of the held-out family
+{labeled} networks of the table are labeled and observed, {networks} of them outside of the held-out family
 and data. Within 300 steps {train} of these train, {fail} fail and {between} end between, which is reported
 apart. Every row is the score of models that never saw the family, the data or the optimizer that they are
 asked about.
@@ -25,7 +25,7 @@ asked about.
 |---|---|---|---|---|
 {left_out}
 
-How sure the model must be for a verdict was chosen on {tuned} of them, the first ones labelled. On the
+How sure the model must be for a verdict was chosen on {tuned} of them, the first ones labeled. On the
 {fresh} others:
 
 | left out of the fit | AUROC after 1, 8, 16, 32 steps | decided | wrong | calibration |
@@ -90,7 +90,7 @@ def page() -> str:
     family = scores["left out"][0]
     fresh = scores["without those tuned on"]
     return PAGE.format(
-        labelled=scores["labelled"],
+        labeled=scores["labeled"],
         **{key: family[key] for key in ("networks", "train", "fail", "between")},
         left_out="\n".join(map(_row, scores["left out"])),
         tuned=scores["tuned on"],
@@ -130,8 +130,8 @@ def _case(case: dict[str, Any]) -> str:
         said += " (nothing like it was seen)"
     if "outcome" not in case:
         return f"| {case['case']} | {said} | {case['spent']} | not trained | | |"
-    shares = ", ".join(_digits(score) for score in case["scores"])
-    outcome = f"{case['outcome']} | {shares} | {_came_true(case)}"
+    fractions = ", ".join(_digits(score) for score in case["scores"])
+    outcome = f"{case['outcome']} | {fractions} | {_came_true(case)}"
     return f"| {case['case']} | {said} | {case['spent']} | {outcome} |"
 
 

@@ -15,10 +15,9 @@ from typing import Any
 
 from bathyscope.claims import Claim, all_claims, themes
 from bathyscope.cli import listings
-from bathyscope.core.papers import papers
-from bathyscope.diagnosis.codes import CODES
-from bathyscope.diagnosis.thresholds import THRESHOLDS
-from bathyscope.diagnosis.track_record import record_in_words
+from bathyscope.diagnosis import Explanation, explain
+from bathyscope.plugins.papers import papers
+from bathyscope.rules import all_rules, all_thresholds
 from bathyscope.studies import PRESETS, Study, all_studies, published_claims, read_published
 
 DOCS = Path(__file__).parent
@@ -28,9 +27,9 @@ forecast_page = importlib.import_module("forecast_page")
 
 FINDINGS = """# Findings
 
-What `bathyscope diagnose` can find, causes before their effects: of two findings of one severity the
-one that stands higher here comes first. `bathyscope explain CODE` prints an entry; `--silence CODE`
-leaves it out.
+What `bathyscope diagnose` can find and `bs.watch` can notice, causes before their effects: of two findings
+of one severity the one that stands higher here comes first. A report folds what a finding brings about under
+it. `bathyscope explain CODE` (or `bs.explain(code)`) prints an entry; `--silence CODE` leaves it out.
 
 {codes}
 ## Thresholds
@@ -39,7 +38,7 @@ Every number that decides a finding. A TOML file overrides them (`--thresholds F
 
 ```toml
 [thresholds]
-dead_share = 0.5
+dead_fraction = 0.5
 ```
 
 | name | value | what it is | source |
@@ -50,18 +49,25 @@ dead_share = 0.5
 
 def findings() -> str:
     """The page on findings and thresholds."""
-    codes = "".join(
-        f"## {code}\n\n**{entry.title}.** {entry.why}\n\n"
-        f"*Cause:* {entry.cause}.\n\n*Source:* {entry.source}.\n\n"
-        f"*What helps:* {entry.remedy or 'none known.'}\n\n"
-        f"*Track record:* {record_in_words(code)}\n\n"
-        for code, entry in CODES.items()
-    )
+    codes = "".join(_finding(explain(code)) for code in all_rules())
     rows = "\n".join(
         f"| `{name}` | {t.value:g} | {_cell(t.meaning)} | {_cell(t.source)} |"
-        for name, t in THRESHOLDS.items()
+        for name, t in all_thresholds().items()
     )
     return FINDINGS.format(codes=codes, thresholds=rows)
+
+
+def _finding(entry: Explanation) -> str:
+    lines = [f"## {entry.code}", f"**{entry.title}.** {entry.explanation}"]
+    lines += [f"*Cause:* {entry.cause}.", f"*Source:* {entry.source}."]
+    lines.append(f"*What helps:* {entry.advice or 'none known.'}")
+    if entry.event is not None:
+        lines.append(f"*While training:* `watch` says that {entry.event}.")
+    if entry.effects:
+        lines.append("*Brings about:* " + ", ".join(f"[{e}](#{e})" for e in entry.effects) + ".")
+    if entry.remedies:
+        lines.append(f"*Tried by `treat`:* {', '.join(entry.remedies)}.")
+    return "\n\n".join([*lines, f"*Track record:* {entry.track_record}"]) + "\n\n"
 
 
 LEDGER = """# The ledger
@@ -69,7 +75,7 @@ LEDGER = """# The ledger
 Every numbered statement of the four papers, in our own words, and how it is tested. `bathyscope check ID`
 tests one and prints verdict and numbers, `bathyscope check all` all of them. A verdict is *holds*,
 *holds under* (with the extra assumption named), *violated* (with what is true instead, where that is known
-and was checked), *not supported here* (an experiment of ours does not show it, which is no refutation) or
+and was checked), *not supported here* (an experiment of ours does not show it, which is not a refutation) or
 *inapplicable* (an assumption failed, shown with its number). A claim that holds and says nothing is flagged
 *vacuous*.
 
@@ -128,8 +134,8 @@ result.provenance   # settings, seeds, versions, hardware
 ```
 
 Presets: `quick` takes minutes on two cores and needs no download; `full` takes larger data at reduced
-length; `paper` has the paper's own settings. `--seeds N` repeats every run with so many seeds. Every run has
-its folder under `studies/runs`, named by its configuration: a study that was killed goes on where it stood,
+length; `paper` has the paper's own settings. `--seeds N` repeats every run with N seeds. Every run has
+its folder under `studies/runs`, named by its configuration: a study that was killed continues where it stood,
 studies share the runs they have in common, and two runs of one preset and seed give the same numbers.
 `studies/index.html` shows all results: each figure with its preset, what was met and what was not.
 
@@ -195,8 +201,8 @@ def paper(theme: str) -> str:
         for claim in claims:
             word = verdicts.get(claim.name, {}).get("verdict", claim.status)
             counts[word] = counts.get(word, 0) + 1
-        words = ", ".join(f"{count} {word}" for word, count in counts.items())
-        standing = f"{len(claims)} statements: {words}. {standing}"
+        text = ", ".join(f"{count} {word}" for word, count in counts.items())
+        standing = f"{len(claims)} statements: {text}. {standing}"
     return PAPER_PAGE.format(
         theme=theme,
         title=package.TITLE,
@@ -210,20 +216,20 @@ def paper(theme: str) -> str:
     )
 
 
-def _verdict(claim: Claim, found: dict[str, Any] | None) -> str:
+def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
     """A claim: what it says, the verdict, and what was compared."""
     word = claim.status if claim.measure is None else "not checked"
     lines: list[tuple[str, str]] = []
-    if found is not None:
-        word = found["verdict"] + (", vacuously" if found["vacuous"] else "")
-        if found["extra_assumption"]:
-            lines.append(("Under", f"{found['extra_assumption']}."))
-        if found["corrected"]:
-            lines.append(("Instead", f"{found['corrected']}."))
-        failed = [a["statement"] for a in found["assumptions"] if not a["holds"]]
+    if result is not None:
+        word = result["verdict"] + (", vacuously" if result["vacuous"] else "")
+        if result["extra_assumption"]:
+            lines.append(("Under", f"{result['extra_assumption']}."))
+        if result["corrected"]:
+            lines.append(("Instead", f"{result['corrected']}."))
+        failed = [a["statement"] for a in result["assumptions"] if not a["holds"]]
         if failed:
             lines.append(("Failed", f"{'; '.join(failed)}."))
-        compared = found["relations"].get("printed", [])
+        compared = result["relations"].get("printed", [])
         rows = [
             f"{'✓' if r['holds'] else '✗'} {r['what']}: {r['left']} {r['sense']} {r['right']}"
             for r in compared[:4]
@@ -237,18 +243,18 @@ def _verdict(claim: Claim, found: dict[str, Any] | None) -> str:
     return f"\n### {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
 
 
-def _result(study: Study, found: dict[str, dict[str, Any]]) -> str:
+def _result(study: Study, result: dict[str, dict[str, Any]]) -> str:
     """A study: the figure of every published preset, what was met, and where it comes from."""
     lines = [f"\n### {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n"]
     if study.printed:
         lines.append("\nThe paper prints:\n\n" + "".join(f"- {_plain(p)}\n" for p in study.printed))
     for preset in PRESETS:
-        if preset in found:
-            lines.append(_published(study.name, preset, found[preset]))
+        if preset in result:
+            lines.append(_published(study.name, preset, result[preset]))
     notes = " ".join(study.notes)
     if notes:
         lines.append(f"\n*To know:* {_plain(notes)}\n")
-    shown = set(found)
+    shown = set(result)
     theme = study.name.partition(".")[0]
     if (DOCS / "figures" / f"{study.name.replace('.', '_')}.png").is_file():
         shown.add("paper")
@@ -286,7 +292,7 @@ def _duration(seconds: float) -> str:
 def _published(name: str, preset: str, result: dict[str, Any]) -> str:
     origin = result["provenance"]
     checks = "".join(
-        f"- {MARKS[c['met']]} {_plain(c['statement'])}: **{_plain(c['value'])}**\n"
+        f"- {MARKS[c['passed']]} {_plain(c['statement'])}: **{_plain(c['value'])}**\n"
         for c in result["checks"]
     )
     commits = ", ".join(commit[:10] for commit in origin["commits"] if commit) or "unknown"
@@ -311,11 +317,11 @@ def _plain(text: object) -> str:
 
 
 def _outside_code(text: str) -> str:
-    found = text.replace("<", "&lt;").replace(">", "&gt;")
+    result = text.replace("<", "&lt;").replace(">", "&gt;")
     for sign in "\\*_[]|":
-        found = found.replace(sign, "\\" + sign)
-    found = _LOWERED.sub(lambda m: f"{m[1]}<sub>{m[2].strip('{}')}</sub>", found)
-    return _RAISED.sub(lambda m: f"<sup>{m[1].strip('{}')}</sup>", found)
+        result = result.replace(sign, "\\" + sign)
+    result = _LOWERED.sub(lambda m: f"{m[1]}<sub>{m[2].strip('{}')}</sub>", result)
+    return _RAISED.sub(lambda m: f"<sup>{m[1].strip('{}')}</sup>", result)
 
 
 _LOWERED = re.compile(

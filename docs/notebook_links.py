@@ -15,9 +15,9 @@ def on_page_content(html: str, page: Any, files: Any, **_: object) -> str:
     if not page.file.src_uri.endswith(".ipynb"):
         return html
 
-    def address(found: re.Match[str]) -> str:
-        if files.get_file_from_path(f"{found[1]}.md") is None:
-            raise ValueError(f"{page.file.src_uri} links to {found[1]}.md, which is no page.")
-        return f'href="../../{found[1]}/{found[2] or ""}"'
+    def address(result: re.Match[str]) -> str:
+        if files.get_file_from_path(f"{result[1]}.md") is None:
+            raise ValueError(f"{page.file.src_uri} links to {result[1]}.md, which is not a page.")
+        return f'href="../../{result[1]}/{result[2] or ""}"'
 
     return _LINK.sub(address, html)

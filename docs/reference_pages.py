@@ -1,4 +1,4 @@
-"""The pages of reference that follow from the code: every public name, every verb, every key.
+"""The pages of reference that follow from the code: every public name, every command, every key.
 
 `generate.py` writes them.
 """
@@ -47,11 +47,11 @@ def package_page(package: str) -> str:
     text = f"# {package}\n\n{_first_line(module)}\n\n```python\nfrom bathyscope import {package}\n```\n"
     plain = []
     for name in _names_of(module):
-        found = getattr(module, name)
-        if _path_of(found):
-            text += f"\n::: {_path_of(found)}\n{_OPTIONS}"
+        result = getattr(module, name)
+        if _path_of(result):
+            text += f"\n::: {_path_of(result)}\n{_OPTIONS}"
         else:
-            plain.append(f"| `{name}` | `{_cell(_shortened(found))}` |")
+            plain.append(f"| `{name}` | `{_cell(_shortened(result))}` |")
     if plain:
         text += "\n## Values\n\n| name | value |\n|---|---|\n" + "\n".join(plain) + "\n"
     return text
@@ -61,26 +61,26 @@ def _names_of(module: ModuleType) -> list[str]:
     return [n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType)]
 
 
-def _path_of(found: Any) -> str:
+def _path_of(result: Any) -> str:
     """Where a class or function is defined; empty for a value."""
-    if inspect.isclass(found) or inspect.isfunction(found):
-        return f"{found.__module__}.{found.__qualname__}"
+    if inspect.isclass(result) or inspect.isfunction(result):
+        return f"{result.__module__}.{result.__qualname__}"
     return ""
 
 
 def _row(package: str, name: str, *, of: Any) -> str:
     path = _path_of(of)
     page = f"{path.split('.')[1] if package == 'bathyscope' else package}.md"
-    told = f"[`{name}`]({page}#{path})" if path else f"[`{name}`]({page}#values)"
-    return f"| {told} | {_cell(_first_line(of)) if path else 'a value'} |"
+    result = f"[`{name}`]({page}#{path})" if path else f"[`{name}`]({page}#values)"
+    return f"| {result} | {_cell(_first_line(of)) if path else 'a value'} |"
 
 
 def _table(rows: list[str]) -> str:
     return "| name | what |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
-def _first_line(found: object) -> str:
-    return (inspect.getdoc(found) or "").partition("\n")[0]
+def _first_line(result: object) -> str:
+    return (inspect.getdoc(result) or "").partition("\n")[0]
 
 
 def _shortened(value: object) -> str:
@@ -96,12 +96,12 @@ CASE = "The case"
 
 
 def command_line() -> str:
-    """The page of every verb with its arguments and options."""
+    """The page of every command with its arguments and options."""
     root = get_command(app)
     assert isinstance(root, TyperGroup)
     text = (
-        "# The command line\n\nEvery verb, from the code itself. [The command line in "
-        "use](../command-line.md) tells what they have in common.\n"
+        "# The command line\n\nEvery command, from the code itself. [The command line in "
+        "use](../command-line.md) shows what they have in common.\n"
     )
     shared: list[Any] = []
     for name, command in root.commands.items():
@@ -135,21 +135,21 @@ def _verb(name: str, command: Any) -> str:
     return text
 
 
-def _examples(told: str) -> str:
+def _examples(result: str) -> str:
     """A help text with its examples as code, those that follow one another as one block."""
-    shown = re.sub(r"(?m)^Example: (.+)$", r"```\n\1\n```", told)
+    shown = re.sub(r"(?m)^Example: (.+)$", r"```\n\1\n```", result)
     return shown.replace("\n```\n\n```\n", "\n")
 
 
 def _option(parameter: Any) -> str:
     is_argument = isinstance(parameter, TyperArgument)
-    words = (parameter.name.upper(),) if is_argument else parameter.opts
-    told = ", ".join(f"`{word}`" for word in words)
+    text = (parameter.name.upper(),) if is_argument else parameter.opts
+    result = ", ".join(f"`{word}`" for word in text)
     default = parameter.default
     shown = "" if default in (None, False, ...) or callable(default) else f"`{default}`"
     if is_argument and parameter.required:
         shown = "needed"
-    return f"| {told} | {_cell(getattr(parameter, 'help', '') or '')} | {shown} |"
+    return f"| {result} | {_cell(getattr(parameter, 'help', '') or '')} | {shown} |"
 
 
 def configuration() -> str:
@@ -182,25 +182,27 @@ def _plain_value(value: object) -> str:
 def _attributes(doc: str) -> dict[str, str]:
     """The section `Attributes` of a docstring, by name."""
     section = inspect.cleandoc(doc).partition("Attributes:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"(?ms)^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", section)
-    return {name: " ".join(text.split()) for name, text in found}
+    result = re.findall(r"(?ms)^ {4}(\w+): (.*?)(?=^ {4}\w+: |\Z)", section)
+    return {name: " ".join(text.split()) for name, text in result}
 
 
 def gallery(results: Any) -> str:
     """The page of all published figures, theme by theme."""
-    found = read_published(results)
+    outcome = read_published(results)
     text = (
         "# Gallery\n\nEvery figure and table that was run here, with the preset that made it; a click "
         "leads to what was met and what was not.\n"
     )
     for theme in dict.fromkeys(name.split(".")[0] for name in all_studies()):
         members = [
-            s for name, s in all_studies().items() if name in found and name.startswith(f"{theme}.")
+            s
+            for name, s in all_studies().items()
+            if name in outcome and name.startswith(f"{theme}.")
         ]
         cards = [
             _card(s.name, result["title"], preset)
             for s in members
-            for preset, result in found[s.name].items()
+            for preset, result in outcome[s.name].items()
         ]
         if cards:
             text += f'\n## {theme}\n\n<div class="gallery" markdown>\n\n' + "\n\n".join(cards)

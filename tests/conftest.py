@@ -34,7 +34,7 @@ class Server:
                 if name in outer.hang:
                     self.wfile.flush()
                     outer.hung.set()
-                    outer.released.wait(120)
+                    outer.released.wait(900)
                 if name not in outer.cut:
                     with contextlib.suppress(ConnectionError):
                         self.wfile.write(page[half:])

@@ -19,7 +19,7 @@ def scene() -> dict[str, object]:
     """A small network, a batch, a loss, an optimizer, a loop of one's own."""
     torch.manual_seed(0)
     model = bs.nets.build("resnet-8", in_channels=1, width=1, seed=0)
-    digits = bs.data.load("digits", normalise=True, num_train=32)
+    digits = bs.data.load("digits", normalize=True, num_train=32)
     x, y = digits.train_inputs[:16], digits.train_labels[:16]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
@@ -92,8 +92,8 @@ def _hugging_face(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     from tokenizers.pre_tokenizers import Whitespace
 
     texts = ["one line", "and another one"]
-    words = sorted({word for text in texts for word in text.split()})
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", *words])}
+    phrase = sorted({word for text in texts for word in text.split()})
+    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", *phrase])}
     splitting = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     splitting.pre_tokenizer = Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(

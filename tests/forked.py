@@ -1,4 +1,4 @@
-"""A process of its own for a test, forked so that torch need not be loaded anew."""
+"""A process of its own for a test, forked so that torch need not be loaded again."""
 
 import ctypes
 import gc
@@ -28,7 +28,7 @@ def result_in_fork(function: Callable[[], T]) -> T:
 
 def _send_result(function: Callable[[], T], send: Connection) -> None:
     gc.collect()
-    # What the parent had freed would hide that memory grows: it goes back to the system, and comes anew.
+    # What the parent had freed would hide that memory grows: it goes back to the system, and comes again.
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     with unchecked():

@@ -56,9 +56,9 @@ def test_the_command_compares_with_a_file(hosvd, before, code, tmp_path, capsys)
     old.write_text("make: entering\n" + json.dumps(line("hosvd", before)) + "\n")
     assert len(read_lines(old)) == 1
     assert bench.main(["hosvd", "--against", str(old)]) == code
-    told = capsys.readouterr()
-    assert json.loads(told.out) == hosvd[0]
-    assert ("slower: hosvd, a: 8.0 before, 5.0 now" in told.err) == (code == 1)
+    result = capsys.readouterr()
+    assert json.loads(result.out) == hosvd[0]
+    assert ("slower: hosvd, a: 8.0 before, 5.0 now" in result.err) == (code == 1)
 
 
 def test_a_file_or_name_that_is_not_there_is_said(hosvd, capsys):

@@ -5,7 +5,7 @@ take for granted (`model`, `x`, `y`, …: see `docs_scenes`). A block that canno
 before it, with the reason: `<!-- not run: … -->`; one that takes long `<!-- slow -->`: it runs in `make
 test-docs`; one that needs a package of others `<!-- zoo -->`: it runs in `make test-zoo`; one that needs
 data sets `<!-- needs: mnist -->`: it runs in `make test-docs` where they were fetched.
-Commands are parsed even where they are not run: the verb and its options must exist; of those that begin
+Commands are parsed even where they are not run: the command and its options must exist; of those that begin
 with `python` the module or file must. A block that is the
 text of a file (`<!-- file: mine.py -->`) is written where the page's commands run. What a block prints, if
 the page shows it (`<!-- output -->`), is what it prints here, apart from the digits of numbers. Commands that
@@ -14,72 +14,24 @@ take up what Python left (`<!-- after -->`) run among the Python blocks, in the 
 
 import itertools
 import re
-import shlex
-import subprocess
-import sys
-import textwrap
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from bathyscope import data
 from tests.docs_scenes import FILES, scene
-
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = [
-    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
-    *sorted(ROOT.glob("docs/*.md")),
-    *sorted(ROOT.glob("docs/how-to/*.md")),
-]
-_BLOCK = re.compile(
-    r"(?:<!-- *(?P<mark>not run|slow|file|output|zoo|needs|after)(?:: *(?P<reason>[^>]*?))? *-->\n+)?"
-    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
-    re.DOTALL | re.MULTILINE,
+from tests.support.docs_blocks import (
+    BLOCKS,
+    PAGES,
+    ROOT,
+    Block,
+    blocks_in,
+    run_commands,
+    run_python,
+    without_digits,
+    write_files,
 )
-
-
-@dataclass(frozen=True)
-class Block:
-    page: str
-    number: int
-    language: str
-    code: str
-    mark: str | None
-    reason: str | None
-
-    @property
-    def lines(self) -> list[list[str]]:
-        """Lines that call a program, without prompt and comment, one list of words each."""
-        if self.language == "python" or self.mark == "output":
-            return []
-        joined = self.code.replace("\\\n", " ")
-        lines = [line.removeprefix("$ ") for line in joined.splitlines()]
-        called = ("bathyscope ", "torchrun ", "python ")
-        return [shlex.split(line, comments=True) for line in lines if line.startswith(called)]
-
-    @property
-    def commands(self) -> list[list[str]]:
-        """Those that call bathyscope, alone or under torchrun."""
-        return [words[words.index("bathyscope") :] for words in self.lines if "bathyscope" in words]
-
-    @property
-    def targets(self) -> list[str]:
-        """The targets of lines that call make."""
-        return re.findall(r"(?m)^(?:\$ )?make ([\w-]+)", self.code)
-
-
-def blocks_in(path: Path) -> list[Block]:
-    found = _BLOCK.finditer(path.read_text())
-    return [
-        Block(path.name, i, m["language"], textwrap.dedent(m["code"]), m["mark"], m["reason"])
-        for i, m in enumerate(found, 1)
-    ]
-
-
-BLOCKS = [block for page in PAGES for block in blocks_in(page)]
 
 
 def _cases(blocks: list[list[Block]] | list[Block], *, name) -> list[object]:
@@ -112,12 +64,6 @@ def _python_in(page: Path) -> list[list[Block]]:
 _PYTHON = [runs for page in PAGES for runs in _python_in(page)]
 
 
-def without_digits(text: str) -> list[str]:
-    """The words of a text, line breaks and the digits of numbers left out; strips are pictures."""
-    lines = [line for line in text.splitlines() if not re.search("[▁▂▃▄▅▆▇█]", line)]
-    return re.sub(r"[-−]?\d[\d,.]*(e-?\d+)?", "#", " ".join(lines)).split()
-
-
 @pytest.mark.parametrize("blocks", _cases(_PYTHON, name=lambda b: f"{b[0].page}-{len(b)}"))
 def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,18 +72,6 @@ def test_python_runs(blocks: list[Block], tmp_path, monkeypatch, capsys) -> None
     if blocks[0].page in FILES:
         FILES[blocks[0].page](monkeypatch)
     run_python(blocks, scene(), capsys)
-
-
-def run_python(blocks: list[Block], names: dict[str, object], capsys) -> None:
-    for block in blocks:
-        if block.mark == "output":
-            assert without_digits(capsys.readouterr().out) == without_digits(block.code)
-            continue
-        if block.mark == "after":
-            run_commands(block)
-            continue
-        capsys.readouterr()
-        exec(compile(block.code, f"{block.page}, block {block.number}", "exec"), names)
 
 
 def check_data(*blocks: Block) -> None:
@@ -153,7 +87,7 @@ def test_a_page_that_shows_another_output_is_noticed() -> None:
     assert without_digits("the gradient grows") != without_digits("the gradient shrinks")
 
 
-_COMMANDS = [b for b in BLOCKS if any(words[0] != "python" for words in b.lines)]
+_COMMANDS = [b for b in BLOCKS if any(arguments_of[0] != "python" for arguments_of in b.lines)]
 
 
 def test_a_verb_or_an_option_that_does_not_exist_is_noticed() -> None:
@@ -170,17 +104,17 @@ def test_commands_exist_with_their_options(block: Block) -> None:
     from typer.main import get_command
 
     from bathyscope.cli import app
-    from bathyscope.cli.case import complete_json
+    from bathyscope.cli.options import complete_json
 
-    for _, *words in block.commands:
+    for _, *text in block.commands:
         command = get_command(app)
         context = typer.Context(command)
         while isinstance(command, TyperGroup):
-            name, command, words = command.resolve_command(context, words)
+            name, command, text = command.resolve_command(context, text)
             context = typer.Context(command, info_name=name, parent=context)
         for parameter in command.params:  # values are judged when the command runs
             parameter.callback = None
-        command.parse_args(context, complete_json(list(words)))
+        command.parse_args(context, complete_json(list(text)))
 
 
 @pytest.mark.parametrize(
@@ -199,33 +133,12 @@ def test_commands_run(block: Block, tmp_path, monkeypatch) -> None:
     run_commands(block)
 
 
-def write_files(page: str, folder: Path) -> None:
-    """The files whose text stands on the page."""
-    for block in BLOCKS:
-        if block.page == page and block.mark == "file":
-            assert block.reason is not None
-            (folder / block.reason).write_text(block.code)
-
-
-def run_commands(block: Block) -> None:
-    from bathyscope.cli import app
-
-    for program, *words in block.lines:
-        if program == "bathyscope":
-            done = CliRunner().invoke(app, [w.replace("~", str(Path.home())) for w in words])
-            assert done.exit_code == 0, done.output
-        elif program == "torchrun":
-            launch = [sys.executable, "-m", "torch.distributed.run", *words]
-            started = subprocess.run(launch, capture_output=True, text=True, check=False)
-            assert started.returncode == 0, started.stderr[-2000:]
-
-
 def test_modules_and_files_that_are_called_exist() -> None:
     called = [w for b in BLOCKS for w in b.lines if w[0] == "python"]
     assert len(called) > 5
     for _, first, *rest in called:
-        found = find_spec(rest[0]) if first == "-m" else (ROOT / first).is_file()
-        assert found, (first, rest)
+        result = find_spec(rest[0]) if first == "-m" else (ROOT / first).is_file()
+        assert result, (first, rest)
 
 
 def test_targets_exist() -> None:

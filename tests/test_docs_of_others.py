@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs_scenes import scene_of_others
-from tests.test_docs_code import BLOCKS, run_commands, run_python, write_files
+from tests.support.docs_blocks import BLOCKS, run_commands, run_python, write_files
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_OTHERS = [b for b in BLOCKS if b.mark == "zoo"]

@@ -30,8 +30,8 @@ def defects(outcomes):
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "diagnose full"])
 def test_odd_models(call):
     numbers = random.Random(call).sample(range(len(ODD)), k=8)
-    found = {NAMES[n]: fuzz.one_call(call, odd_model(n)) for n in numbers}
-    assert defects(found.items()) == []
+    result = {NAMES[n]: fuzz.one_call(call, odd_model(n)) for n in numbers}
+    assert defects(result.items()) == []
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def mlp(*between):
     ],
     ids=["diagnose", "full", "hessian", "blocks_of"],
 )
-def test_point_2_an_embedding_of_bounded_norm_keeps_its_weights(call):
+def test_an_embedding_of_bounded_norm_keeps_its_weights(call):
     model = Words()
     before = model.embed.weight.detach().clone()
     assert (before.norm(dim=1) > 0.5).any()
@@ -68,7 +68,7 @@ def test_point_2_an_embedding_of_bounded_norm_keeps_its_weights(call):
 
 
 @pytest.mark.parametrize("norm", [parametrizations.spectral_norm, nn.utils.spectral_norm])
-def test_point_2_spectral_norm_in_train_mode_keeps_its_vectors(norm):
+def test_spectral_norm_in_train_mode_keeps_its_vectors(norm):
     model = mlp(norm(nn.Linear(6, 6))).train()
     before = state_of(model)
     weights(model, VECTORS)
@@ -87,7 +87,7 @@ def sparse_model():
 
 
 @pytest.mark.parametrize("make", [inference_model, sparse_model])
-def test_point_2_sparse_and_inference_tensors_are_refused_and_the_mode_is_kept(make):
+def test_sparse_and_inference_tensors_are_refused_and_the_mode_is_kept(make):
     model = make().train()
     for call in (bs.diagnose, hessian, weights):
         with pytest.raises(UsageError, match=r"inference mode|sparse"):
@@ -98,7 +98,7 @@ def test_point_2_sparse_and_inference_tensors_are_refused_and_the_mode_is_kept(m
     assert all(module.training for module in model.modules())
 
 
-def test_point_2_two_threads_may_diagnose_one_model():
+def test_two_threads_may_diagnose_one_model():
     model = mlp(nn.BatchNorm1d(6), nn.Dropout(0.3)).train()
     before, errors = state_of(model), []
 
@@ -118,7 +118,7 @@ def test_point_2_two_threads_may_diagnose_one_model():
     assert first_difference(before, state_of(model)) == ""
 
 
-def test_point_2_certify_leaves_the_random_numbers():
+def test_certify_leaves_the_random_numbers():
     data = torch.utils.data.TensorDataset(torch.randn(40, 4), torch.randn(40, 1))
     loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -127,14 +127,14 @@ def test_point_2_certify_leaves_the_random_numbers():
     assert first_difference(before, state_of(model)) == ""
 
 
-def test_point_2_an_old_style_norm_leaves_no_graph_behind():
+def test_an_old_style_norm_leaves_no_graph_behind():
     model = mlp(nn.utils.weight_norm(nn.Linear(6, 6)))
     before = model[1].weight
     bs.diagnose(model, VECTORS)
     assert model[1].weight is before
 
 
-def test_point_3_diagnose_holds_no_tensors_afterwards(monkeypatch):
+def test_diagnose_holds_no_tensors_afterwards(monkeypatch):
     made, forward = [], nn.Tanh.forward
 
     def remembered(self, x):
@@ -180,26 +180,26 @@ ODD = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ODD)
-def test_point_9_an_odd_model_is_refused_in_one_sentence(name):
+def test_an_odd_model_is_refused_in_one_sentence(name):
     make, message = ODD[name]
     with pytest.raises(UsageError, match=message) as refusal:
         bs.diagnose(make(), VECTORS)
     assert "\n" not in str(refusal.value)
 
 
-def test_point_9_lbfgs_is_diagnosed_without_its_step():
+def test_lbfgs_is_diagnosed_without_its_step():
     model = mlp()
-    found = bs.diagnose(model, VECTORS, optimizer=torch.optim.LBFGS(model.parameters()))
-    assert any("closure" in note for note in found.notes)
+    result = bs.diagnose(model, VECTORS, optimizer=torch.optim.LBFGS(model.parameters()))
+    assert any("closure" in note for note in result.notes)
 
 
-def test_point_9_no_blocks_and_an_empty_name():
+def test_no_blocks_and_an_empty_name():
     for blocks in ("", [], [""]):
         with pytest.raises(UsageError, match="blocks"):
             bs.diagnose(mlp(), VECTORS, blocks=blocks)
 
 
-def test_point_9_a_loader_that_fails_midway():
+def test_a_loader_that_fails_midway():
     def batches():
         yield VECTORS
         raise OSError("the disk is gone")
@@ -210,13 +210,13 @@ def test_point_9_a_loader_that_fails_midway():
 
 @pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
 @unchecked()
-def test_point_9_numbers_of_numpy_are_numbers(seed):
+def test_numbers_of_numpy_are_numbers(seed):
     H = hessian(mlp(), VECTORS)
     assert H.trace(exact=False, seed=seed).value == H.trace(exact=False, seed=3).value
     assert H.extremes(np.int64(1), seed=seed).largest.values.shape == (1,)
 
 
-def test_point_4_a_diagnosis_inside_a_watched_loop_is_no_step():
+def test_a_diagnosis_inside_a_watched_loop_is_no_step():
     model = mlp()
     with bs.watch(model, every=1) as seen:
         for _ in range(3):
@@ -227,7 +227,7 @@ def test_point_4_a_diagnosis_inside_a_watched_loop_is_no_step():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", [sparse_model, lambda: torch.jit.script(mlp())])
-def test_point_4_watch_does_not_raise_into_the_loop(make):
+def test_watch_does_not_raise_into_the_loop(make):
     model = make()
     with bs.watch(model, every=1):
         F.cross_entropy(model(VECTORS[0]), VECTORS[1]).backward()
@@ -246,7 +246,7 @@ class NoTokens(nn.Module):
         return self.inner(x[:, None][:, :0])
 
 
-def test_point_4_what_fails_inside_a_watched_pass_is_a_warning():
+def test_what_fails_inside_a_watched_pass_is_a_warning():
     model = nn.Sequential(nn.Linear(4, 4), NoTokens())
     with pytest.warns(UserWarning, match="watch stopped"), bs.watch(model, every=1):
         model(VECTORS[0]).sum().backward()
@@ -254,7 +254,7 @@ def test_point_4_what_fails_inside_a_watched_pass_is_a_warning():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_point_4_lazy_and_meta_models_are_watched():
+def test_lazy_and_meta_models_are_watched():
     lazy = nn.Sequential(nn.LazyLinear(6), nn.Tanh(), nn.LazyLinear(3))
     with bs.watch(lazy, every=1) as seen:
         for _ in range(3):
@@ -267,12 +267,12 @@ def test_point_4_lazy_and_meta_models_are_watched():
 
 @pytest.mark.parametrize("optimizer", [[1], "sgd", torch.optim.SGD])
 @unchecked()
-def test_point_9_what_is_no_optimizer_is_said(optimizer):
+def test_what_is_no_optimizer_is_said(optimizer):
     with pytest.raises(UsageError, match=r"torch\.optim\.Optimizer"):
         bs.diagnose(mlp(), VECTORS, optimizer=optimizer)
 
 
-def test_point_10_treat_without_an_optimizer_gives_one_of_the_models_parameters():
+def test_treat_without_an_optimizer_gives_one_of_the_models_parameters():
     model = mlp()
     with torch.no_grad():
         model[0].weight.mul_(40)
@@ -281,17 +281,17 @@ def test_point_10_treat_without_an_optimizer_gives_one_of_the_models_parameters(
     assert held & {id(p) for p in model.parameters()}
 
 
-def test_point_1_the_full_probes_of_a_group_norm():
+def test_the_full_probes_of_a_group_norm():
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.GroupNorm(1, 4), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)
     )
-    found = bs.diagnose(
+    result = bs.diagnose(
         model, (torch.randn(6, 1, 4, 4), torch.arange(6) % 3), probes="full", steps=1
     )
-    assert found.blocks
+    assert result.blocks
 
 
-def test_point_9_a_zero_size_parameter_beside_others_and_a_frozen_model():
+def test_a_zero_size_parameter_beside_others_and_a_frozen_model():
     model = mlp()
     model.register_parameter("nothing", nn.Parameter(torch.zeros(0, 3)))
     assert bs.diagnose(model, VECTORS).blocks
@@ -303,7 +303,7 @@ def test_point_9_a_zero_size_parameter_beside_others_and_a_frozen_model():
             call()
 
 
-def test_point_9_parameters_that_are_not_contiguous_can_be_checked():
+def test_parameters_that_are_not_contiguous_can_be_checked():
     torch.manual_seed(0)
     model = bs.nets.resnest(3, 2, width=4, feature_sizes=[5, 5])
     for module in model.modules():
@@ -314,7 +314,7 @@ def test_point_9_parameters_that_are_not_contiguous_can_be_checked():
     assert bs.claims.check("nests.theorem_1", model=model, data=data).verdict
 
 
-def test_point_9_a_number_of_seeds_that_is_none(tmp_path):
+def test_a_number_of_seeds_that_is_none(tmp_path):
     for seeds in (float("nan"), 0, 1.5, "2"):
         with pytest.raises(UsageError, match="seeds is a whole number of at least 1"):
             bs.studies.run("shortcut_length.figure_4", out=tmp_path, seeds=seeds)
@@ -330,12 +330,12 @@ class Failing(torch.utils.data.IterableDataset):
 
 
 @pytest.mark.parametrize("call", [bs.forecast, bs.foresight.features])
-def test_point_9_a_loader_that_fails_midway_in_a_forecast(call):
+def test_a_loader_that_fails_midway_in_a_forecast(call):
     with pytest.raises(UsageError, match="The data could not be read: OSError: the disk is gone"):
         call(mlp(), Failing())
 
 
-def test_point_2_a_forecast_over_a_shuffling_loader_leaves_the_random_numbers():
+def test_a_forecast_over_a_shuffling_loader_leaves_the_random_numbers():
     data = torch.utils.data.TensorDataset(torch.randn(24, 4), torch.arange(24) % 3)
     loader = torch.utils.data.DataLoader(data, batch_size=4, shuffle=True)
     model = mlp()
@@ -352,13 +352,13 @@ def test_point_2_a_forecast_over_a_shuffling_loader_leaves_the_random_numbers():
         (lambda m: torch.optim.SGD, "torch.optim.Optimizer"),
     ],
 )
-def test_point_9_an_optimizer_that_cannot_train_the_model(optimizer, message):
+def test_an_optimizer_that_cannot_train_the_model(optimizer, message):
     model = mlp()
     with pytest.raises(UsageError, match=message):
         bs.forecast(model, [VECTORS], optimizer=optimizer(model))
 
 
-def test_point_7_a_race_without_end_is_not_planned():
+def test_a_race_without_end_is_not_planned():
     assert num_entrants([1.0] * 1000, 2.0**60) == 1000
 
 

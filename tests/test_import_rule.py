@@ -14,13 +14,15 @@ ROWS = [
     {"papers"},
     {"studies"},
     {"diagnosis", "estimators"},
-    {"foresight", "recorder"},
+    {"recorder"},
     {"claims", "report"},
+    {"foresight"},
+    {"rules"},
     {"certificates"},
     {"nets", "measure", "curvature", "remedies", "training", "sweep"},
     {"runs"},
     {"inits", "data"},
-    {"linalg"},
+    {"linalg", "plugins"},
     {"core"},
 ]
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
@@ -29,7 +31,7 @@ PACKAGES = sorted(p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()
 
 def imported_packages(path: Path) -> set[str]:
     """First-level packages of bathyscope that a file imports, type-checking imports included."""
-    found = set()
+    result = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -39,8 +41,8 @@ def imported_packages(path: Path) -> set[str]:
                 names = [f"bathyscope.{alias.name}" for alias in node.names]
         else:
             continue
-        found |= {n.split(".")[1] for n in names if n.startswith("bathyscope.")}
-    return found
+        result |= {n.split(".")[1] for n in names if n.startswith("bathyscope.")}
+    return result
 
 
 def violations(package: str, imported: set[str]) -> set[str]:
@@ -76,6 +78,13 @@ def test_no_paper_imports_another():
         theme = path.relative_to(ROOT / "papers").parts[0]
         imported = re.findall(r"bathyscope\.papers\.(\w+)", path.read_text())
         assert set(imported) <= {theme}, path
+
+
+def test_the_package_needs_nothing_that_is_not_in_the_wheel():
+    """The tools that make its data import it, never the other way round."""
+    outside = re.compile(r"^\s*(?:from|import) (?:tools|tests|benchmarks)\b", re.MULTILINE)
+    assert not [path for path in ROOT.rglob("*.py") if outside.search(path.read_text())]
+    assert outside.search("    from tools.forecast_table.draw import draw")
 
 
 def test_the_rule_can_be_broken(tmp_path):

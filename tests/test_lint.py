@@ -67,7 +67,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def _run(*arguments: str | Path) -> str:
     done = subprocess.run(
-        [str(a) for a in arguments], cwd=ROOT, capture_output=True, text=True, timeout=200
+        [str(a) for a in arguments], cwd=ROOT, capture_output=True, text=True, timeout=1500
     )
     assert not done.stderr.strip(), done.stderr
     return done.stdout

@@ -15,22 +15,22 @@ REASON = "# long:"
 @cache
 def definitions() -> list[tuple[Path, list[str], Definition]]:
     """Every class and function with the lines of its file."""
-    found = []
+    result = []
     for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text()
         lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, Definition):
-                found.append((path.relative_to(SOURCES), lines, node))
-    return found
+                result.append((path.relative_to(SOURCES), lines, node))
+    return result
 
 
 def test_a_class_name_occurs_once() -> None:
-    places = defaultdict(list)
+    locations = defaultdict(list)
     for path, _, node in definitions():
         if isinstance(node, ast.ClassDef):
-            places[node.name].append(str(path))
-    twice = {name: found for name, found in places.items() if len(found) > 1}
+            locations[node.name].append(str(path))
+    twice = {name: result for name, result in locations.items() if len(result) > 1}
     assert not twice
 
 

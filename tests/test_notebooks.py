@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs_code import without_digits
+from tests.support.docs_blocks import without_digits
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

@@ -32,21 +32,21 @@ def mlp():
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
-def watch(place):
+def watch(location):
     model = mlp()
-    with bs.watch(model, every=1, log=place):
+    with bs.watch(model, every=1, log=location):
         F.cross_entropy(model(BATCH[0]), BATCH[1]).backward()
 
 
-def report_of_watch(place):
+def report_of_watch(location):
     model = mlp()
     with bs.watch(model, every=1) as seen:
         F.cross_entropy(model(BATCH[0]), BATCH[1]).backward()
-    seen.report(place.with_suffix(".html"))
+    seen.report(location.with_suffix(".html"))
 
 
-def run(place):
-    training.train(mlp, BATCH, config=TrainingConfig(epochs=1), folder=place)
+def run(location):
+    training.train(mlp, BATCH, config=TrainingConfig(epochs=1), folder=location)
 
 
 CALLS = {
@@ -92,13 +92,18 @@ CASES = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_point_9_an_odd_path_is_one_sentence(tmp_path, monkeypatch, name, kind):
+def test_an_odd_path_is_one_sentence(tmp_path, monkeypatch, name, kind):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("precious")
-    places = {"loop": "loop", "below a loop": "loop/a", "long": "x" * 300, "below a file": "file/a"}
+    locations = {
+        "loop": "loop",
+        "below a loop": "loop/a",
+        "long": "x" * 300,
+        "below a file": "file/a",
+    }
     with pytest.raises(BathyscopeError) as raised:
-        CALLS[name](tmp_path / places[kind])
+        CALLS[name](tmp_path / locations[kind])
     text = str(raised.value)
     assert text.strip()
     assert "\n" not in text

@@ -27,5 +27,22 @@ def test_types_are_part_of_the_wheel() -> None:
     assert "Typing :: Typed" in PROJECT["classifiers"]
 
 
-def test_no_link_to_a_site_that_does_not_exist() -> None:
-    assert "urls" not in PROJECT
+def test_links_are_of_one_owner_who_is_said_to_be_a_placeholder() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    assert re.search(r"# The owner is a placeholder.*\n\[project\.urls\]", text)
+    owners = {url.split("/")[3] for url in PROJECT["urls"].values()}
+    assert len(owners) == 1
+    assert f"@{owners.pop()}/" in (ROOT / ".github" / "CODEOWNERS").read_text()
+
+
+def test_the_workflow_tests_the_lowest_versions_that_are_allowed() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    python = PROJECT["requires-python"].removeprefix(">=")
+    (torch,) = (need for need in PROJECT["dependencies"] if need.startswith("torch>="))
+    lowest = torch.removeprefix("torch>=").split(",")[0]
+    assert f'python: "{python}", torch: "torch=={lowest}' in workflow
+
+
+def test_no_tool_is_called_by_a_path_of_one_machine() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert not re.search(r"entry: \S*/", hooks)

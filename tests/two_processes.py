@@ -17,7 +17,7 @@ def _process(rank: int, port: int, folder: Path, target: Callable[[int, Path], o
         init_method=f"tcp://127.0.0.1:{port}",
         rank=rank,
         world_size=2,
-        timeout=timedelta(seconds=120),
+        timeout=timedelta(seconds=900),
     )
     torch.save(target(rank, folder), folder / f"{rank}.pt")
     dist.destroy_process_group()
@@ -41,6 +41,6 @@ def results(folder: Path, target: Callable[[int, Path], object]) -> list[object]
     """What `target(rank, folder)` returns in each of two processes."""
     processes = start(folder, target)
     for process in processes:
-        process.join(240)
+        process.join(900)
     assert [process.exitcode for process in processes] == [0, 0]
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]

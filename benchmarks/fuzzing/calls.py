@@ -26,8 +26,8 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def _diagnose(case: OddModel, **options: Any) -> None:
-    found = bs.diagnose(case.model, case.batch, loss=case.loss, **options)
-    assert len(found.table) == len(found.blocks.rows)
+    result = bs.diagnose(case.model, case.batch, loss=case.loss, **options)
+    assert len(result.table) == len(result.blocks.rows)
 
 
 def _full(case: OddModel) -> None:
@@ -48,12 +48,12 @@ def _product(case: OddModel) -> None:
     """H v against a central difference of gradients along v."""
     H = hessian(case.model, case.batch, loss=case.loss)
     v = torch.randn(H.shape[0], generator=torch.Generator().manual_seed(0)).to(H.dtype)
-    found = H @ v
+    result = H @ v
     reference = _difference(H.operator.objective, v)
     if reference is not None:
         size = float(reference.norm())
-        if float((found.double() - reference).norm()) > 1e-4 * size + 1e-7:
-            error = float((found.double() - reference).norm()) / max(size, 1e-300)
+        if float((result.double() - reference).norm()) > 1e-4 * size + 1e-7:
+            error = float((result.double() - reference).norm()) / max(size, 1e-300)
             raise Wrong(f"H v is {error:.1e} from the difference of gradients")
 
 
@@ -71,12 +71,12 @@ def _difference(objective: Any, v: Tensor) -> Tensor | None:
             for p, part in zip(parameters, parts, strict=True):
                 if p.requires_grad:
                     p.add_(part.view(p.shape), alpha=step)
-        found = torch.autograd.grad(objective.value(batch), free, allow_unused=True)
+        result = torch.autograd.grad(objective.value(batch), free, allow_unused=True)
         with torch.no_grad():
             for p, part in zip(parameters, parts, strict=True):
                 if p.requires_grad:
                     p.sub_(part.view(p.shape), alpha=step)
-        given = dict(zip(map(id, free), found, strict=True))
+        given = dict(zip(map(id, free), result, strict=True))
         return torch.cat(
             [
                 (torch.zeros_like(p) if (g := given.get(id(p))) is None else g).flatten()
@@ -142,21 +142,21 @@ def train_two_steps(case: OddModel) -> None:
 
 def _save(case: OddModel) -> None:
     """A report is written in every form, and read again as it was."""
-    found = bs.diagnose(case.model, case.batch, loss=case.loss)
+    result = bs.diagnose(case.model, case.batch, loss=case.loss)
     with tempfile.TemporaryDirectory() as folder:
         for ending in ("html", "json"):
-            found.save(f"{folder}/report.{ending}")
+            result.save(f"{folder}/report.{ending}")
         again = bs.report.read_report(f"{folder}/report.json")
-    if [b.label for b in again.blocks] != [b.label for b in found.report().blocks]:
+    if [b.label for b in again.blocks] != [b.label for b in result.report().blocks]:
         raise Wrong("the report that is read has other blocks")
 
 
 def _treat(case: OddModel) -> None:
     """A treatment that is undone leaves the model as it was."""
-    found = bs.diagnose(case.model, case.batch, loss=case.loss)
+    result = bs.diagnose(case.model, case.batch, loss=case.loss)
     optimizer = _optimizer(case.model)
     rates = [group["lr"] for group in optimizer.param_groups]
-    treatment = bs.treat(case.model, found, optimizer=optimizer, spend=300)
+    treatment = bs.treat(case.model, result, optimizer=optimizer, spend=300)
     treatment.code()
     treatment.undo()
     if rates != [group["lr"] for group in optimizer.param_groups]:
@@ -197,8 +197,8 @@ def _evaluate(case: OddModel) -> None:
 
 def _autopsy(case: OddModel) -> None:
     weights = case.model.state_dict()
-    found = autopsy_of_weights(weights, weights)
-    if found.began is not None and not any(layer.lost for layer in found.layers):
+    result = autopsy_of_weights(weights, weights)
+    if result.began is not None and not any(layer.lost for layer in result.layers):
         raise Wrong("weights that did not change are said to have")
 
 
@@ -256,26 +256,26 @@ State = list[tuple[str, Any]]
 
 def state_of(model: nn.Module) -> State:
     """Everything a user could notice about a model, and the random numbers."""
-    found: State = []
+    result: State = []
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         has_values = (
             not isinstance(tensor, nn.parameter.UninitializedTensorMixin) and not tensor.is_meta
         )
-        found.append((f"{name} is", id(tensor)))
-        found.append((f"values of {name}", tensor.detach().clone() if has_values else None))
-        found.append((f"requires_grad of {name}", tensor.requires_grad))
-        found.append((f"grad of {name}", None if tensor.grad is None else tensor.grad.clone()))
-        found.append((f"hooks of {name}", dict(tensor._backward_hooks or {})))
+        result.append((f"{name} is", id(tensor)))
+        result.append((f"values of {name}", tensor.detach().clone() if has_values else None))
+        result.append((f"requires_grad of {name}", tensor.requires_grad))
+        result.append((f"grad of {name}", None if tensor.grad is None else tensor.grad.clone()))
+        result.append((f"hooks of {name}", dict(tensor._backward_hooks or {})))
     for name, module in model.named_modules():
-        found.append((f"mode of {name or 'the model'}", module.training))
+        result.append((f"mode of {name or 'the model'}", module.training))
         for table in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
-            found.append(
+            result.append(
                 (f"{table} of {name or 'the model'}", dict(getattr(module, table, {}) or {}))
             )
-    found.append(("torch's random numbers", torch.get_rng_state()))
-    found.append(("numpy's random numbers", np.random.get_state()[1].tolist()))  # noqa: NPY002
-    found.append(("Python's random numbers", random.getstate()))
-    return found
+    result.append(("torch's random numbers", torch.get_rng_state()))
+    result.append(("numpy's random numbers", np.random.get_state()[1].tolist()))  # noqa: NPY002
+    result.append(("Python's random numbers", random.getstate()))
+    return result
 
 
 def first_difference(before: State, after: State) -> str:

@@ -30,7 +30,7 @@ def broken():
     raise OSError("the disk is gone")
 """
 RECIPE = '{"steps": [{"name": "draw-weights"}, {"name": "scale-rate", "factor": 0.1}]}'
-EVENT = '{"kind": "loss-spike", "step": 7, "began": "batch", "numbers": {"loss": 9.0}}\n'
+EVENT = '{"code": "loss-spike", "step": 7, "began": "batch", "numbers": {"loss": 9.0}}\n'
 _MODEL = (
     "odd:flat",
     "odd:plain",
@@ -71,7 +71,7 @@ _DATA = (
     "odd.py:batch",
 )
 _NUMBERS = ("1", "0", "-1", "1e9", "nan", "inf", "x", "", "0.1", "99999999999999999999")
-_WORDS = (
+_TEXT = (
     "",
     "x",
     "-",
@@ -142,7 +142,7 @@ _OWN: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "check": {"--model": ("odd:flat", "x", ""), "--fail-on": ("violated", "x", "")},
 }
-_PLACES = {
+_LOCATIONS = {
     "reproduce": {
         "": ("x", "list", "", "nests.figure_99", "shortcut_length.figure_4"),
         "--preset": ("x", "", "paper"),
@@ -230,29 +230,29 @@ def command(number: int) -> tuple[str, ...]:
         return _ALONE[number]
     if draw.random() < 0.15:
         line = list(draw.choice(_ALONE))
-        line.insert(draw.randint(0, len(line)), draw.choice(_WORDS))
+        line.insert(draw.randint(0, len(line)), draw.choice(_TEXT))
         return tuple(line)
     if draw.random() < 0.3:
-        verb = draw.choice(list(_PLACES))
-        places = dict(_PLACES[verb])
-        words = [*verb.split(), draw.choice(places.pop(""))]
+        verb = draw.choice(list(_LOCATIONS))
+        locations = dict(_LOCATIONS[verb])
+        text = [*verb.split(), draw.choice(locations.pop(""))]
         if verb == "reproduce":  # never one that would run for minutes
-            words += ["--preset", draw.choice(places["--preset"])]
+            text += ["--preset", draw.choice(locations["--preset"])]
         if verb == "sweep":
-            words.append("--dry-run")
-        return (*words, *_drawn_options(draw, places))
+            text.append("--dry-run")
+        return (*text, *_drawn_options(draw, locations))
     verb = draw.choice(list(_OWN))
-    words = [verb, draw.choice(_MODEL) if draw.random() < 0.5 else "odd:flat"]
+    text = [verb, draw.choice(_MODEL) if draw.random() < 0.5 else "odd:flat"]
     if verb == "compare":
-        words.append("odd:flat")
+        text.append("odd:flat")
     if verb == "check":
-        words[1] = draw.choice(("norm_preservation.lemma_1", "x", "nests.theorem_99", "list"))
+        text[1] = draw.choice(("norm_preservation.lemma_1", "x", "nests.theorem_99", "list"))
     if verb == "train":  # a later word of the same option goes before this one
-        words += ["--out", "t", "--set", "max_steps=2", "--resume"]
+        text += ["--out", "t", "--set", "max_steps=2", "--resume"]
     if verb == "treat":
-        words += ["--apply", "recipe.json"]
-    words += ["--samples", "8", "--data", "odd:batch"]
-    return (*words, *_drawn_options(draw, {**_CASE, **_OWN[verb]}))
+        text += ["--apply", "recipe.json"]
+    text += ["--samples", "8", "--data", "odd:batch"]
+    return (*text, *_drawn_options(draw, {**_CASE, **_OWN[verb]}))
 
 
 def _drawn_options(draw: random.Random, options: dict[str, tuple[str, ...]]) -> list[str]:
@@ -260,13 +260,13 @@ def _drawn_options(draw: random.Random, options: dict[str, tuple[str, ...]]) -> 
     return [word for option in chosen for word in (option, draw.choice(options[option]))]
 
 
-def run_command(words: tuple[str, ...]) -> Outcome:
+def run_command(text: tuple[str, ...]) -> Outcome:
     """Run it in this process: its exit code must be one that is promised, and no traceback shown."""
     from bathyscope.cli import main
 
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv[:], sys.path[:]
-    sys.argv = ["bathyscope", *words]
+    sys.argv = ["bathyscope", *text]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
@@ -289,7 +289,7 @@ def run_command(words: tuple[str, ...]) -> Outcome:
 
 
 @contextlib.contextmanager
-def odd_place(folder: Path) -> Iterator[None]:
+def odd_location(folder: Path) -> Iterator[None]:
     """A folder with models, weights, damaged files and a loop of links, as the working folder."""
     (folder / "odd.py").write_text(MODELS)
     (folder / "broken_module.py").write_text("import nothing_of_that_name\n")
@@ -360,7 +360,7 @@ def _flipped(data: bytes, draw: random.Random) -> bytes:
 
 
 def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
-    """Damage one file of a run or a report, read it by every verb that would, and mend it again."""
+    """Damage one file of a run or a report, read it by every command that would, and mend it again."""
     draw = random.Random(number)
     files = sorted(
         p
@@ -375,7 +375,7 @@ def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
     data = path.read_bytes()
     path.write_bytes(DAMAGES[damage](data, draw))
     name = f"{path.relative_to(folder)} {damage}"
-    words = draw.choice(
+    text = draw.choice(
         (
             ("show", "run"),
             ("show", "."),
@@ -404,7 +404,7 @@ def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
         )
     )
     try:
-        return f"{name}: {' '.join(words)}", run_command(words)
+        return f"{name}: {' '.join(text)}", run_command(text)
     finally:
         if path.parent.exists():
             path.write_bytes(data)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import bathyscope as bs
 from bathyscope.recorder import autopsy_of_log, autopsy_of_metrics, autopsy_of_weights, read_events
-from bathyscope.training import TrainingConfig, evaluate, fit, fit_stacked, outcome_of, train
+from bathyscope.training import TrainingConfig, evaluate, fit, outcome_of, train
 from benchmarks.fuzzing.functions import Functions, sgd_of, small_batch, small_model
 
 _IMAGES = (torch.zeros(6, 1, 8, 8), torch.arange(6) % 3)
@@ -59,8 +59,8 @@ def _inside(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _treat(**options: Any) -> Any:
     model = options.pop("model")
-    found = options.pop("diagnosis")
-    return bs.treat(model, found, **options)
+    result = options.pop("diagnosis")
+    return bs.treat(model, result, **options)
 
 
 def _diagnosed() -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _diagnosed() -> dict[str, Any]:
         "allow": "settings",
         "spend": 300,
         "seed": 0,
-        "tell": None,
+        "notify": None,
     }
 
 
@@ -87,7 +87,7 @@ def _procrustes(**options: Any) -> Any:
     return bs.remedies.procrustes_(options.pop("optimizer"), options.pop("layers"), **options)
 
 
-def _initialise(**options: Any) -> Any:
+def _initialize(**options: Any) -> Any:
     return bs.inits.apply_(options.pop("name"), options.pop("model"), **options)
 
 
@@ -136,7 +136,7 @@ FUNCTIONS: Functions = {
         },
     ),
     "inits.apply_": (
-        _initialise,
+        _initialize,
         lambda: {"name": "orthogonal", "model": small_model(), "generator": None},
     ),
     "autopsy_of_log": _reader(autopsy_of_log, "log"),
@@ -218,15 +218,6 @@ FUNCTIONS: Functions = {
             "examples": small_batch(),
             "loss": F.cross_entropy,
             "batch_size": 4,
-        },
-    ),
-    "training.fit_stacked": (
-        fit_stacked,
-        lambda: {
-            "build": small_model,
-            "train": small_batch(),
-            "configs": [_config()],
-            "test": None,
         },
     ),
     "training.outcome_of": _reader(outcome_of, "run"),

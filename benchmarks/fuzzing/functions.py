@@ -127,16 +127,16 @@ FUNCTIONS: Functions = {
     "H.condition_number": (
         _question("condition_number"),
         lambda: {
-            "definition": "cutoff",
+            "definition": "tolerance",
             "percentile": 0.1,
-            "cutoff": 1e-6,
+            "tolerance": 1e-6,
             "exact": True,
             "resolution": 2.0,
         },
     ),
     "H.negative_index": (
         _question("negative_index"),
-        lambda: {"cutoff": 1e-6, "exact": True, "resolution": 0.5},
+        lambda: {"tolerance": 1e-6, "exact": True, "resolution": 0.5},
     ),
     "H.by_block": (_question("by_block"), lambda: {"blocks": None, "seed": 0}),
     **{
@@ -167,7 +167,7 @@ FUNCTIONS: Functions = {
             "model": small_model(),
             "batch": small_batch(),
             "blocks": None,
-            "cutoff": None,
+            "tolerance": None,
             "largest_side": 99,
         },
     ),
@@ -241,7 +241,7 @@ FUNCTIONS: Functions = {
     ),
     "conditioning_of": (
         bs.linalg.conditioning_of,
-        lambda: {"tensor": torch.randn(4, 3), "mode": 0, "cutoff": None},
+        lambda: {"tensor": torch.randn(4, 3), "mode": 0, "tolerance": None},
     ),
     "nets.build": (bs.nets.build, lambda: {"name": "plain-8", "seed": 0, "init": None}),
     "claims.check": (bs.claims.check, lambda: {"claim": "norm_preservation.lemma_1", "seed": 0}),
@@ -253,7 +253,7 @@ FUNCTIONS: Functions = {
             "num_test": 5,
             "size": None,
             "seed": 0,
-            "normalise": False,
+            "normalize": False,
         },
     ),
     "DenseNEstRegressor": (

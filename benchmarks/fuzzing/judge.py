@@ -32,11 +32,12 @@ def judge(call: Callable[[], object], *, own: Callable[[], object] | None = None
         except Exception as error:
             if own is not None and _raises(own):
                 return Outcome("own")
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            location = traceback.extract_tb(error.__traceback__)[-1]
             text = str(error).strip().splitlines()
             return Outcome(
                 "defect",
-                f"{type(error).__name__}: {text[0] if text else ''} ({place.name}, line {place.lineno})",
+                f"{type(error).__name__}: {text[0] if text else ''} "
+                f"({location.name}, line {location.lineno})",
             )
     return Outcome("answered")
 

@@ -25,11 +25,11 @@ class Wrapped(nn.Module):
         self.scale = nn.Parameter(torch.tensor([1.0, 0.5, -0.7]))
 
     def forward(self, *inputs: Any) -> Tensor:
-        """Three smooth numbers a sample."""
+        """Three smooth numbers per sample."""
         values = first_tensor(self.layer(*inputs))
         # waves of three lengths: no entry of the layer's output has the same weight as another
-        places = torch.arange(1, values.numel() + 1, dtype=values.dtype).view(values.shape)
-        waves = [torch.tanh(values * torch.cos(k * places)) for k in (1, 2, 3)]
+        locations = torch.arange(1, values.numel() + 1, dtype=values.dtype).view(values.shape)
+        waves = [torch.tanh(values * torch.cos(k * locations)) for k in (1, 2, 3)]
         return torch.stack([w.flatten().sum() for w in waves]) * self.scale
 
 
@@ -284,7 +284,7 @@ _WITHOUT = {"Module", "ModuleList", "Sequential", "ParameterDict", "ParameterLis
 _BASES = {"RNNBase", "RNNCellBase"}
 
 
-def parametrised_types() -> set[str]:
+def parametrized_types() -> set[str]:
     """The names of all public layer types of `torch.nn` that hold parameters."""
     kinds = {name: kind for name, kind in vars(nn).items() if inspect.isclass(kind)}
     return {

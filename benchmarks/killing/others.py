@@ -107,7 +107,7 @@ def check_whole_log(first: Path, second: Path) -> None:
     check_log(second)
     whole, broken = (read_metrics(root / "log" / "steps.jsonl") for root in (first, second))
     assert len(whole) == WATCHED_STEPS
-    # a log that goes on counts its steps on; losses may be NaN, which is no equal of itself
-    told = [[repr(record | {"step": 0}) for record in records] for records in (whole, broken)]
-    assert told[1][-WATCHED_STEPS:] == told[0], "the steps of the last start"
+    # a log that continues counts its steps on; losses may be NaN, which is not an equal of itself
+    result = [[repr(record | {"step": 0}) for record in records] for records in (whole, broken)]
+    assert result[1][-WATCHED_STEPS:] == result[0], "the steps of the last start"
     autopsy_of_log(second / "log")

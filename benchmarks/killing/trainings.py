@@ -19,7 +19,7 @@ RUNS = 6
 
 
 def network() -> nn.Module:
-    """Batch statistics and random numbers: what is easily lost when a run goes on."""
+    """Batch statistics and random numbers: what is easily lost when a run continues."""
     return nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1),
         nn.BatchNorm2d(4),

@@ -25,17 +25,22 @@ if TYPE_CHECKING:
     from bathyscope import recorder as recorder
     from bathyscope import remedies as remedies
     from bathyscope import report as report
+    from bathyscope import rules as rules
     from bathyscope import runs as runs
     from bathyscope import studies as studies
     from bathyscope import sweep as sweep
     from bathyscope import training as training
+    from bathyscope.certificates import certify as certify
     from bathyscope.core import blocks_of as blocks_of
     from bathyscope.core import preserve_model as preserve_model
     from bathyscope.curvature import hessian as hessian
+    from bathyscope.diagnosis import compare as compare
     from bathyscope.diagnosis import diagnose as diagnose
+    from bathyscope.diagnosis import explain as explain
     from bathyscope.diagnosis import treat as treat
     from bathyscope.foresight import forecast as forecast
-    from bathyscope.recorder import watch as watch
+    from bathyscope.recorder.autopsy import autopsy as autopsy
+    from bathyscope.recorder.watch import watch as watch
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -55,14 +60,19 @@ __getattr__, __dir__, __all__ = lazy(
         "recorder",
         "remedies",
         "report",
+        "rules",
         "runs",
         "studies",
         "sweep",
         "training",
     ],
     names={
+        "autopsy": "recorder",
         "blocks_of": "core",
+        "certify": "certificates",
+        "compare": "diagnosis",
         "diagnose": "diagnosis",
+        "explain": "diagnosis",
         "forecast": "foresight",
         "hessian": "curvature",
         "preserve_model": "core",

@@ -62,13 +62,13 @@ def test_unpredicted_share_is_one_minus_r_squared():
     basis = nested_basis([first[:, :3], second])
     model = LinearRegression().fit(first[:, :3].numpy(), second.numpy())
     left = second.numpy() - model.predict(first[:, :3].numpy())
-    share = (left**2).sum() / ((second - second.mean(0)).numpy() ** 2).sum()
-    assert basis.stages[1].unpredicted == pytest.approx(share, rel=1e-10)
+    fraction = (left**2).sum() / ((second - second.mean(0)).numpy() ** 2).sum()
+    assert basis.stages[1].unpredicted == pytest.approx(fraction, rel=1e-10)
     assert nested_basis([first, first[:, :2]]).stages[1].unpredicted < 1e-20
 
 
 def nearly_linear(*, novelty, intercept=True):
-    """The second feature is linear in the first but for a share of its size, and the third in both."""
+    """The second feature is linear in the first but for a fraction of its size, and the third in both."""
     generator = torch.Generator().manual_seed(0)
     draw = partial(torch.randn, generator=generator, dtype=torch.float64)
     first = 3 * intercept + draw(300, 20)
@@ -87,9 +87,9 @@ def test_directions_that_are_hardly_new_are_orthogonal_to_the_former_ones(novelt
     torch.testing.assert_close(gram, torch.eye(len(gram), dtype=torch.float64), rtol=0, atol=1e-12)
     C = torch.ones(Q.shape[1], 2, dtype=torch.float64)
     weights, constant = basis.prediction_weights(C)
-    found = constant + sum(v @ H for v, H in zip(features, weights, strict=True))
+    result = constant + sum(v @ H for v, H in zip(features, weights, strict=True))
     # weights have the size of 1/novelty, and that many digits are lost in the sum
-    assert float((found - Q @ C).abs().max()) <= 1e-12 / min(max(novelty, 1e-14), 1e-6)
+    assert float((result - Q @ C).abs().max()) <= 1e-12 / min(max(novelty, 1e-14), 1e-6)
 
 
 @pytest.mark.parametrize("novelty", [1e-14, 1e-12, 1e-9])

@@ -20,16 +20,16 @@ WIDTHS = [(30, True), (18, True), (17, False), (12, False), (8, False)]
 
 @pytest.mark.parametrize(("width", "holds"), WIDTHS)
 def test_the_sharp_edge_of_theorem_1(width, holds):
-    found = certify(network(width), data(0))
-    assert found.width.needed == 18
-    assert found.width.rank == min(width, 18)
-    assert found.guaranteed is holds
-    assert found.assumption(4).holds is holds
+    result = certify(network(width), data(0))
+    assert result.width.needed == 18
+    assert result.width.rank == min(width, 18)
+    assert result.guaranteed is holds
+    assert result.assumption(4).holds is holds
     if holds:
-        assert found.attainable_epsilon < 1e-10
+        assert result.attainable_epsilon < 1e-10
     else:
-        assert found.attainable_epsilon > 1e-5
-        assert "18 needed" in found.decided_by
+        assert result.attainable_epsilon > 1e-5
+        assert "18 needed" in result.decided_by
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,10 +46,10 @@ def test_below_the_edge_it_can_be_worse_than_linear(seed):
 
 
 @pytest.mark.parametrize("width", [18, 17])
-def test_minimising_over_the_prediction_weights_attains_what_is_said(width):
+def test_minimizing_over_the_prediction_weights_attains_what_is_said(width):
     """Problem P_φ itself, by L-BFGS from the network's own weights."""
     net, (x, y) = network(width), data(0)
-    found = certify(net, (x, y))
+    result = certify(net, (x, y))
     parameters = [net.blocks[-1].mix.weight, net.output.weight]
     sizes = [p.numel() for p in parameters]
 
@@ -70,21 +70,21 @@ def test_minimising_over_the_prediction_weights_attains_what_is_said(width):
         method="L-BFGS-B",
         options={"maxiter": 20000, "maxfun": 20000, "ftol": 0, "gtol": 1e-9, "maxcor": 50},
     ).fun
-    assert reached >= found.attainable_risk - 1e-12
-    assert reached == pytest.approx(found.attainable_risk, abs=2e-5)
-    assert certify(net, (x, y)).epsilon == pytest.approx(reached - found.bound, abs=1e-10)
+    assert reached >= result.attainable_risk - 1e-12
+    assert reached == pytest.approx(result.attainable_risk, abs=2e-5)
+    assert certify(net, (x, y)).epsilon == pytest.approx(reached - result.bound, abs=1e-10)
 
 
 @pytest.mark.parametrize("kind", [aresnest, densenest])
 def test_the_convex_forms_are_always_guaranteed(kind):
     torch.manual_seed(0)
     sizes = {"width": 3} if kind is aresnest else {}
-    found = certify(kind(6, 2, feature_sizes=[4, 4], **sizes), data(0, dtype=torch.float32))
-    assert found.guaranteed
-    assert found.bound_applies
-    assert found.epsilon >= 0
-    assert found.critical_point is None
-    assert found.bound <= found.linear_risk
+    result = certify(kind(6, 2, feature_sizes=[4, 4], **sizes), data(0, dtype=torch.float32))
+    assert result.guaranteed
+    assert result.bound_applies
+    assert result.epsilon >= 0
+    assert result.critical_point is None
+    assert result.bound <= result.linear_risk
 
 
 def test_a_resnest_and_its_augmented_form_share_the_bound():
@@ -97,11 +97,11 @@ def test_a_resnest_and_its_augmented_form_share_the_bound():
 def test_proposition_4_makes_a_guaranteed_resnest():
     torch.manual_seed(0)
     dense = densenest(6, 2, feature_sizes=[4, 4, 4])
-    found = certify(dense_to_residual(dense), data(0))
-    assert found.guaranteed
-    assert found.width.smallest_singular_value == pytest.approx(1)
-    assert found.attainable_epsilon == pytest.approx(0, abs=1e-12)
-    assert found.bound == pytest.approx(certify(dense, data(0)).bound, abs=1e-12)
+    result = certify(dense_to_residual(dense), data(0))
+    assert result.guaranteed
+    assert result.width.smallest_singular_value == pytest.approx(1)
+    assert result.attainable_epsilon == pytest.approx(0, abs=1e-12)
+    assert result.bound == pytest.approx(certify(dense, data(0)).bound, abs=1e-12)
 
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
@@ -109,19 +109,19 @@ def test_risk_over_blocks_is_monotone(seeds):
     for seed in seeds:
         g = np.random.default_rng(seed)
         sizes = g.integers(1, 6, g.integers(1, 6)).tolist()
-        found = certify(network(int(g.integers(2, 25)), seed=seed, sizes=sizes), data(seed, n=80))
-        steps = np.diff([found.constant_risk, *found.block_risks])
+        result = certify(network(int(g.integers(2, 25)), seed=seed, sizes=sizes), data(seed, n=80))
+        steps = np.diff([result.constant_risk, *result.block_risks])
         assert steps.max() <= 1e-15, seed
-        assert found.monotone
-        assert len(found.block_risks) == len(sizes) + 1
+        assert result.monotone
+        assert len(result.block_risks) == len(sizes) + 1
 
 
 def test_literal_truncation_may_rise():
     rises = 0
     for seed in range(10):
-        found = certify(network(18, seed=seed), data(seed, n=80))
-        assert found.truncated_risks[-1] == pytest.approx(found.bound, abs=1e-12)
-        rises += bool((np.diff(found.truncated_risks) > 1e-6).any())
+        result = certify(network(18, seed=seed), data(seed, n=80))
+        assert result.truncated_risks[-1] == pytest.approx(result.bound, abs=1e-12)
+        rises += bool((np.diff(result.truncated_risks) > 1e-6).any())
     assert rises > 0
 
 
@@ -131,40 +131,40 @@ def test_cross_entropy_certificates(num_classes):
     labels = torch.bucketize(
         y[:, 0].contiguous(), torch.tensor([0.0, 0.8][: num_classes - 1]).double()
     )
-    found = certify(network(20, outputs=num_classes), (x, labels))
-    assert found.loss == "cross_entropy"
-    assert found.ridge == 0
-    assert found.gap < 1e-12
-    assert found.attainable_epsilon == pytest.approx(0, abs=1e-9)
-    assert found.monotone
-    assert found.bound <= found.linear_risk <= found.constant_risk
+    result = certify(network(20, outputs=num_classes), (x, labels))
+    assert result.loss == "cross_entropy"
+    assert result.ridge == 0
+    assert result.gap < 1e-12
+    assert result.attainable_epsilon == pytest.approx(0, abs=1e-9)
+    assert result.monotone
+    assert result.bound <= result.linear_risk <= result.constant_risk
 
 
 def test_separable_classes_say_so():
     x, _ = data(0)
-    found = certify(network(20), (x, (x[:, 0] > 0).long()))
-    assert found.ridge > 0
-    assert any("classes can be separated" in note for note in found.notes)
-    assert found.epsilon >= 0
+    result = certify(network(20), (x, (x[:, 0] > 0).long()))
+    assert result.ridge > 0
+    assert any("classes can be separated" in note for note in result.notes)
+    assert result.epsilon >= 0
 
 
-def no_minimiser(found):
-    (note,) = [note for note in found.notes if "no minimiser" in note]
-    assert found.ridge > 0
+def no_minimizer(result):
+    (note,) = [note for note in result.notes if "no minimizer" in note]
+    assert result.ridge > 0
     return note
 
 
-def test_why_there_is_no_minimiser_is_said():
+def test_why_there_is_no_minimizer_is_said():
     (x, _), labels = data(0, n=80), torch.arange(80) % 2
-    one = no_minimiser(certify(network(20), (x, 0 * labels)))
+    one = no_minimizer(certify(network(20), (x, 0 * labels)))
     assert one.startswith("All samples are of one class")
-    missing = no_minimiser(certify(network(20, outputs=4), (x, labels)))
+    missing = no_minimizer(certify(network(20, outputs=4), (x, labels)))
     assert missing.startswith("2 of the 4 classes have no sample")
     same = torch.stack([labels, 0 * labels], dim=1).double()
-    label = no_minimiser(certify(network(20), (x, same), loss="logistic"))
+    label = no_minimizer(certify(network(20), (x, same), loss="logistic"))
     assert label.startswith("An output has the same label")
     # every sample of class 0 lies on one side, those of class 1 on both
-    partly = no_minimiser(
+    partly = no_minimizer(
         certify(network(20, sizes=(1,)), (x.sign(), (x[:, 0] > 0) & (x[:, 1] > 0)))
     )
     assert "some classes can be separated" in partly or "The classes can be separated" in partly
@@ -180,25 +180,25 @@ def test_a_constructed_saddle_has_negative_curvature():
     with torch.no_grad():
         net.output.weight.zero_()
         net.blocks[-1].mix.weight.copy_(-b @ c.T / c.square().sum())
-    found = certify(net, (x, y)).critical_point
-    assert found.kind == "saddle"
-    assert found.gradient_norm < 1e-12
-    assert found.smallest_curvature < 0
-    assert found.drop > 0
-    assert found.output_rank == 0  # rank deficient, as theorem 2 (i) says
-    A, B = found.direction
+    result = certify(net, (x, y)).critical_point
+    assert result.kind == "saddle"
+    assert result.gradient_norm < 1e-12
+    assert result.smallest_curvature < 0
+    assert result.drop > 0
+    assert result.output_rank == 0  # rank deficient, as theorem 2 (i) says
+    A, B = result.direction
     t = 1e-3
     with torch.no_grad():
         risk = nn.functional.mse_loss(net(x), y)
         net.blocks[-1].mix.weight.add_(t * A)
         net.output.weight.add_(t * B)
         moved = nn.functional.mse_loss(net(x), y)
-    assert float(moved - risk) == pytest.approx(found.smallest_curvature * t * t / 2, rel=0.05)
+    assert float(moved - risk) == pytest.approx(result.smallest_curvature * t * t / 2, rel=0.05)
 
 
 def test_the_hessian_product_is_autograds():
     net, (x, y) = network(7, sizes=(3, 2)), data(0, n=50)
-    found = certify(net, (x, y)).critical_point
+    result = certify(net, (x, y)).critical_point
     before, feature = net.representations(x)[-2].detach(), net.features(x)[-1].detach()
     W_L, W_out = net.blocks[-1].mix.weight.detach(), net.output.weight.detach()
 
@@ -208,10 +208,10 @@ def test_the_hessian_product_is_autograds():
 
     point = torch.cat([W_L.ravel(), W_out.ravel()])
     values = torch.linalg.eigvalsh(torch.func.hessian(risk)(point))
-    assert found.smallest_curvature == pytest.approx(float(values[0]), abs=1e-10)
-    assert found.largest_curvature == pytest.approx(float(values[-1]), abs=1e-10)
-    assert found.gradient_norm == pytest.approx(float(torch.func.grad(risk)(point).norm()))
-    assert found.kind == "not critical"
+    assert result.smallest_curvature == pytest.approx(float(values[0]), abs=1e-10)
+    assert result.largest_curvature == pytest.approx(float(values[-1]), abs=1e-10)
+    assert result.gradient_norm == pytest.approx(float(torch.func.grad(risk)(point).norm()))
+    assert result.kind == "not critical"
 
 
 def test_many_variables_use_the_same_curvatures():
@@ -241,13 +241,13 @@ def test_predictability_sees_a_redundant_feature():
 
 def test_outside_the_family_only_what_applies():
     x, y = data(0, dtype=torch.float32)
-    found = certify(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), (x, y))
-    assert found.bound is None
-    assert found.epsilon is None
-    assert not found.guaranteed
-    assert "no theorem" in found.decided_by
-    assert found.linear_risk < found.constant_risk
-    assert "Sequential" in str(found)
+    result = certify(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), (x, y))
+    assert result.bound is None
+    assert result.epsilon is None
+    assert not result.guaranteed
+    assert "no theorem" in result.decided_by
+    assert result.linear_risk < result.constant_risk
+    assert "Sequential" in str(result)
 
 
 def test_loaders_and_pairs_agree_and_the_model_is_untouched():
@@ -262,10 +262,10 @@ def test_loaders_and_pairs_agree_and_the_model_is_untouched():
 
 
 def test_it_can_be_written_as_json():
-    found = certify(network(20), data(0))
-    back = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    result = certify(network(20), data(0))
+    back = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert back["width"]["needed"] == 18
-    assert math.isclose(back["epsilon"], found.epsilon)
+    assert math.isclose(back["epsilon"], result.epsilon)
 
 
 def test_bad_data_are_said():
@@ -286,13 +286,13 @@ def test_what_are_no_data_is_said(data):
         certify(network(20), data)
 
 
-def test_what_is_not_finite_is_said():
+def test_what_is_non_finite_is_said():
     x, y = data(0, n=40)
     with_nan = y.clone()
     with_nan[3, 0] = torch.nan
     with pytest.raises(UsageError, match="1 of 80 values of the targets"):
         certify(network(20), (x, with_nan))
-    for value, words in [
+    for value, text in [
         (torch.nan, "parameter output.weight"),
         (1e308, "features and outputs"),
         (1e200, "squared loss of the network is inf"),
@@ -300,5 +300,5 @@ def test_what_is_not_finite_is_said():
         net = network(20)
         with torch.no_grad():
             net.output.weight[0] = value
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(UsageError, match=text):
             certify(net, (x, y))

@@ -28,9 +28,9 @@ def test_the_best_linear_predictor_of_an_image_is_of_its_pixels():
         solution = torch.linalg.lstsq(design, y).solution
         close[1].weight.copy_(solution[:-1].T + 0.01)
         close[1].bias.copy_(solution[-1])
-    found = certify(close, (x, y))
-    assert found.linear_risk < found.risk < 0.1 * found.constant_risk
-    assert found.no_worse_than_linear is False
+    result = certify(close, (x, y))
+    assert result.linear_risk < result.risk < 0.1 * result.constant_risk
+    assert result.no_worse_than_linear is False
 
 
 def test_a_convolutional_member_tells_both_linear_predictors():
@@ -39,23 +39,23 @@ def test_a_convolutional_member_tells_both_linear_predictors():
     x, y = images(side=8)
     torch.manual_seed(0)
     net = nets.build_for("densenest-8", (1, 8, 8), num_classes=2)
-    found = certify(net, (x, y), blocks=False)
+    result = certify(net, (x, y), blocks=False)
     pixels = certify(nn.Sequential(nn.Flatten(), nn.Linear(64, 2)), (x, y))
-    assert found.linear_risk == pytest.approx(pixels.linear_risk, abs=1e-12)
+    assert result.linear_risk == pytest.approx(pixels.linear_risk, abs=1e-12)
     pooled = certify(nn.Linear(1, 2), (x.flatten(1).mean(dim=1, keepdim=True), y))
-    assert found.linear_feature_risk == pytest.approx(pooled.linear_risk, abs=1e-12)
-    assert found.bound <= found.linear_feature_risk
-    assert "of the pooled input" in str(found)
-    assert found.no_worse_than_linear is False
+    assert result.linear_feature_risk == pytest.approx(pooled.linear_risk, abs=1e-12)
+    assert result.bound <= result.linear_feature_risk
+    assert "of the pooled input" in str(result)
+    assert result.no_worse_than_linear is False
 
 
 def test_more_pixels_than_samples_interpolate():
     x, y = images(n=12)
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
-    found = certify(net, (x, y))
-    assert found.linear_risk == pytest.approx(0, abs=1e-20)
-    assert found.linear.interpolates
-    assert any("interpolates" in note for note in found.notes)
+    result = certify(net, (x, y))
+    assert result.linear_risk == pytest.approx(0, abs=1e-20)
+    assert result.linear.interpolates
+    assert any("interpolates" in note for note in result.notes)
     assert not certify(net, images(n=40)).linear.interpolates
 
 
@@ -63,9 +63,9 @@ def test_too_many_pixels_are_no_linear_predictor(monkeypatch):
     import bathyscope.certificates.linear as linear
 
     monkeypatch.setattr(linear, "_MOST_WORK", 1000)
-    found = certify(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), images())
-    assert found.linear is None
-    assert found.linear_risk is None
-    assert found.no_worse_than_linear is None
-    assert any("120 samples of 16 values" in note for note in found.notes)
-    assert found.as_dict()["no_worse_than_linear"] is None
+    result = certify(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), images())
+    assert result.linear is None
+    assert result.linear_risk is None
+    assert result.no_worse_than_linear is None
+    assert any("120 samples of 16 values" in note for note in result.notes)
+    assert result.as_dict()["no_worse_than_linear"] is None

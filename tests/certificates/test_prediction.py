@@ -28,7 +28,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_network_then_stands_at_the_least_risk(kind, classes):
+def test_the_network_then_stands_at_the_smallest_risk(kind, classes):
     torch.manual_seed(0)
     network = NETWORKS[kind]().double()
     data = batch(classes=classes)
@@ -38,8 +38,8 @@ def test_the_network_then_stands_at_the_least_risk(kind, classes):
     assert all(torch.equal(kept[name], value) for name, value in network.state_dict().items())
     network.load_state_dict(kept | values)
     after = certify(network, data, curvature=False)
-    least = before.attainable_risk if "narrow" in kind else before.bound
-    assert after.risk + after.penalty == pytest.approx(least, rel=1e-6)
+    minimum = before.attainable_risk if "narrow" in kind else before.bound
+    assert after.risk + after.penalty == pytest.approx(minimum, rel=1e-6)
     assert after.risk < before.risk
     assert after.bound == pytest.approx(before.bound, rel=1e-9), "features have not moved"
 
@@ -57,8 +57,8 @@ def test_of_all_mixes_the_nearest_to_the_network_s_is_taken():
     """Outputs see the mix only through the output weights: what they do not see must stay as it was."""
     torch.manual_seed(0)
     network = NETWORKS["wide"]().double()
-    found = best_prediction_weights(network, batch())
-    out, mix = found["output.weight"], found["blocks.1.mix.weight"]
+    result = best_prediction_weights(network, batch())
+    out, mix = result["output.weight"], result["blocks.1.mix.weight"]
     unseen = torch.eye(out.shape[1], dtype=out.dtype) - torch.linalg.pinv(out) @ out
     stands = network.blocks[-1].mix.weight.detach()
     torch.testing.assert_close(unseen @ mix, unseen @ stands, rtol=1e-8, atol=1e-10)

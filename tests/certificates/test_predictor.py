@@ -42,13 +42,13 @@ def test_squared_loss(seed):
 def test_cross_entropy(seed, num_classes):
     X, rng = problem(seed)
     labels = rng.integers(0, num_classes, 150)
-    found = solved(X, labels, None, num_classes)
+    result = solved(X, labels, None, num_classes)
     model = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10000, solver="newton-cg")
     Z = (X - X.mean(0)) / X.std(0)
     model.fit(Z, labels)
-    assert found.ridge == 0
-    assert found.gap < 1e-12
-    assert found.risk == pytest.approx(log_loss(labels, model.predict_proba(Z)), abs=1e-10)
+    assert result.ridge == 0
+    assert result.gap < 1e-12
+    assert result.risk == pytest.approx(log_loss(labels, model.predict_proba(Z)), abs=1e-10)
 
 
 def test_logistic_of_several_labels_is_the_sum_of_single_ones():
@@ -82,8 +82,8 @@ def test_any_differentiable_loss():
 def test_separable_classes_get_a_ridge_and_match_scipy_at_it():
     X, _ = problem(2, n=60, k=3)
     labels = (X[:, 0] > 0).astype(int)
-    found = solved(X, labels, "logistic", 1)
-    assert found.ridge == EXISTENCE_RIDGE
+    result = solved(X, labels, "logistic", 1)
+    assert result.ridge == EXISTENCE_RIDGE
     basis = nested_basis([torch.from_numpy(X)])
     Q = basis.design().numpy()
     sign = 2 * labels - 1
@@ -95,11 +95,11 @@ def test_separable_classes_get_a_ridge_and_match_scipy_at_it():
         return value, Q.T @ slope
 
     scaled = minimize(objective, np.zeros(4), jac=True, method="BFGS", options={"gtol": 1e-13})
-    assert found.objective == pytest.approx(scaled.fun, abs=1e-9)
-    assert found.objective <= scaled.fun + 1e-12
+    assert result.objective == pytest.approx(scaled.fun, abs=1e-9)
+    assert result.objective <= scaled.fun + 1e-12
 
 
-def test_partly_separable_classes_have_no_minimiser_either():
+def test_partly_separable_classes_have_no_minimizer_either():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
     X[:, 1] = 0
@@ -145,7 +145,7 @@ def test_no_features_predict_zero_and_leave_no_gap():
     y = torch.tensor([0, 1, 1])
     basis = nested_basis((torch.zeros(3, 2, dtype=torch.float64),), intercept=False)
     loss = convex_loss("cross_entropy", y, num_outputs=2)
-    found = best_predictor(basis, loss, num_outputs=2)
-    assert found.coefficients.shape == (0, 2)
-    assert found.risk == found.objective == pytest.approx(math.log(2))
-    assert found.gap == found.gradient_norm == 0
+    result = best_predictor(basis, loss, num_outputs=2)
+    assert result.coefficients.shape == (0, 2)
+    assert result.risk == result.objective == pytest.approx(math.log(2))
+    assert result.gap == result.gradient_norm == 0

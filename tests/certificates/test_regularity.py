@@ -31,10 +31,10 @@ def targets(n, *, scale=1.0, offset=0.0):
 
 @pytest.mark.parametrize(("name", "n"), [*((name, 50) for name in KINKED), ("hinge", 1)])
 def test_a_kink_is_found(name, n):
-    found = regularity(Differentiable(KINKED[name], targets(n)), num_outputs=2)
-    assert found.jump > 1e-3
-    assert found.is_convex
-    assert not found.is_differentiable
+    result = regularity(Differentiable(KINKED[name], targets(n)), num_outputs=2)
+    assert result.jump > 1e-3
+    assert result.is_convex
+    assert not result.is_differentiable
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -47,11 +47,11 @@ def test_smooth_convex_losses_pass(name, scale, offset):
 @pytest.mark.parametrize("scale", [1, 1e3])
 def test_a_fall_of_the_slope_is_found(scale):
     y = targets(40, scale=scale)
-    found = regularity(
+    result = regularity(
         Differentiable(lambda o, t: torch.tanh(((o - t) / scale).square()).mean(), y), num_outputs=2
     )
-    assert found.violation > 0.01
-    assert not found.holds
+    assert result.violation > 0.01
+    assert not result.holds
 
 
 def test_losses_of_labels():
@@ -62,5 +62,5 @@ def test_losses_of_labels():
 
 
 def test_the_named_losses_need_no_samples():
-    found = regularity(convex_loss("squared", targets(4), num_outputs=2), num_outputs=2)
-    assert (found.violation, found.jump) == (0, 0)
+    result = regularity(convex_loss("squared", targets(4), num_outputs=2), num_outputs=2)
+    assert (result.violation, result.jump) == (0, 0)

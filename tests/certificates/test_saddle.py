@@ -71,14 +71,14 @@ def test_the_drop_is_that_of_the_better_side():
 
 def test_no_worse_than_linear_counts_the_penalty():
     network, data = problem()
-    found = certify(network, data, curvature=False)
-    assert found.linear is not None
+    result = certify(network, data, curvature=False)
+    assert result.linear is not None
 
     def judged(risk, penalty):
-        linear = dataclasses.replace(found.linear, penalty=penalty)
-        return dataclasses.replace(found, risk=risk, linear=linear).no_worse_than_linear
+        linear = dataclasses.replace(result.linear, penalty=penalty)
+        return dataclasses.replace(result, risk=risk, linear=linear).no_worse_than_linear
 
-    at = found.linear.risk
+    at = result.linear.risk
     assert judged(at, 0.0) is True
     assert judged(at + 0.1, 0.0) is False
     assert judged(at - 0.05, 0.1) is False, "the penalty of the ridge is part of what is compared"

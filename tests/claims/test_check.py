@@ -26,9 +26,9 @@ def test_the_same_seed_gives_the_same_numbers(name):
 
 
 def test_an_own_law_is_judged_with_the_same_machinery():
-    found = check("norm_preservation.lemma_1", law=broken.BROKEN["norm_preservation.lemma_1"])
-    assert found.verdict is Verdict.VIOLATED
-    assert found.corrected is None
+    result = check("norm_preservation.lemma_1", law=broken.BROKEN["norm_preservation.lemma_1"])
+    assert result.verdict is Verdict.VIOLATED
+    assert result.corrected is None
     again = check("norm_preservation.lemma_1", law=lambda n: [at_least("one", 1, 0)])
     assert again.verdict is Verdict.HOLDS
     with pytest.raises(UsageError, match="compares nothing"):
@@ -104,9 +104,9 @@ def test_only_what_holds_can_be_vacuous():
     ],
 )
 def test_the_verdict_follows_from_the_laws(fields, verdict):
-    found = judge(made_up(**fields), Measured(numbers={"x": 0.0}))
-    assert found.verdict is verdict
-    assert (found.extra_assumption is not None) == (verdict is Verdict.HOLDS_UNDER)
+    result = judge(made_up(**fields), Measured(numbers={"x": 0.0}))
+    assert result.verdict is verdict
+    assert (result.extra_assumption is not None) == (verdict is Verdict.HOLDS_UNDER)
     broken_assumption = (Assumption(statement="a", holds=False),)
     measured = Measured(numbers={"x": 0.0}, assumptions=broken_assumption)
     assert judge(made_up(**fields), measured).verdict is Verdict.INAPPLICABLE

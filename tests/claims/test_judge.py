@@ -34,25 +34,25 @@ CLAIM = Claim(
     ],
 )
 def test_the_verdict_follows_the_laws(x, verdict, vacuous, corrected):
-    found = judge(CLAIM, Measured(numbers={"x": x}))
-    assert (found.verdict, found.vacuous, found.corrected) == (verdict, vacuous, corrected)
-    assert found.extra_assumption == ("x may be 2" if verdict is Verdict.HOLDS_UNDER else None)
+    result = judge(CLAIM, Measured(numbers={"x": x}))
+    assert (result.verdict, result.vacuous, result.corrected) == (verdict, vacuous, corrected)
+    assert result.extra_assumption == ("x may be 2" if verdict is Verdict.HOLDS_UNDER else None)
 
 
 def test_an_experiment_that_fails_refutes_nothing():
-    found = judge(replace(CLAIM, empirical=True), Measured(numbers={"x": 2.5}))
-    assert found.verdict is Verdict.NOT_SUPPORTED
-    assert found.corrected == "x is at most 3"
+    result = judge(replace(CLAIM, empirical=True), Measured(numbers={"x": 2.5}))
+    assert result.verdict is Verdict.NOT_SUPPORTED
+    assert result.corrected == "x is at most 3"
 
 
 def test_a_failed_assumption_comes_before_all_laws():
     broken = (Assumption(statement="y", holds=False), Assumption(statement="z", holds=True))
-    found = judge(CLAIM, Measured(numbers={"x": 0.0}, assumptions=broken))
-    assert found.verdict is Verdict.INAPPLICABLE
-    assert not found.vacuous
+    result = judge(CLAIM, Measured(numbers={"x": 0.0}, assumptions=broken))
+    assert result.verdict is Verdict.INAPPLICABLE
+    assert not result.vacuous
 
 
 def test_another_law_replaces_all_of_the_claims():
-    found = judge(CLAIM, Measured(numbers={"x": 1.5}), law=lambda n: [at_least("x", n["x"], 2)])
-    assert found.verdict is Verdict.VIOLATED
-    assert set(found.numbers["relations"]) == {"printed"}
+    result = judge(CLAIM, Measured(numbers={"x": 1.5}), law=lambda n: [at_least("x", n["x"], 2)])
+    assert result.verdict is Verdict.VIOLATED
+    assert set(result.numbers["relations"]) == {"printed"}

@@ -1,4 +1,4 @@
-"""From words to a model, a batch, a loss and an optimizer: the values that a verb works with."""
+"""From words to a model, a batch, a loss and an optimizer: the values that a command works with."""
 
 import sys
 import types
@@ -20,9 +20,9 @@ from bathyscope.cli.build import (
     read_weights,
     training_batches,
 )
-from bathyscope.cli.case import CaseWords
 from bathyscope.cli.check import _print_check, _print_summary, _short
 from bathyscope.cli.named_run import NamedRun
+from bathyscope.cli.options import CommandOptions
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
 from bathyscope.cli.show import _say, _text
 from bathyscope.core.errors import UnknownName, UsageError
@@ -43,19 +43,21 @@ def mine(monkeypatch):
     return define
 
 
-def words(**changes):
-    return CaseWords(**{"model": "resnet-8"} | changes)
+def arguments_of(**changes):
+    return CommandOptions(**{"model": "resnet-8"} | changes)
 
 
 def test_an_optimizer_has_the_settings_that_were_given():
     given = [nn.Parameter(torch.ones(2))]
-    said = words(lr=0.3, momentum=0.7, weight_decay=0.02)
+    said = arguments_of(lr=0.3, momentum=0.7, weight_decay=0.02)
     sgd = optimizer_of(said, given)
     assert isinstance(sgd, optim.SGD)
     known = {key: sgd.defaults[key] for key in ("lr", "momentum", "weight_decay")}
     assert known == {"lr": 0.3, "momentum": 0.7, "weight_decay": 0.02}
     for name, kind in (("adam", optim.Adam), ("adamw", optim.AdamW)):
-        made = optimizer_of(words(optimizer=name, lr=0.3, momentum=0.7, weight_decay=0.02), given)
+        made = optimizer_of(
+            arguments_of(optimizer=name, lr=0.3, momentum=0.7, weight_decay=0.02), given
+        )
         assert type(made) is kind
         assert made.defaults["betas"] == (0.7, 0.999)
         assert (made.defaults["lr"], made.defaults["weight_decay"]) == (0.3, 0.02)
@@ -64,14 +66,14 @@ def test_an_optimizer_has_the_settings_that_were_given():
 @pytest.mark.parametrize(("momentum", "is_refused"), [(0.999, False), (1.0, True), (1.5, True)])
 def test_a_first_beta_is_below_one_and_sgd_may_have_any(momentum, is_refused):
     given = [nn.Parameter(torch.ones(2))]
-    assert optimizer_of(words(momentum=momentum), given).defaults["momentum"] == momentum
+    assert optimizer_of(arguments_of(momentum=momentum), given).defaults["momentum"] == momentum
     if is_refused:
         with pytest.raises(UsageError, match="first beta of adam"):
-            optimizer_of(words(optimizer="adam", momentum=momentum), given)
+            optimizer_of(arguments_of(optimizer="adam", momentum=momentum), given)
     else:
-        optimizer_of(words(optimizer="adam", momentum=momentum), given)
+        optimizer_of(arguments_of(optimizer="adam", momentum=momentum), given)
     with pytest.raises(UnknownName, match="sgd, adam, adamw"):
-        optimizer_of(words(optimizer="lion"), given)
+        optimizer_of(arguments_of(optimizer="lion"), given)
 
 
 def test_a_loss_by_either_spelling():
@@ -137,16 +139,16 @@ def test_a_batch_of_a_set_is_as_large_as_asked_and_the_same_for_a_seed():
 
 
 def test_training_batches_take_every_sample_once_an_epoch():
-    found = training_batches(words(batch_size=500), steps=5)
-    assert [len(labels) for _, labels in found] == [500] * 5
+    result = training_batches(arguments_of(batch_size=500), steps=5)
+    assert [len(labels) for _, labels in result] == [500] * 5
     total = len(batch_of("digits", 10**6, 0)[0][1])
-    assert total // 500 == 2, "two whole batches an epoch"
-    for epoch in (found[:2], found[2:4]):
+    assert total // 500 == 2, "two whole batches per epoch"
+    for epoch in (result[:2], result[2:4]):
         pictures = torch.cat([x.flatten(1) for x, _ in epoch])
         assert len(pictures.unique(dim=0)) > 0.99 * len(pictures)
-    again = training_batches(words(batch_size=500), steps=5)
-    assert all(torch.equal(a[0], b[0]) for a, b in zip(found, again, strict=True))
-    small = training_batches(words(batch_size=10**6), steps=2)
+    again = training_batches(arguments_of(batch_size=500), steps=5)
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(result, again, strict=True))
+    small = training_batches(arguments_of(batch_size=10**6), steps=2)
     assert [len(labels) for _, labels in small] == [total] * 2
 
 
@@ -157,14 +159,14 @@ def test_training_batches_of_a_factory(mine):
     def several():
         return [(torch.full((2, 3), float(i)), torch.tensor([0, 1])) for i in range(3)]
 
-    assert len(training_batches(words(data=mine(one)), steps=4)) == 4
-    assert len(training_batches(words(data=mine(several)), steps=2)) == 2
-    assert len(training_batches(words(data=mine(several)), steps=9)) == 3
+    assert len(training_batches(arguments_of(data=mine(one)), steps=4)) == 4
+    assert len(training_batches(arguments_of(data=mine(several)), steps=2)) == 2
+    assert len(training_batches(arguments_of(data=mine(several)), steps=9)) == 3
 
 
 def test_fresh_batches_go_on_without_end():
-    case = build_case(words(batch_size=7), "plain-8")
-    drawn = iter(fresh_batches(case, words(batch_size=7)))
+    setup = build_case(arguments_of(batch_size=7), "plain-8")
+    drawn = iter(fresh_batches(setup, arguments_of(batch_size=7)))
     first, second = next(drawn), next(drawn)
     assert len(first[0]) == len(second[0]) == 7
     assert not torch.equal(first[0], second[0])
@@ -182,7 +184,7 @@ def test_a_case_is_the_same_for_a_seed_and_trains_what_is_trained(mine):
     def bare():
         return nn.ReLU()
 
-    said = words(data=mine(batch), seed=3)
+    said = arguments_of(data=mine(batch), seed=3)
     one, two = (build_case(said, mine(frozen)) for _ in range(2))
     assert torch.equal(one.model[1].weight, two.model[1].weight)
     assert len(one.optimizer.param_groups[0]["params"]) == 2
@@ -192,9 +194,9 @@ def test_a_case_is_the_same_for_a_seed_and_trains_what_is_trained(mine):
 
 
 def test_sequences_have_the_loss_of_tokens_unless_another_is_given():
-    case = build_case(words(data="copy", set_=["width=8", "heads=2"]), "gpt-1")
-    assert case.loss is token_cross_entropy
-    other = build_case(words(data="copy", loss="mse", set_=["width=8", "heads=2"]), "gpt-1")
+    setup = build_case(arguments_of(data="copy", set_=["width=8", "heads=2"]), "gpt-1")
+    assert setup.loss is token_cross_entropy
+    other = build_case(arguments_of(data="copy", loss="mse", set_=["width=8", "heads=2"]), "gpt-1")
     assert other.loss is F.mse_loss
     assert NamedRun(model="gpt-1", data="copy").loss == "token_cross_entropy"
     assert NamedRun(model="gpt-1", data="copy", loss="mse").loss == "mse"
@@ -206,8 +208,8 @@ def test_sequences_have_the_loss_of_tokens_unless_another_is_given():
 def test_weights_inside_of_a_checkpoint_are_found(tmp_path):
     state = {"weight": torch.ones(2)}
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "w.pt")
-    found, recipe = read_weights(tmp_path / "w.pt")
-    assert list(found) == ["weight"]
+    result, recipe = read_weights(tmp_path / "w.pt")
+    assert list(result) == ["weight"]
     assert recipe is None
     torch.save(state, tmp_path / "plain.pt")
     assert list(read_weights(tmp_path / "plain.pt")[0]) == ["weight"]
@@ -245,8 +247,8 @@ def test_names_of_factories(mine):
 
 
 def test_assignments_are_read_as_toml():
-    found = read_assignments(["a=1", "b=true", "c=x=y", "d=", "e=[1, 2]", "f='q'"])
-    assert found == {"a": 1, "b": True, "c": "x=y", "d": "", "e": [1, 2], "f": "q"}
+    result = read_assignments(["a=1", "b=true", "c=x=y", "d=", "e=[1, 2]", "f='q'"])
+    assert result == {"a": 1, "b": True, "c": "x=y", "d": "", "e": [1, 2], "f": "q"}
     for word in ("a", "=1"):
         with pytest.raises(UsageError, match="is not KEY=VALUE"):
             read_assignments([word])
@@ -269,8 +271,8 @@ def claim(verdict, **changes):
 
 def test_a_claim_in_words(capsys):
     _print_check(claim(Verdict.HOLDS, vacuous=True, corrected="less"), short=False)
-    told = capsys.readouterr().out
-    assert told.splitlines() == [
+    result = capsys.readouterr().out
+    assert result.splitlines() == [
         "a.one: holds, vacuously",
         "    instead: less",
         "    It holds.",
@@ -294,12 +296,12 @@ def test_a_summary_counts_every_verdict(capsys):
         {"claim": "d", "verdict": None, "status": "definition"},
     ]
     _print_summary(rows)
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "d: definition"
-    assert told[-1].startswith("4 statements: ")
-    assert "2 holds," in told[-1]
-    assert "1 violated" in told[-1]
-    assert told[-1].endswith("1 without a check.")
+    result = capsys.readouterr().out.splitlines()
+    assert result[0] == "d: definition"
+    assert result[-1].startswith("4 statements: ")
+    assert "2 holds," in result[-1]
+    assert "1 violated" in result[-1]
+    assert result[-1].endswith("1 without a check.")
 
 
 def test_runs_that_did_not_end_well_are_told(tmp_path, capsys):
@@ -314,13 +316,13 @@ def test_runs_that_did_not_end_well_are_told(tmp_path, capsys):
         }
     )
     _say(tmp_path, frame)
-    told = capsys.readouterr().out
-    assert "2 runs: 1 finished, 1 diverged" in told
-    assert "  second-0123456789: loss is nan" in told
-    assert "first-0123456789:" not in told
-    assert "…0123456789" in told
-    assert "model" not in told  # all have the same
-    assert "not begun" not in told
+    result = capsys.readouterr().out
+    assert "2 runs: 1 finished, 1 diverged" in result
+    assert "  second-0123456789: loss is nan" in result
+    assert "first-0123456789:" not in result
+    assert "…0123456789" in result
+    assert "model" not in result  # all have the same
+    assert "not begun" not in result
     _say(tmp_path, frame[:1])
     assert "1 run: 1 finished" in capsys.readouterr().out
     assert [_text(v) for v in (0.123456, float("nan"), None, 3)] == ["0.1235", "", "", "3"]

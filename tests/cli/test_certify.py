@@ -51,8 +51,8 @@ def without_graph(outputs, targets):
 """
 
 
-def certify(*words):
-    return CliRunner().invoke(app, ["certify", *words], catch_exceptions=False)
+def certify(*text):
+    return CliRunner().invoke(app, ["certify", *text], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -67,11 +67,11 @@ def own(tmp_path, monkeypatch):
 def test_an_own_network_and_loader(own):
     result = certify(f"{own}:model", "--data", f"{own}:loader", "--json", "-")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["num_samples"] == 70
-    assert found["loss"] == "squared"
-    assert found["guaranteed"]
-    assert found["width"]["rank"] == 10
+    outcome = json.loads(result.stdout)
+    assert outcome["num_samples"] == 70
+    assert outcome["loss"] == "squared"
+    assert outcome["guaranteed"]
+    assert outcome["width"]["rank"] == 10
 
 
 def test_batches_that_can_be_taken_once_are_all_taken(own):
@@ -97,10 +97,10 @@ def test_a_run(tmp_path):
     small = ["--set", "num_train=64", "--set", "num_test=16", "--json"]
     result = CliRunner().invoke(app, [*train, *small], catch_exceptions=False)
     folder = json.loads(result.stdout)["folder"]
-    found = certify(
+    outcome = certify(
         folder, "--samples", "64", "--no-each-block", "--json", str(tmp_path / "c.json")
     )
-    assert found.exit_code == 0
+    assert outcome.exit_code == 0
     assert json.loads((tmp_path / "c.json").read_text())["network"] == "DenseNEst"
     with pytest.raises(UsageError, match="its own weights"):
         certify(folder, "--set", "width=4")
@@ -112,7 +112,7 @@ def test_a_folder_that_is_no_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("text", "said"),
     [
         (["--data", "{own}:empty"], "gave no batch"),
         (["--data", "{own}:breaks"], "failed: KeyError"),
@@ -124,15 +124,15 @@ def test_a_folder_that_is_no_run(tmp_path):
         (["--data", "{own}:loader", "--loss", "{own}:without_graph"], "no_grad"),
     ],
 )
-def test_bad_input_is_one_sentence(own, words, said):
+def test_bad_input_is_one_sentence(own, text, said):
     with pytest.raises(UsageError, match=said) as refused:
-        certify(f"{own}:model", *(word.format(own=own) for word in words))
+        certify(f"{own}:model", *(word.format(own=own) for word in text))
     assert refused.value.exit_code == 2
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("verb", ["diagnose", "hessian"])
-def test_a_network_without_weights_is_said_for_any_verb(own, verb):
-    words = [verb, f"{own}:no_weights", "--data", f"{own}:loader"]
+@pytest.mark.parametrize("command", ["diagnose", "hessian"])
+def test_a_network_without_weights_is_said_for_any_verb(own, command):
+    text = [command, f"{own}:no_weights", "--data", f"{own}:loader"]
     with pytest.raises(UsageError, match="has no parameters; give a network with weights"):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+        CliRunner().invoke(app, text, catch_exceptions=False)

@@ -10,8 +10,8 @@ from bathyscope.cli import app
 from bathyscope.core.errors import UnknownName, UsageError
 
 
-def check(*words):
-    return CliRunner().invoke(app, ["check", *words], catch_exceptions=False)
+def check(*text):
+    return CliRunner().invoke(app, ["check", *text], catch_exceptions=False)
 
 
 def test_list_names_every_claim_and_what_has_nothing_to_test():
@@ -36,10 +36,10 @@ def test_json_is_the_same_for_a_seed():
         check("singularity.theorem_3", "--json", "--seed", seed).stdout for seed in "001"
     )
     assert first == again != other
-    found = json.loads(first)
-    assert found["verdict"] == "violated"
-    assert "every direction grows" in found["corrected"]
-    assert found["settings"]["seed"] == 0
+    result = json.loads(first)
+    assert result["verdict"] == "violated"
+    assert "every direction grows" in result["corrected"]
+    assert result["settings"]["seed"] == 0
 
 
 def test_fail_on():
@@ -52,7 +52,7 @@ def test_fail_on():
 
 def test_a_theme_with_a_summary(monkeypatch):
     kept = {k: v for k, v in all_claims().items() if k in ("nests.equation_2", "nests.remark_1")}
-    monkeypatch.setattr("bathyscope.claims.all_claims", lambda: kept)
+    monkeypatch.setattr("bathyscope.claims.claims_of", lambda theme: kept)
     result = check("nests")
     assert "nests.equation_2: holds" in result.stdout
     assert "nests.remark_1: nothing to test" in result.stdout

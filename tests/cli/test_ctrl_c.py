@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a verb: one sentence, exit code 130, no file but whole ones."""
+"""Ctrl-C in the middle of a command: one sentence, exit code 130, no file but whole ones."""
 
 import signal
 import sys
@@ -28,21 +28,21 @@ def make():
 
 @pytest.fixture
 def stopped(monkeypatch, capsys, tmp_path):
-    """What a verb says and leaves where the network's forward pass is reached by Ctrl-C."""
+    """What a command says and leaves where the network's forward pass is reached by Ctrl-C."""
     monkeypatch.chdir(tmp_path)
     # a shell's background job ignores SIGINT, and so would everything it starts
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def call(verb, *words, at):
-        module = f"stopped_in_{verb}_{at}"  # a module is imported once in a process
+    def call(command, *text, at):
+        module = f"stopped_in_{command}_{at}"  # a module is imported once in a process
         (tmp_path / f"{module}.py").write_text(STOPPING.format(call=at))
-        monkeypatch.setattr(sys, "argv", ["bathyscope", verb, f"{module}:make", *words])
+        monkeypatch.setattr(sys, "argv", ["bathyscope", command, f"{module}:make", *text])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         (tmp_path / f"{module}.py").unlink()
-        found = capsys.readouterr()
+        result = capsys.readouterr()
         left = [path.name for path in tmp_path.rglob("*") if path.suffix != ".pyc"]
-        return ended.value.code, found.out, found.err, set(left) - {"__pycache__"}
+        return ended.value.code, result.out, result.err, set(left) - {"__pycache__"}
 
     yield call
     signal.signal(signal.SIGINT, before)
@@ -50,7 +50,7 @@ def stopped(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("at", [1, 12])
 @pytest.mark.parametrize(
-    ("verb", "words"),
+    ("command", "text"),
     [
         ("diagnose", ("--probes", "full", "--out", "report.html", "--json", "report.json")),
         ("forecast", ("--json", "forecast.json")),
@@ -58,10 +58,10 @@ def stopped(monkeypatch, capsys, tmp_path):
         ("compare", ("--out", "compared")),
     ],
 )
-def test_it_is_one_sentence_and_leaves_nothing(stopped, verb, words, at):
-    code, out, err, left = stopped(verb, *words, at=at)
+def test_it_is_one_sentence_and_leaves_nothing(stopped, command, text, at):
+    code, out, err, left = stopped(command, *text, at=at)
     assert (code, out, left) == (130, "", set())
-    assert err == f"bathyscope: {verb} was stopped by Ctrl-C. No file is left half-written.\n"
+    assert err == f"bathyscope: {command} was stopped by Ctrl-C. No file is left half-written.\n"
 
 
 def test_a_training_says_how_to_go_on(stopped):
@@ -69,5 +69,5 @@ def test_a_training_says_how_to_go_on(stopped):
     code, out, err, left = stopped("train", *small, at=5)
     assert (code, err) == (130, "")
     assert "stopped at step" in out
-    assert "the same command with --resume goes on" in out
+    assert "the same command with --resume continues" in out
     assert not [name for name in left if name.endswith(".tmp")]

@@ -36,8 +36,8 @@ def run(cache, monkeypatch, capsys):
     """Run `bathyscope` in this process, with its cache in a temporary folder."""
     monkeypatch.setenv("BATHYSCOPE_DATA", str(cache))
 
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, words)])
+    def run(*text):
+        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, text)])
         with pytest.raises(SystemExit) as ended:
             main()
         return Result(ended.value.code or 0, *capsys.readouterr())
@@ -71,15 +71,15 @@ def test_list_shows_every_set_to_people_and_machines(run, cache):
     assert not cache.exists()
 
 
-@pytest.mark.parametrize("verb", ["list", "fetch", "path"])
-def test_every_verb_has_help_with_an_example(run, verb):
-    shown = run("data", verb, "--help")
+@pytest.mark.parametrize("command", ["list", "fetch", "path"])
+def test_every_verb_has_help_with_an_example(run, command):
+    shown = run("data", command, "--help")
     assert shown.code == 0
     assert "Example" in shown.out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("text", "said"),
     [
         (("fetch", "mnst"), "The nearest: mnist"),
         (("fetch", "digits"), "needs no download"),
@@ -90,8 +90,8 @@ def test_every_verb_has_help_with_an_example(run, verb):
         (("fetch", "mnist", "--from", "/nonexistent"), "no file or folder"),
     ],
 )
-def test_a_wrong_request_is_one_sentence_and_exit_code_2(run, cache, words, said):
-    result = run("data", *words)
+def test_a_wrong_request_is_one_sentence_and_exit_code_2(run, cache, text, said):
+    result = run("data", *text)
     assert result.code == 2
     assert said in result.said
     assert result.is_one_sentence
@@ -161,7 +161,7 @@ def test_training_on_a_truncated_file_is_one_sentence_and_nothing_is_left(
 
 
 class Fetch:
-    """`bathyscope data fetch toy` in a process of its own, forked so that torch need not be loaded anew."""
+    """`bathyscope data fetch toy` in a process of its own, forked so that torch need not be loaded again."""
 
     def __init__(self, prepare):
         read, write = os.pipe()
@@ -198,7 +198,7 @@ def toy(server, cache, monkeypatch):
     source = sources.gzipped_files(server.address, tuple(contents))
     entry = Entry("toy", (1, 1, 1), 2, 1, 1, "tests", "none", files=files, sources=(source,))
     monkeypatch.setitem(CATALOG, "toy", entry)
-    monkeypatch.setattr(sources, "_TIMEOUT", TIMEOUT)  # a busy machine is no lost connection
+    monkeypatch.setattr(sources, "_TIMEOUT", TIMEOUT)  # a busy machine is not a lost connection
     monkeypatch.setenv("BATHYSCOPE_DATA", str(cache))
     started = []
 

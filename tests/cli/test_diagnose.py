@@ -1,4 +1,4 @@
-"""The verbs diagnose, explain, compare and treat, as a user runs them."""
+"""The commands diagnose, explain, compare and treat, as a user runs them."""
 
 import json
 import subprocess
@@ -6,58 +6,13 @@ import sys
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from bathyscope.cli import app, main
+from bathyscope.cli import main
 from bathyscope.cli.build import load_weights
 from bathyscope.cli.resolve import factory_of
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies import AddShortcuts, Recipe, ScaleWeights, apply_
-
-FACTORIES = """
-import torch
-from torch import nn
-
-def model():
-    layers = [nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)]
-    return nn.Sequential(nn.Flatten(), *layers)
-
-def dead():
-    net = model()
-    with torch.no_grad():
-        net[3].bias.fill_(-1e3)
-    return net
-
-def deep():
-    torch.manual_seed(0)
-    return nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 3))
-
-def batch():
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)
-
-def loader():
-    return torch.utils.data.DataLoader([(x, y) for x, y in zip(*batch())], batch_size=8)
-
-def fails():
-    raise RuntimeError("out of luck")
-
-def no_parameters():
-    return nn.ReLU()
-"""
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(FACTORIES)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("mine", None)
-    return tmp_path
-
-
-def run(words):
-    return CliRunner().invoke(app, words.split())
+from tests.support.command_line import run
 
 
 def test_a_users_own_model_data_and_report(here):
@@ -81,7 +36,7 @@ def test_json_to_standard_output_and_exit_code_3(here):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("text", "message"),
     [
         ("diagnose resnet-57", "resnet-56"),
         ("diagnose mine:nothing --data mine:batch", "named 'nothing'"),
@@ -95,18 +50,18 @@ def test_json_to_standard_output_and_exit_code_3(here):
         ("diagnose mine:model --data mine:batch --loss crossentropy", "cross-entropy"),
         ("diagnose mine:model --data mine:batch --weights none.pt", "no weights"),
         ("diagnose mine:model --data mine:batch --weights mine.py", "cannot be read"),
-        ("diagnose mine:model --data mine:batch --out a.pdf", r"\.pdf"),
+        ("diagnose mine:model --data mine:batch --out a.gif", r"\.gif"),
         ("diagnose mine:model --data mine:batch --fail-on bad", "severity"),
         ("diagnose mine:model --data mine:batch --silence dead-unit", "dead-units"),
         ("explain dead-unit", "dead-units"),
-        ("explain zz", "There are: blank-input"),
+        ("explain zz", "There are: "),
         ("diagnose mine:model --data mine:batch --json - --against a.json", "give --json a file"),
         # what is wrong with the places of the results is said before the work, which would fail here
-        ("diagnose mine:model --data mine:fails --out a.pdf", r"\.pdf"),
+        ("diagnose mine:model --data mine:fails --out a.gif", r"\.gif"),
         ("diagnose mine:model --data mine:fails --out mine.py/a.html", "cannot be written"),
         ("diagnose mine:model --data mine:fails --json mine.py/a.json", "cannot be written"),
         ("diagnose mine:model --data mine:fails --against none.json", "none.json cannot be read"),
-        ("treat mine:model --data mine:fails --out a.pdf", r"\.pdf"),
+        ("treat mine:model --data mine:fails --out a.gif", r"\.gif"),
         ("treat mine:model --data mine:fails --save w.txt", r"\.safetensors"),
         ("treat mine:model --data mine:fails --save mine.py/w.safetensors", "cannot be written"),
         ("compare mine:model --data mine:fails --out mine.py/out", "cannot be written"),
@@ -114,8 +69,8 @@ def test_json_to_standard_output_and_exit_code_3(here):
         ("certify mine:model --data mine:fails --json mine.py/a.json", "cannot be written"),
     ],
 )
-def test_bad_input_is_one_sentence_with_exit_code_2(here, words, message):
-    result = run(words)
+def test_bad_input_is_one_sentence_with_exit_code_2(here, text, message):
+    result = run(text)
     assert isinstance(result.exception, UsageError), (result.output, result.exception)
     assert result.exception.exit_code == 2
     with pytest.raises(UsageError, match=message):
@@ -155,13 +110,13 @@ def test_compare_writes_the_page_the_picture_and_the_reports(here):
         "plain-8.json",
         "resnet-8.json",
     }
-    assert "found     " in result.output
+    assert "verdict   " in result.output
     assert "outcome   After 2 steps: loss" in result.output
     as_json = run("compare resnet-8 --steps 2 --batch-size 16 --json --out out")
-    (told,) = json.loads(as_json.stdout)
-    assert told["model"] == "resnet-8"
-    assert told["treatment"] is None
-    assert told["severity"] in (None, "note", "warning", "problem")
+    (reported,) = json.loads(as_json.stdout)
+    assert reported["model"] == "resnet-8"
+    assert reported["treatment"] is None
+    assert reported["severity"] in (None, "note", "warning", "problem")
 
 
 def test_compare_treats_what_fails(here):
@@ -173,8 +128,8 @@ def test_compare_treats_what_fails(here):
 
 
 def test_treat_says_what_was_tried_and_saves_the_weights(here):
-    words = "treat mine:dead --data mine:batch --lr 0.05 --spend 300 --json --save w.safetensors"
-    result = run(words)
+    text = "treat mine:dead --data mine:batch --lr 0.05 --spend 300 --json --save w.safetensors"
+    result = run(text)
     assert result.exit_code == 0, result.output
     outcome = json.loads(result.stdout)
     assert outcome["before"][0] == "dead-units"
@@ -192,7 +147,7 @@ def test_a_recipe_is_applied_and_its_weights_load_with_it(here, capsys):
         "--recipe again.json --save w.safetensors"
     )
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["applied"] == around.words
+    assert json.loads(result.stdout)["applied"] == around.description
     assert "add_shortcut_" in result.stderr
     assert Recipe.load(here / "again.json") == around
     diagnosed = run("diagnose mine:deep --data mine:batch --recipe recipe.json")

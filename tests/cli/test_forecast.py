@@ -1,6 +1,6 @@
 import json
 
-from tests.cli.test_diagnose import here, run
+from tests.support.command_line import here, run
 from tests.unchecked import unchecked
 
 __all__ = ["here"]
@@ -9,12 +9,12 @@ __all__ = ["here"]
 def test_forecast_of_a_network_by_name():
     out = run("forecast prebasic-8 --lr 0.05 --spend 8 --json")
     assert out.exit_code == 0, out.output
-    found = json.loads(out.stdout)
-    assert found["model"] == "prebasic-8"
-    assert found["verdict"] in ("trains", "fails", "undecided")
-    assert found["spent"] <= 8
-    assert len(found["because"]) == 3
-    assert found["calibrated_on"]["networks"] > 0
+    result = json.loads(out.stdout)
+    assert result["model"] == "prebasic-8"
+    assert result["verdict"] in ("trains", "fails", "undecided")
+    assert result["spent"] <= 8
+    assert len(result["because"]) == 3
+    assert result["calibrated_on"]["networks"] > 0
 
 
 @unchecked()

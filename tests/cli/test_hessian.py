@@ -36,19 +36,19 @@ def own_model(tmp_path, monkeypatch):
 
 
 def test_json_of_an_own_model_and_loader(own_model):
-    words = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "-k", "2"]
-    result = CliRunner().invoke(app, [*words, "--by-block", "--json", "-"], catch_exceptions=False)
+    text = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "-k", "2"]
+    result = CliRunner().invoke(app, [*text, "--by-block", "--json", "-"], catch_exceptions=False)
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["num_parameters"] == 26
-    assert "13 samples in 2 batches" in found["matrix"]
-    assert len(found["largest"]) == len(found["smallest"]) == 2
-    assert found["negative_index"]["exact"]
-    assert [row["block"] for row in found["by_block"]["rows"]] == ["0", "2"]
-    total = sum(row["trace"] for row in found["by_block"]["rows"])
-    assert found["trace"]["standard_error"] == 0.0
-    assert abs(total - found["trace"]["value"]) <= 1e-4
-    made = found["num_products"]
+    outcome = json.loads(result.stdout)
+    assert outcome["num_parameters"] == 26
+    assert "13 samples in 2 batches" in outcome["matrix"]
+    assert len(outcome["largest"]) == len(outcome["smallest"]) == 2
+    assert outcome["negative_index"]["exact"]
+    assert [row["block"] for row in outcome["by_block"]["rows"]] == ["0", "2"]
+    total = sum(row["trace"] for row in outcome["by_block"]["rows"])
+    assert outcome["trace"]["standard_error"] == 0.0
+    assert abs(total - outcome["trace"]["value"]) <= 1e-4
+    made = outcome["num_products"]
     assert made["matrix"] == 26  # once, for trace, condition number and index together
     assert made.pop("all") == sum(made.values())
 
@@ -56,37 +56,37 @@ def test_json_of_an_own_model_and_loader(own_model):
 def test_a_matrix_too_large_to_form_is_read_from_one_density(own_model, monkeypatch):
     monkeypatch.setattr("bathyscope.curvature.EXACT_UP_TO", 4)
     monkeypatch.setattr("bathyscope.curvature.matrix.EXACT_UP_TO", 4)
-    words = ["hessian", f"{own_model}:wide", "--data", f"{own_model}:loader", "--json", "-"]
-    words += ["--probes", "3", "--steps", "5"]
-    found = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
-    assert found["trace"]["standard_error"] > 0
-    assert {"refused", "lower", "upper"} <= found["condition_number"].keys()
-    made = found["num_products"]
+    text = ["hessian", f"{own_model}:wide", "--data", f"{own_model}:loader", "--json", "-"]
+    text += ["--probes", "3", "--steps", "5"]
+    result = json.loads(CliRunner().invoke(app, text, catch_exceptions=False).stdout)
+    assert result["trace"]["standard_error"] > 0
+    assert {"refused", "lower", "upper"} <= result["condition_number"].keys()
+    made = result["num_products"]
     assert (made["matrix"], made["density"]) == (0, 80 + 3 * 5)
     assert made.pop("all") == sum(made.values())
 
 
 def test_more_eigenvalues_than_there_are(own_model):
-    words = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "-k", "27"]
+    text = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "-k", "27"]
     with pytest.raises(UsageError, match="choose k from 1 to 26"):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+        CliRunner().invoke(app, text, catch_exceptions=False)
 
 
 def test_words_for_people(own_model, tmp_path):
-    words = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "--by-block"]
+    text = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader", "--by-block"]
     file = tmp_path / "out.json"
-    words += ["--matrix", "gauss-newton", "--json", str(file)]
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    text += ["--matrix", "gauss-newton", "--json", str(file)]
+    result = CliRunner().invoke(app, text, catch_exceptions=False)
     assert result.exit_code == 0
-    told = " ".join(result.stdout.split())
+    reported = " ".join(result.stdout.split())
     for expected in ("gauss_newton of Sequential", "(exact)", "kept graph", "repeated eigenvalues"):
-        assert expected in told
+        assert expected in reported
     made = json.loads(file.read_text())["num_products"]
-    assert f"{made['all']} products: {made['extremes']} for the ends" in told
-    assert f"26 for the whole matrix, {made['by_block']} for the blocks" in told
+    assert f"{made['all']} products: {made['extremes']} for the ends" in reported
+    assert f"26 for the whole matrix, {made['by_block']} for the blocks" in reported
 
 
 def test_unknown_parameters(own_model):
-    words = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader"]
+    text = ["hessian", f"{own_model}:model", "--data", f"{own_model}:loader"]
     with pytest.raises(UnknownName, match="parameter"):
-        CliRunner().invoke(app, [*words, "--parameters", "nothing"], catch_exceptions=False)
+        CliRunner().invoke(app, [*text, "--parameters", "nothing"], catch_exceptions=False)

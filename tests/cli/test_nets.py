@@ -28,7 +28,7 @@ def test_families_as_json():
 
 
 def test_one_network_as_json():
-    words = [
+    text = [
         "nets",
         "procresnet-22",
         "--classes",
@@ -39,7 +39,7 @@ def test_one_network_as_json():
         "1",
         "--json",
     ]
-    summary = json.loads(runner.invoke(app, words).output)
+    summary = json.loads(runner.invoke(app, text).output)
     assert [block["name"] for block in summary["blocks"]] == [f"blocks.{i}" for i in range(6)]
     assert summary["blocks"][0]["in"] == [1, 16, 16]
     assert summary["blocks"][-1]["out"] == [256, 4, 4]

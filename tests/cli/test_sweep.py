@@ -25,13 +25,13 @@ seed = [0, 1]
 def bathyscope(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, words)])
+    def call(*text):
+        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, text)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
             sys.exit(0)
-        found = capsys.readouterr()
-        return ended.value.code or 0, found.out, found.err
+        result = capsys.readouterr()
+        return ended.value.code or 0, result.out, result.err
 
     return call
 
@@ -90,7 +90,7 @@ def test_a_failed_run_is_exit_code_1_and_retried_on_demand(bathyscope, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("grid", "words", "sentence"),
+    ("grid", "text", "sentence"),
     [
         ("", [], "The grid is empty"),
         ("[product]\nlr = []\n", [], "The grid is empty"),
@@ -102,9 +102,9 @@ def test_a_failed_run_is_exit_code_1_and_retried_on_demand(bathyscope, tmp_path)
         ("[fixed\n", [], "is not valid TOML"),
     ],
 )
-def test_bad_grids_are_one_sentence_and_leave_nothing(bathyscope, tmp_path, grid, words, sentence):
+def test_bad_grids_are_one_sentence_and_leave_nothing(bathyscope, tmp_path, grid, text, sentence):
     (tmp_path / "grid.toml").write_text(grid)
-    code, out, err = bathyscope("sweep", "grid.toml", "--out", "runs", *words)
+    code, out, err = bathyscope("sweep", "grid.toml", "--out", "runs", *text)
     assert code == 2
     assert sentence in err
     assert "Traceback" not in out + err
@@ -115,4 +115,4 @@ def test_what_is_no_run_is_not_shown(bathyscope, tmp_path):
     code, _, err = bathyscope("show", tmp_path)
     assert (code, "holds no run" in err) == (2, True)
     code, _, err = bathyscope("show", tmp_path / "absent")
-    assert (code, "is no folder" in err) == (2, True)
+    assert (code, "is not a folder" in err) == (2, True)

@@ -17,20 +17,20 @@ def bathyscope(monkeypatch, capsys, tmp_path):
     """Run the command line in this process: exit code, output, errors."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, words)])
+    def call(*text):
+        monkeypatch.setattr(sys, "argv", ["bathyscope", *map(str, text)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
             sys.exit(0)
-        found = capsys.readouterr()
-        return ended.value.code or 0, found.out, found.err
+        result = capsys.readouterr()
+        return ended.value.code or 0, result.out, result.err
 
     return call
 
 
 def test_a_run_is_trained_once(bathyscope, tmp_path):
-    words = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK, "--json")
-    code, out, _ = bathyscope(*words, "--tensorboard")
+    text = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK, "--json")
+    code, out, _ = bathyscope(*text, "--tensorboard")
     summary = json.loads(out)
     assert (code, summary["status"], summary["result"]["step"]) == (0, "finished", 2)
     folder = next((tmp_path / "runs").iterdir())
@@ -38,7 +38,7 @@ def test_a_run_is_trained_once(bathyscope, tmp_path):
     assert folder.name.startswith("resnet-8-digits-lr0.1-seed0-")
     assert list((folder / "tensorboard").glob("events*"))
     before = (folder / "manifest.json").read_bytes()
-    code, again, err = bathyscope(*words)
+    code, again, err = bathyscope(*text)
     assert (code, json.loads(again)) == (0, summary)
     assert "had a result already; --restart runs it again" in err
     assert (folder / "manifest.json").read_bytes() == before
@@ -47,8 +47,8 @@ def test_a_run_is_trained_once(bathyscope, tmp_path):
 @pytest.mark.parametrize("data", ["sorting", "addition"])
 def test_sequences_are_trained_on_and_their_run_can_be_diagnosed(bathyscope, tmp_path, data):
     small = ["--set", "model_options={width = 8}", "--set", "batch_size=16"]
-    words = ("train", "gpt-2", "--data", data, "--out", tmp_path / "runs", *QUICK, *small, "--json")
-    code, out, _ = bathyscope(*words)
+    text = ("train", "gpt-2", "--data", data, "--out", tmp_path / "runs", *QUICK, *small, "--json")
+    code, out, _ = bathyscope(*text)
     summary = json.loads(out)
     assert (code, summary["status"]) == (0, "finished")
     assert 0 <= summary["result"]["test_accuracy"] <= 1
@@ -76,15 +76,15 @@ def test_a_divergence_is_a_result(bathyscope, tmp_path):
 
 
 def test_a_begun_run_wants_resume(bathyscope, tmp_path):
-    words = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK)
-    bathyscope(*words)
+    text = ("train", "resnet-8", "--out", tmp_path / "runs", *QUICK)
+    bathyscope(*text)
     folder = next((tmp_path / "runs").iterdir())
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"status": "stopped"}))
-    code, _, err = bathyscope(*words)
+    code, _, err = bathyscope(*text)
     assert code == 2
     assert "--resume" in err
-    assert bathyscope(*words, "--resume")[0] == 0
+    assert bathyscope(*text, "--resume")[0] == 0
     assert json.loads((folder / "manifest.json").read_text())["status"] == "finished"
 
 
@@ -101,10 +101,10 @@ def test_ctrl_c_is_exit_code_130_and_the_run_goes_on(bathyscope, tmp_path, numbe
         "def make():\n"
         "    return Net(64, 10)\n"
     )
-    words = ("train", f"{name}:make", "--out", tmp_path / "runs", *QUICK)
-    found, out, _ = bathyscope(*words)
-    assert (found, f"stopped at step 1 by {number.name}" in out) == (code, True)
-    assert bathyscope(*words, "--resume")[0] == 0
+    text = ("train", f"{name}:make", "--out", tmp_path / "runs", *QUICK)
+    result, out, _ = bathyscope(*text)
+    assert (result, f"stopped at step 1 by {number.name}" in out) == (code, True)
+    assert bathyscope(*text, "--resume")[0] == 0
 
 
 def test_settings_from_a_file(bathyscope, tmp_path):
@@ -135,7 +135,7 @@ def test_a_factory_of_ones_own(bathyscope, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("text", "sentence"),
     [
         (["resnet-8", "--set", "learning_rte=1"], "has no key 'learning_rte'"),
         (["resnet-8", "--set", "momntum=0.5"], "has no key 'momntum'; the nearest: momentum"),
@@ -152,8 +152,8 @@ def test_a_factory_of_ones_own(bathyscope, tmp_path):
         ([], "lacks the key 'model'"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(bathyscope, tmp_path, words, sentence):
-    code, out, err = bathyscope("train", *words, "--out", tmp_path / "runs")
+def test_bad_input_is_one_sentence_and_leaves_nothing(bathyscope, tmp_path, text, sentence):
+    code, out, err = bathyscope("train", *text, "--out", tmp_path / "runs")
     assert code == 2
     assert sentence in err
     assert "Traceback" not in err + out

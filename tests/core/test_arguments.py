@@ -10,16 +10,16 @@ from bathyscope.core.errors import UsageError
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])
-def test_whole_numbers_from_the_least_on_are_counts(value):
-    found = check_count("k", value, least=1)
-    assert found == value
-    assert type(found) is int
+def test_whole_numbers_from_the_smallest_on_are_counts(value):
+    result = check_count("k", value, minimum=1)
+    assert result == value
+    assert type(result) is int
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3", None])
 def test_what_is_no_count_is_refused(value):
     with pytest.raises(UsageError, match="k is a whole number of at least 1, but"):
-        check_count("k", value, least=1)
+        check_count("k", value, minimum=1)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1, np.float32(0.25)])
@@ -43,7 +43,7 @@ def test_an_open_end_is_left_out():
 
 def test_one_name_is_a_tuple_of_one():
     assert check_names("silence", "a") == ("a",)
-    assert check_names("silence", ["a", "b"], least=2) == ("a", "b")
+    assert check_names("silence", ["a", "b"], minimum=2) == ("a", "b")
     assert check_names("silence", ()) == ()
 
 
@@ -52,7 +52,7 @@ def test_one_name_is_a_tuple_of_one():
 )
 def test_what_are_no_names_is_refused(value, said):
     with pytest.raises(UsageError, match=said):
-        check_names("silence", value, least=1)
+        check_names("silence", value, minimum=1)
 
 
 def test_a_choice_names_the_choices():

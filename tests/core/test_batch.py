@@ -31,13 +31,13 @@ class Output:
 
 def test_tensors_are_found_in_order_wherever_they_are():
     a, b, c = (torch.full((1,), float(i)) for i in range(3))
-    found = list(tensors_in({"x": (a, [b]), "y": Output("z", c), "n": None}))
-    assert [t.item() for t in found] == [0.0, 1.0, 2.0]
+    result = list(tensors_in({"x": (a, [b]), "y": Output("z", c), "n": None}))
+    assert [t.item() for t in result] == [0.0, 1.0, 2.0]
 
 
 def test_the_main_tensor_is_replaced_in_the_form_it_came_in():
     old, new = torch.zeros(1), torch.ones(1)
-    whole = torch.tensor([3])  # a whole number is no representation
+    whole = torch.tensor([3])  # a whole number is not a representation
     pair = replace_main_tensor(Pair((whole, old), "rest"), new)
     assert isinstance(pair, Pair)
     assert pair.hidden == (whole, new)
@@ -48,10 +48,10 @@ def test_the_main_tensor_is_replaced_in_the_form_it_came_in():
 
 def test_first_samples_leave_other_tensors_whole():
     inputs = {"x": torch.arange(4), "table": torch.zeros(3, 3), "s": torch.tensor(1)}
-    found = first_samples(inputs, 2)
-    assert found["x"].tolist() == [0, 1]
-    assert found["table"].shape == (3, 3)
-    assert found["s"].item() == 1
+    result = first_samples(inputs, 2)
+    assert result["x"].tolist() == [0, 1]
+    assert result["table"].shape == (3, 3)
+    assert result["s"].item() == 1
     assert map_tensors((torch.zeros(1), "word"), lambda t: t + 1) == (torch.ones(1), "word")
 
 

@@ -15,23 +15,23 @@ def names(model, example, **options):
 
 
 def test_torchvision_like_resnet():
-    found = blocks_of(like.TorchvisionLike(), IMAGE)
-    assert [b.name for b in found] == ["layer1.0", "layer1.1", "layer2.0", "layer2.1"]
-    assert [b.changes_dimension for b in found] == [False, False, True, False]
-    assert found.how == "trunk"
-    assert [b.droppable for b in found] == [True, True, False, True]
-    for one, next_ in pairwise(found):
+    result = blocks_of(like.TorchvisionLike(), IMAGE)
+    assert [b.name for b in result] == ["layer1.0", "layer1.1", "layer2.0", "layer2.1"]
+    assert [b.changes_dimension for b in result] == [False, False, True, False]
+    assert result.how == "body"
+    assert [b.droppable for b in result] == [True, True, False, True]
+    for one, next_ in pairwise(result):
         assert one.out_shape == next_.in_shape
 
 
 def test_stem_and_head_are_around_the_trunk():
-    found = blocks_of(like.TorchvisionLike(), IMAGE)
-    assert [(b.label, b.part, b.index) for b in found.around] == [
+    result = blocks_of(like.TorchvisionLike(), IMAGE)
+    assert [(b.label, b.part, b.index) for b in result.around] == [
         ("conv1", "stem", -1),
         ("fc", "head", 4),
     ]
-    assert [b.index for b in found.rows] == [-1, 0, 1, 2, 3, 4]
-    assert not any(b.droppable for b in found.around)
+    assert [b.index for b in result.rows] == [-1, 0, 1, 2, 3, 4]
+    assert not any(b.droppable for b in result.around)
 
 
 def test_a_head_in_a_container_is_taken_layer_by_layer_with_what_follows():
@@ -45,9 +45,9 @@ def test_a_head_in_a_container_is_taken_layer_by_layer_with_what_follows():
 
     head = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Dropout(), nn.Linear(5, 2), nn.Softmax(-1))
     model = nn.Sequential(nn.Embedding(9, 6), Block(), Block(), Block(), head)
-    found = blocks_of(model, torch.randint(9, (4, 3)))
-    assert [b.label for b in found] == ["1", "2", "3"]
-    assert [(b.name, b.end) for b in found.around] == [("0", "0"), ("4.0", "4.2"), ("4.3", "4.3")]
+    result = blocks_of(model, torch.randint(9, (4, 3)))
+    assert [b.label for b in result] == ["1", "2", "3"]
+    assert [(b.name, b.end) for b in result.around] == [("0", "0"), ("4.0", "4.2"), ("4.3", "4.3")]
     assert blocks_of(model, torch.randint(9, (4, 3)), blocks=["1", "3"]).around[0].label == "0"
 
 
@@ -85,9 +85,9 @@ def test_layers_of_stages_that_end_in_a_pooling_are_the_blocks():
 
 def test_hugging_face_like_with_keyword_inputs_and_tuple_outputs():
     example = {"input_ids": torch.randint(11, (2, 5))}
-    found = blocks_of(like.HuggingFaceLike(), example)
-    assert [b.name for b in found] == ["layer.0", "layer.1", "layer.2"]
-    assert found[0].in_shape == found[0].out_shape == (2, 5, 8)
+    result = blocks_of(like.HuggingFaceLike(), example)
+    assert [b.name for b in result] == ["layer.0", "layer.1", "layer.2"]
+    assert result[0].in_shape == result[0].out_shape == (2, 5, 8)
 
 
 def test_transformer_encoder_in_both_modes():
@@ -101,10 +101,10 @@ def test_mlp_layers_carry_what_follows_them():
     mlp = nn.Sequential(
         nn.Flatten(), nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(True), nn.Linear(8, 2)
     )
-    found = blocks_of(mlp, torch.randn(3, 4))
-    assert [(b.name, b.end) for b in found] == [("1", "3"), ("4", "4")]
-    assert found[0].num_parameters == 4 * 8 + 8
-    assert found.how == "trunk"
+    result = blocks_of(mlp, torch.randn(3, 4))
+    assert [(b.name, b.end) for b in result] == [("1", "3"), ("4", "4")]
+    assert result[0].num_parameters == 4 * 8 + 8
+    assert result.how == "body"
 
 
 def test_an_activation_shared_by_the_layers_of_a_chain_ends_the_first_block_only():
@@ -124,24 +124,26 @@ def test_nested_sequentials_are_one_chain():
 
 
 def test_leaves_are_the_last_resort_and_it_says_so():
-    found = blocks_of(like.HandWritten(), torch.randn(3, 6))
-    assert [b.name for b in found] == ["a", "b", "c"]
-    assert found.how == "leaves"
-    assert "blocks=" in found.note
+    result = blocks_of(like.HandWritten(), torch.randn(3, 6))
+    assert [b.name for b in result] == ["a", "b", "c"]
+    assert result.how == "leaves"
+    assert "blocks=" in result.note
 
 
 def test_leaves_carry_what_follows_them_in_their_sequential():
-    found = blocks_of(like.ListOfSequentials(2), torch.randn(2, 1, 8, 8))
-    assert [(b.name, b.end) for b in found] == [
+    result = blocks_of(like.ListOfSequentials(2), torch.randn(2, 1, 8, 8))
+    assert [(b.name, b.end) for b in result] == [
         ("stem", "stem"),
         ("layers.0.0", "layers.0.2"),
         ("layers.1.0", "layers.1.2"),
         ("head", "head"),
     ]
-    assert found.how == "leaves"
+    assert result.how == "leaves"
     shared = nn.ReLU()  # ends the first block only: its calls are not those of the layers
-    found = blocks_of(like.ListOfSequentials(2, activation=lambda: shared), torch.randn(2, 1, 8, 8))
-    assert [b.end for b in found] == ["stem", "layers.0.2", "layers.1.1", "head"]
+    result = blocks_of(
+        like.ListOfSequentials(2, activation=lambda: shared), torch.randn(2, 1, 8, 8)
+    )
+    assert [b.end for b in result] == ["stem", "layers.0.2", "layers.1.1", "head"]
 
 
 def test_blocks_skipped_in_training_are_found():
@@ -292,10 +294,10 @@ def numbered():
     ids=["images", "chain", "time first", "experts", "lopsided"],
 )
 def test_calls_seen_on_a_few_samples_are_those_of_the_whole_batch(model, inputs):
-    def told(found):
-        return [(c.name, c.number, c.order, c.in_shape, c.out_shape) for c in found]
+    def result(outcome):
+        return [(c.name, c.number, c.order, c.in_shape, c.out_shape) for c in outcome]
 
-    assert told(calls.calls_of_few(model, inputs)) == told(calls.calls_of(model, inputs))
+    assert result(calls.calls_of_few(model, inputs)) == result(calls.calls_of(model, inputs))
 
 
 def test_a_large_batch_is_not_run_to_see_which_modules_are_called():
@@ -311,8 +313,8 @@ def test_a_model_of_one_size_of_batch_is_run_on_the_whole():
         def forward(self, x):
             return super().forward(x.reshape(32, 6))
 
-    found = blocks_of(Fixed(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), numbered())
-    assert [b.in_shape for b in found] == [(32, 6), (32, 8)]
+    result = blocks_of(Fixed(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), numbered())
+    assert [b.in_shape for b in result] == [(32, 6), (32, 8)]
 
 
 def test_of_two_kinds_side_by_side_the_trunk_is_the_one_with_more_layers():

@@ -14,10 +14,11 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.files import (
     DiskFull,
     Locked,
-    check_place,
+    check_location,
     clear_remains,
     hold_lock,
     is_locked,
+    is_special,
     make_folder,
     open_appending,
     read_json,
@@ -43,9 +44,7 @@ def test_a_file_is_replaced_and_nothing_else_is_there(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask, "as any file of the user"
 
 
-def test_point_6_the_temporary_name_cannot_be_foreseen_nor_a_link_planted_there(
-    tmp_path, monkeypatch
-):
+def test_the_temporary_name_cannot_be_foreseen_nor_a_link_planted_there(tmp_path, monkeypatch):
     path, victim = tmp_path / "note.txt", tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / f".note.txt.{os.getpid()}.tmp").symlink_to(victim)  # the name of before
@@ -68,7 +67,7 @@ def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):
     assert (victim.read_text(), link.read_bytes(), link.is_symlink()) == ("precious", b"new", False)
 
 
-def test_point_6_two_threads_save_one_file(tmp_path):
+def test_two_threads_save_one_file(tmp_path):
     path, failures = tmp_path / "report.html", []
 
     def save(letter):
@@ -136,9 +135,9 @@ def test_places_that_take_no_files(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "report.html", tmp_path / "file" / "deeper" / "report.html"):
         with pytest.raises(UsageError, match="cannot be written: Not a directory"):
-            check_place(path)
+            check_location(path)
     with pytest.raises(UsageError, match="Is a directory"):
-        check_place(tmp_path)
+        check_location(tmp_path)
     with pytest.raises(UsageError, match="cannot be written"):
         make_folder(tmp_path / "file" / "folder")
     for folder in ("absent", "file"):
@@ -182,7 +181,7 @@ class Walk(Configuration):
 
 @pytest.mark.parametrize("name", ["lock", "metrics.jsonl"])
 @pytest.mark.parametrize("kind", ["symbolic", "hard", "dangling"])
-def test_point_6_a_linked_file_in_a_run_folder_does_not_empty_its_target(tmp_path, name, kind):
+def test_a_linked_file_in_a_run_folder_does_not_empty_its_target(tmp_path, name, kind):
     folder, victim = tmp_path / "run", tmp_path / "victim"
     with open_run(folder, Walk()):
         pass
@@ -214,7 +213,7 @@ def test_an_appending_descriptor_appends(tmp_path):
 def hold(path, ready, over):
     with hold_lock(path):
         ready.set()
-        over.wait(60)
+        over.wait(900)
 
 
 @pytest.fixture
@@ -223,7 +222,7 @@ def holder(tmp_path):
     ready, over = context.Event(), context.Event()
     process = context.Process(target=hold, args=(tmp_path / "lock", ready, over))
     process.start()
-    assert ready.wait(30)
+    assert ready.wait(900)
     yield process, over
     process.kill()
     process.join()
@@ -245,15 +244,15 @@ def test_a_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path, holder):
 
 def test_who_waits_for_a_lock_is_told_once_and_gets_it(tmp_path, holder):
     _, over = holder
-    told = []
+    result = []
 
     def waited():
-        told.append("waiting")
+        result.append("waiting")
         over.set()
 
     with hold_lock(tmp_path / "lock", on_wait=waited, keep=False):
         pass
-    assert told == ["waiting"]
+    assert result == ["waiting"]
     assert names(tmp_path) == []
 
 
@@ -275,14 +274,14 @@ def test_many_processes_that_look_at_a_free_lock_do_not_see_each_other(tmp_path)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"", "no valid JSON"),
-        (b'{"a": 1', "no valid JSON"),
-        (b"\xff\xfe\x00", "no valid JSON"),
+        (b"", "not valid JSON"),
+        (b'{"a": 1', "not valid JSON"),
+        (b"\xff\xfe\x00", "not valid JSON"),
         (b"[" * 100_000 + b"]" * 100_000, "nested beyond reason"),
-        (b"1" * 10_000, "no valid JSON"),
+        (b"1" * 10_000, "not valid JSON"),
     ],
 )
-def test_point_7_json_that_is_none_is_one_sentence(tmp_path, text, reason):
+def test_json_that_is_none_is_one_sentence(tmp_path, text, reason):
     path = tmp_path / "sweep.json"
     path.write_bytes(text)
     with pytest.raises(UsageError, match=reason):
@@ -333,3 +332,49 @@ def test_a_watch_log_that_is_a_link_is_refused(tmp_path):
 def test_a_path_may_hold_the_letters_of_a_pattern(tmp_path):
     write_atomic(tmp_path / "a[1]*?.txt", b"x")
     assert Path(tmp_path / "a[1]*?.txt").read_bytes() == b"x"
+
+
+def test_a_fifo_is_written_into_and_stays(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        check_location(fifo)
+        write_atomic(fifo, b"whole")
+        assert os.read(reader, 100) == b"whole"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(fifo.lstat().st_mode)
+    assert list(tmp_path.iterdir()) == [fifo]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such name of standard output")
+@pytest.mark.parametrize("redirected", [True, False], ids=["into a file", "into a pipe"])
+def test_standard_output_is_written_into_and_not_replaced(tmp_path, redirected):
+    """The code of before put a regular file in the place of /dev/stdout, where it was allowed to.
+
+    A name in /proc stands for it here: nothing can be put in its place.
+    """
+    code = (
+        "from pathlib import Path; from bathyscope.core.files import *;"
+        "print('words');"
+        "check_location(Path('/proc/self/fd/1')); write_atomic(Path('/proc/self/fd/1'), b'whole')"
+    )
+    with (tmp_path / "out").open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=file if redirected else subprocess.PIPE,
+            check=True,
+        )
+    said = (tmp_path / "out").read_bytes() if redirected else done.stdout
+    assert said == b"words\nwhole"
+
+
+def test_a_device_is_special_and_a_link_to_it_is_not(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")
+    assert is_special(Path("/dev/null"))
+    assert not is_special(link)
+    write_atomic(link, b"whole")
+    assert link.read_bytes() == b"whole"
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from bathyscope.core import blocks_of
-from bathyscope.core.members import modules_of, num_parameters, weighted_layers
+from bathyscope.core.calls import modules_of, num_parameters, weighted_layers
 
 
 def test_layers_with_a_matrix_or_a_kernel_are_weighted_and_norms_are_not():

@@ -17,9 +17,9 @@ def test_a_size_has_three_digits_and_a_unit(num_bytes, said):
 
 
 def test_what_linux_says_is_available_is_told_in_bytes():
-    told = Path("/proc/meminfo")
-    if not told.exists():
+    result = Path("/proc/meminfo")
+    if not result.exists():
         pytest.skip("no /proc/meminfo")
-    lines = dict(line.split(":", 1) for line in told.read_text().splitlines())
+    lines = dict(line.split(":", 1) for line in result.read_text().splitlines())
     whole = int(lines["MemTotal"].split()[0]) * 1024
     assert whole / 1000 < available_bytes(torch.device("cpu")) <= whole

@@ -5,13 +5,14 @@ from torch import nn
 
 from bathyscope.core import UsageError, blocks_of, probe
 from bathyscope.core.batch import check_batch
+from bathyscope.core.probe import Observer
 from tests.core import lookalikes as like
-from tests.core.test_preserve import assert_same, state_of
+from tests.support.model_state import assert_same, state_of
 
 IMAGE, LABELS = torch.randn(4, 3, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 3])
 
 
-class Recorder:
+class Recorder(Observer):
     def __init__(self):
         self.values = {"entered": {}, "left": {}, "gradient_in": {}, "gradient_out": {}}
 
@@ -34,7 +35,11 @@ class Recorder:
 def recorded(model, batch, loss=F.cross_entropy, **options):
     blocks = blocks_of(model, batch[0], **options)
     recorder = Recorder()
-    return blocks, recorder.values, probe(model, batch, loss=loss, blocks=blocks, taps=(recorder,))
+    return (
+        blocks,
+        recorder.values,
+        probe(model, batch, loss=loss, blocks=blocks, observers=(recorder,)),
+    )
 
 
 def test_values_and_gradients_agree_with_autograd_on_each_block_alone():
@@ -74,7 +79,7 @@ def test_keyword_inputs_and_a_loss_that_the_model_computes():
     batch = {"input_ids": torch.randint(11, (2, 5)), "labels": torch.tensor([1, 2])}
     blocks = blocks_of(model, batch)
     recorder = Recorder()
-    result = probe(model, (batch, None), loss=F.cross_entropy, blocks=blocks, taps=(recorder,))
+    result = probe(model, (batch, None), loss=F.cross_entropy, blocks=blocks, observers=(recorder,))
     assert result.loss == pytest.approx(float(model(**batch).loss.detach()))
     assert set(recorder.values["gradient_in"]) == {"layer.0", "layer.1", "layer.2"}
 

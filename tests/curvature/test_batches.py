@@ -40,10 +40,10 @@ def assert_same(before, after):
     assert before[2] == after[2]
 
 
-@pytest.fixture(params=["kept", "read anew"])
+@pytest.fixture(params=["kept", "read again"])
 def memory(request, monkeypatch):
-    if request.param == "read anew":
-        monkeypatch.setattr(module, "_KEPT_SHARE", 0.0)
+    if request.param == "read again":
+        monkeypatch.setattr(module, "_KEPT_FRACTION", 0.0)
     return request.param
 
 
@@ -84,7 +84,7 @@ def test_every_pass_reads_the_same_batches(name, memory):
 
 
 def test_data_read_anew_are_not_frozen_in_a_graph(monkeypatch):
-    monkeypatch.setattr(module, "_KEPT_SHARE", 0.0)
+    monkeypatch.setattr(module, "_KEPT_FRACTION", 0.0)
     model, (x, y) = case("mlp")
     H = hessian(model, [(x[:5], y[:5]), (x[5:], y[5:])])
     assert not H.plan.kept

@@ -1,4 +1,4 @@
-"""The lean batch normalisation against torch's, to the second derivative."""
+"""The lean batch normalization against torch's, to the second derivative."""
 
 import copy
 
@@ -44,8 +44,8 @@ def test_equals_torch(name, training):
     truth = derivatives(copy.deepcopy(layer), x)
     buffers = [b.clone() for b in layer.buffers()]
     with lean_batchnorm(layer):
-        found = derivatives(layer, x)
-    torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-10)
+        result = derivatives(layer, x)
+    torch.testing.assert_close(result, truth, rtol=1e-9, atol=1e-10)
     assert all(torch.equal(a, b) for a, b in zip(buffers, layer.buffers(), strict=True))
     assert "forward" not in layer.__dict__
 

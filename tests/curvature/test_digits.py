@@ -41,22 +41,22 @@ def test_both_ends_in_few_products(digits, spectrum):
     assert top.products <= 20
     assert hessian(*digits).extremes(1).products <= 90
     assert hessian(*digits).extremes(4).products <= 20 + 90
-    found = hessian(*digits).extremes(5)
+    result = hessian(*digits).extremes(5)
     # the fifth smallest lies in the bulk: no Krylov space of fewer than 131 has it to 1e-5
-    assert found.products <= 150
-    for pairs, truth in ((found.largest, spectrum.flip(0)[:5]), (found.smallest, spectrum[:5])):
+    assert result.products <= 150
+    for pairs, truth in ((result.largest, spectrum.flip(0)[:5]), (result.smallest, spectrum[:5])):
         np.testing.assert_allclose(pairs.values, truth, rtol=1e-5)
         assert (pairs.values - truth).abs().le(pairs.errors + 1e-12).all()
     np.testing.assert_allclose(top.largest.values, spectrum.flip(0)[:5], rtol=1e-5)
-    assert found.checked
+    assert result.checked
 
 
 def test_density_with_400_products(digits, spectrum):
-    found = hessian(*digits).density()
-    assert found.products == 400
-    points = torch.cat([found.atoms, found.nodes.reshape(-1)])
-    share = torch.full_like(found.atoms, 1 / found.dim)
-    mass = torch.cat([share, found.weights.reshape(-1) / found.num_probes])
+    result = hessian(*digits).density()
+    assert result.products == 400
+    points = torch.cat([result.atoms, result.nodes.reshape(-1)])
+    fraction = torch.full_like(result.atoms, 1 / result.dim)
+    mass = torch.cat([fraction, result.weights.reshape(-1) / result.num_probes])
     span = float(spectrum[-1] - spectrum[0])
     assert wasserstein_distance(points.numpy(), spectrum.numpy(), mass.numpy()) / span <= 5e-4
 
@@ -64,8 +64,8 @@ def test_density_with_400_products(digits, spectrum):
 def test_index_is_exact_here_and_refused_from_400_products(digits, spectrum):
     """Peers report 0.56 for a truth near 0.3: the bulk is too close to zero for 40 steps."""
     H = hessian(*digits)
-    cutoff = 1e-6 / float(spectrum.abs().max())
+    tolerance = 1e-6 / float(spectrum.abs().max())
     truth = float((spectrum < -1e-6).double().mean())
     with pytest.raises(Unresolved, match="only known to lie") as refusal:
-        H.negative_index(exact=False, cutoff=cutoff)
+        H.negative_index(exact=False, tolerance=tolerance)
     assert refusal.value.lower <= truth <= refusal.value.upper

@@ -1,4 +1,4 @@
-"""The Hessian of every parametrised layer type and parametrization of torch, against differences."""
+"""The Hessian of every parametrized layer type and parametrization of torch, against differences."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.curvature import gauss_newton, hessian
 from bathyscope.curvature import terms as terms_module
-from benchmarks.fuzzing.layers import LAYERS, PARAMETRIZATIONS, network, parametrised_types
+from benchmarks.fuzzing.layers import LAYERS, PARAMETRIZATIONS, network, parametrized_types
 
 # torch has no second derivative for these, or their "gradient" is the gradient of nothing
 REFUSED = {
@@ -27,8 +27,8 @@ def central_differences(model, batch, loss, step=1e-5):
     free = [p for p in model.parameters() if p.requires_grad]
 
     def gradient():
-        found = torch.autograd.grad(loss(model(*batch[0]), batch[1]), free, allow_unused=True)
-        pairs = zip(free, found, strict=True)
+        result = torch.autograd.grad(loss(model(*batch[0]), batch[1]), free, allow_unused=True)
+        pairs = zip(free, result, strict=True)
         return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for p, g in pairs])
 
     columns = []
@@ -43,24 +43,24 @@ def central_differences(model, batch, loss, step=1e-5):
 
 
 def test_no_layer_type_is_left_out():
-    assert parametrised_types() <= set(LAYERS)
+    assert parametrized_types() <= set(LAYERS)
 
 
 @pytest.mark.parametrize("name", [*LAYERS, *PARAMETRIZATIONS])
-def test_point_1_hessian_agrees_with_differences_of_the_gradient(name):
+def test_hessian_agrees_with_differences_of_the_gradient(name):
     model, batch = network(name)
     if name in REFUSED:
         with pytest.raises(BathyscopeError, match="second derivative"):
             hessian(model, batch, loss=F.mse_loss).dense()
         return
-    found = hessian(model, batch, loss=F.mse_loss).dense()
+    result = hessian(model, batch, loss=F.mse_loss).dense()
     expected = central_differences(model, batch, F.mse_loss)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("samples", [1, 2, 3, 8])
-def test_point_1_group_norm_is_right_in_blocks_of_vectors(groups, samples):
+def test_group_norm_is_right_in_blocks_of_vectors(groups, samples):
     torch.manual_seed(0)
     layers = [nn.Conv2d(1, 4, 3), nn.GroupNorm(groups, 4), nn.Tanh(), nn.Flatten()]
     model = nn.Sequential(*layers, nn.Linear(16, 3)).double()
@@ -85,7 +85,7 @@ class Wrong(torch.autograd.Function):
 
 
 class WrongSlope(torch.autograd.Function):
-    """3x²g with a derivative in x that mixes up its neighbours."""
+    """3x²g with a derivative in x that mixes up its neighbors."""
 
     @staticmethod
     def forward(ctx, gradient, x):
@@ -108,7 +108,7 @@ class UsesWrong(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_point_1_a_wrong_second_derivative_is_refused(dtype):
+def test_a_wrong_second_derivative_is_refused(dtype):
     torch.manual_seed(0)
     batch = (torch.randn(8, 4, dtype=dtype), torch.arange(8) % 3)
     with pytest.raises(BathyscopeError, match="wrong: vᵀHw and wᵀHv differ"):
@@ -133,10 +133,10 @@ def test_a_block_that_torch_multiplies_wrongly_is_multiplied_one_by_one(monkeypa
     true_grad = torch.autograd.grad
 
     def wrong(*args, is_grads_batched=False, **options):
-        found = true_grad(*args, is_grads_batched=is_grads_batched, **options)
+        result = true_grad(*args, is_grads_batched=is_grads_batched, **options)
         if not is_grads_batched:
-            return found
-        return [None if f is None else torch.cat([f[:1] * 1.01, f[1:]]) for f in found]
+            return result
+        return [None if f is None else torch.cat([f[:1] * 1.01, f[1:]]) for f in result]
 
     monkeypatch.setattr(terms_module.torch.autograd, "grad", wrong)
     assert torch.equal(H.dense(), right) or (H.dense() - right).abs().max() < 1e-12
@@ -155,7 +155,7 @@ def test_parameters_without_entries_and_without_axes_have_their_place():
 
     model = Odd().double()
     batch = ((torch.randn(5, 4, dtype=torch.float64),), torch.zeros(5, 1, dtype=torch.float64))
-    found = hessian(model, batch, loss=F.mse_loss).dense()
+    result = hessian(model, batch, loss=F.mse_loss).dense()
     expected = central_differences(model, batch, F.mse_loss)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
     assert gauss_newton(model, batch, loss=F.mse_loss).dense().shape == (6, 6)

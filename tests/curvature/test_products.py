@@ -70,9 +70,9 @@ def test_an_operation_that_cannot_be_batched_is_run_vector_by_vector():
             return grad
 
     model, (x, y) = case("mlp")
-    found = hessian(model, (x, y), loss=lambda o, t: Square.apply(o).mean()).dense()
+    result = hessian(model, (x, y), loss=lambda o, t: Square.apply(o).mean()).dense()
     truth = reference(model, [(x, y)], loss=lambda o, t: (o**2).mean())
-    torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(result, truth, rtol=1e-9, atol=1e-11)
 
 
 def test_checkpointed_models():
@@ -166,11 +166,12 @@ def test_a_hundred_calls_do_not_grow():
 
 def one_of_two(rank, folder):
     model, (x, y) = case("mlp", samples=17)
+    model = nn.parallel.DistributedDataParallel(model)
     mine = (x[:5], y[:5]) if rank == 0 else [(x[5:13], y[5:13]), (x[13:], y[13:])]
     H, G = hessian(model, mine), gauss_newton(model, mine)
     out = (H.dense(), H.extremes(3).largest.values, G.dense(), H.trace(exact=False, probes=4).value)
     if rank == 0:
-        mine[0].mul_(2)  # one process alone has to make its graph anew
+        mine[0].mul_(2)  # one process alone has to make its graph again
     return (*out, H.dense())
 
 
@@ -188,6 +189,22 @@ def test_two_processes_are_one(tmp_path):
         torch.testing.assert_close(gauss, gn, rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(again, after, rtol=1e-9, atol=1e-12)
         assert trace == pytest.approx(H.trace(exact=False, probes=4).value, rel=1e-9)
+
+
+def each_its_own(rank, folder):
+    """Both at once, each with data of its own; then one alone, for which the other does not wait."""
+    model, (x, y) = case("mlp", samples=17)
+    both = hessian(model, (x[:5], y[:5]) if rank == 0 else (x[5:], y[5:])).dense()
+    alone = hessian(model, (x, y)).dense() if rank == 0 else None
+    return both, alone
+
+
+def test_the_hessian_of_a_plain_module_in_a_group_is_that_process_s_own(tmp_path):
+    (first, alone), (second, _) = results(tmp_path, each_its_own)
+    model, (x, y) = case("mlp", samples=17)
+    for result, part in ((first, slice(5)), (second, slice(5, None)), (alone, slice(None))):
+        truth = hessian(model, (x[part], y[part])).dense()
+        torch.testing.assert_close(result, truth, rtol=1e-9, atol=1e-12)
 
 
 def test_loss_that_sums_outputs_of_its_own():

@@ -8,7 +8,7 @@ from torch.nn.utils.parametrizations import weight_norm
 import bathyscope as bs
 
 
-def test_the_hessian_under_weight_normalisation_is_that_of_the_function_written_out():
+def test_the_hessian_under_weight_normalization_is_that_of_the_function_written_out():
     torch.manual_seed(0)
     layers = OrderedDict(
         first=weight_norm(nn.Linear(3, 4)), bend=nn.Tanh(), last=weight_norm(nn.Linear(4, 2))

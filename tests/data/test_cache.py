@@ -1,7 +1,6 @@
 import errno
 import multiprocessing
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -115,27 +114,26 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
         raise OSError(errno.EIO, "Input/output error")
 
 
-def _add_one(final, report_file):
-    """Read a number, wait, write it plus one: wrong unless one process at a time is inside."""
-
-    def report(text):
-        Path(report_file).write_text(text)
-
-    with stage(Path(final), report=report) as fresh:
+def _add_one(final, waiting):
+    """Read a number, write it plus one: wrong unless one process at a time is inside."""
+    with stage(
+        Path(final), report=lambda text: waiting.set() if "Waiting" in text else None
+    ) as fresh:
         count = Path(final) / "count"
         number = int(count.read_text()) if count.exists() else 0
-        time.sleep(0.15)
+        assert waiting.wait(600)  # the first one stays until another has come to the door
         (fresh / "count").write_text(str(number + 1))
 
 
 def test_processes_wait_for_each_other(tmp_path):
-    spawn = multiprocessing.get_context("fork")
-    final, said = tmp_path / "cache" / "set", tmp_path / "said"
-    workers = [spawn.Process(target=_add_one, args=(final, said)) for _ in range(5)]
+    context = multiprocessing.get_context("fork")
+    final, waiting = tmp_path / "cache" / "set", context.Event()
+    workers = [context.Process(target=_add_one, args=(final, waiting)) for _ in range(5)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 5
     assert (final / "count").read_text() == "5"
-    assert "Waiting" in said.read_text()
+    assert waiting.is_set()
     assert list(final.parent.iterdir()) == [final]

@@ -14,7 +14,7 @@ def test_the_right_file_passes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "file", "words"),
+    ("content", "file", "text"),
     [
         (b"wrong", File("file", 5, md5=MD5), f"md5 {hashlib.md5(b'wrong').hexdigest()}"),
         (b"wrong", File("file", 5, sha256=SHA256), f"{SHA256} is right"),
@@ -22,7 +22,7 @@ def test_the_right_file_passes(tmp_path):
         (RIGHT, File("other", 5), "missing"),
     ],
 )
-def test_another_file_is_refused(tmp_path, content, file, words):
+def test_another_file_is_refused(tmp_path, content, file, text):
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(WrongChecksum, match=words):
+    with pytest.raises(WrongChecksum, match=text):
         file.check(tmp_path)

@@ -32,7 +32,7 @@ def test_cifar_100_records_give_the_fine_label():
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "text"),
     [
         (b"", "0 bytes"),
         (bytes(3072), "whole number of records"),
@@ -40,7 +40,7 @@ def test_cifar_100_records_give_the_fine_label():
         (bytes([10]) + bytes(3072), "label 10"),
     ],
 )
-def test_a_damaged_batch_is_refused_by_name(content, words):
-    with pytest.raises(UsageError, match=words) as raised:
+def test_a_damaged_batch_is_refused_by_name(content, text):
+    with pytest.raises(UsageError, match=text) as raised:
         decode_records(content, 10, origin="data_batch_3.bin")
     assert "data_batch_3.bin" in str(raised.value)

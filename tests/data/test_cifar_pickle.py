@@ -115,9 +115,9 @@ def test_damage_anywhere_is_one_sentence():
     for cut in random.integers(0, len(whole), 50):
         with pytest.raises(UsageError, match="data_batch_1"):
             decode_pickle(whole[:cut], 10, origin="data_batch_1")
-    for place in range(150):  # the structure; beyond it lie pixels, which have no redundancy
+    for location in range(150):  # the structure; beyond it lie pixels, which have no redundancy
         damaged = bytearray(whole)
-        damaged[place] ^= 0xFF
+        damaged[location] ^= 0xFF
         try:
             decode_pickle(bytes(damaged), 10, origin="data_batch_1")
         except UsageError as error:

@@ -5,13 +5,13 @@ from bathyscope.core.errors import UsageError
 from bathyscope.data import load
 
 
-def test_normalising_uses_the_training_images_and_is_done_once():
+def test_normalizing_uses_the_training_images_and_is_done_once():
     raw = load("digits")
-    done = raw.normalised()
+    done = raw.normalized()
     expected = (raw.test_inputs - raw.mean[:, None, None]) / raw.std[:, None, None]
     torch.testing.assert_close(done.test_inputs, expected)
-    assert done.normalised() is done
-    assert not raw.is_normalised
+    assert done.normalized() is done
+    assert not raw.is_normalized
 
 
 def test_a_subset_is_drawn_without_replacement_the_same_for_the_same_seed():
@@ -30,6 +30,6 @@ def test_an_impossible_subset_is_refused(wanted):
 
 
 def test_a_set_tells_its_sizes_and_not_its_pixels():
-    told = repr(load("digits", num_train=32))
-    assert told.startswith("<DataSet digits: 32 images to train on")
-    assert len(told) < 100
+    result = repr(load("digits", num_train=32))
+    assert result.startswith("<DataSet digits: 32 images to train on")
+    assert len(result) < 100

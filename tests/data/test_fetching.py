@@ -20,12 +20,14 @@ def _holds_toy(folder):
 
 
 def test_a_set_is_fetched_once_and_checked_afterwards(toy, server, tmp_path):
-    told, said = [], []
-    folder = fetch("toy", data_dir=tmp_path, progress=lambda *a: told.append(a), report=said.append)
+    result, said = [], []
+    folder = fetch(
+        "toy", data_dir=tmp_path, progress=lambda *a: result.append(a), report=said.append
+    )
     assert folder == tmp_path / "toy"
     assert _holds_toy(folder)
     assert list(tmp_path.iterdir()) == [folder]
-    assert told[-1] == ("two.gz", len(server.pages["two.gz"]), len(server.pages["two.gz"]))
+    assert result[-1] == ("two.gz", len(server.pages["two.gz"]), len(server.pages["two.gz"]))
     requests = server.num_requests
     fetch("toy", data_dir=tmp_path, report=said.append)
     assert server.num_requests == requests
@@ -42,7 +44,7 @@ def test_a_damaged_copy_is_replaced(toy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind", "words"),
+    ("fault", "kind", "text"),
     [
         ("wrong", WrongChecksum, "is right"),
         ("cut", BathyscopeError, "ended after"),
@@ -51,7 +53,7 @@ def test_a_damaged_copy_is_replaced(toy, tmp_path):
     ],
 )
 def test_a_bad_source_leaves_nothing_and_the_next_fetch_succeeds(
-    toy, server, tmp_path, fault, kind, words
+    toy, server, tmp_path, fault, kind, text
 ):
     right = dict(server.pages)
     if fault == "wrong":
@@ -62,7 +64,7 @@ def test_a_bad_source_leaves_nothing_and_the_next_fetch_succeeds(
         del server.pages["two.gz"]
     else:
         server.pages["two.gz"] = right["two.gz"][:-20]
-    with pytest.raises(kind, match=words) as raised:
+    with pytest.raises(kind, match=text) as raised:
         fetch("toy", data_dir=tmp_path)
     assert raised.value.exit_code == (2 if kind is WrongChecksum else 1)
     assert "\n" not in str(raised.value)

@@ -6,39 +6,39 @@ from PIL import Image
 from bathyscope.core.errors import UsageError
 from bathyscope.data import image_folders, is_present, load
 
-COLOURS = {"apple": (255, 0, 0), "bean": (0, 255, 0)}
+COLORS = {"apple": (255, 0, 0), "bean": (0, 255, 0)}
 
 
-def paint(path, colour, size=(16, 16)):
+def paint(path, color, size=(16, 16)):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
+    Image.new("RGB", size, color).save(path)
 
 
 def imagenet(root):
-    for name, colour in COLOURS.items():
+    for name, color in COLORS.items():
         for i in range(3):
-            paint(root / "train" / name / f"{i}.JPEG", colour)
-        paint(root / "val" / name / "v.JPEG", colour)
+            paint(root / "train" / name / f"{i}.JPEG", color)
+        paint(root / "val" / name / "v.JPEG", color)
     return root
 
 
 def tiny_imagenet(root):
     lines = []
-    for name, colour in COLOURS.items():
+    for name, color in COLORS.items():
         for i in range(3):
-            paint(root / "train" / name / "images" / f"{name}_{i}.JPEG", colour)
+            paint(root / "train" / name / "images" / f"{name}_{i}.JPEG", color)
         (root / "train" / name / f"{name}_boxes.txt").write_text("boxes")
-        paint(root / "val" / "images" / f"val_{name}.JPEG", colour)
+        paint(root / "val" / "images" / f"val_{name}.JPEG", color)
         lines.append(f"val_{name}.JPEG\t{name}\t0\t0\t62\t62")
     (root / "val" / "val_annotations.txt").write_text("\n".join(reversed(lines)) + "\n")
-    (root / "wnids.txt").write_text("\n".join(COLOURS))
+    (root / "wnids.txt").write_text("\n".join(COLORS))
     return root
 
 
 def plain(root):
-    for name, colour in COLOURS.items():
+    for name, color in COLORS.items():
         for i in range(5):
-            paint(root / name / f"{i}.png", colour)
+            paint(root / name / f"{i}.png", color)
     return root
 
 
@@ -78,14 +78,14 @@ def test_images_are_read_only_when_asked_for(tmp_path):
     (root / "train" / "apple" / "1.JPEG").write_bytes(b"damaged")
     image, label = train[0]
     assert (image.shape, label, len(test)) == ((3, 16, 16), 0, 2)
-    with pytest.raises(UsageError, match=r"1\.JPEG is no readable image"):
+    with pytest.raises(UsageError, match=r"1\.JPEG is not a readable image"):
         train[1]
     batches = list(torch.utils.data.DataLoader(test, batch_size=2))
     assert batches[0][0].shape == (2, 3, 16, 16)
     assert batches[0][1].tolist() == [0, 1]
 
 
-def test_the_middle_is_kept_at_the_asked_size_and_grey_becomes_colour(tmp_path):
+def test_the_middle_is_kept_at_the_asked_size_and_gray_becomes_color(tmp_path):
     picture = np.zeros((20, 60), np.uint8)
     picture[:, 20:40] = 255
     for i in range(5):
@@ -113,8 +113,8 @@ def test_folders_that_fit_no_layout_are_one_sentence(tmp_path):
         "no test": lambda root: paint(root / "train" / "a" / "1.png", (0, 0, 0)),
         "too few": lambda root: paint(root / "a" / "1.png", (0, 0, 0)),
     }
-    words = ["no folder", "no class folders", "no images", "no labelled val", "fewer than five"]
-    for (name, make), word in zip(cases.items(), words, strict=True):
+    text = ["no folder", "no class folders", "no images", "no labeled val", "fewer than five"]
+    for (name, make), word in zip(cases.items(), text, strict=True):
         make(tmp_path / name)
         with pytest.raises(UsageError, match=word):
             load(f"folder:{tmp_path / name}")

@@ -39,8 +39,8 @@ def test_every_element_type_is_read_big_endian(tmp_path, code, kind):
 WHOLE = encoded(IMAGES)
 FAULTS = {
     "empty": (b"", "begins with nothing"),
-    "text": (b"<html>not found</html>", "no idx file"),
-    "wrong type": (bytes([0, 0, 7, 1, 0, 0, 0, 0]), "no idx file"),
+    "text": (b"<html>not found</html>", "not an idx file"),
+    "wrong type": (bytes([0, 0, 7, 1, 0, 0, 0, 0]), "not an idx file"),
     "cut in the header": (WHOLE[:9], "within its header"),
     "cut in the data": (WHOLE[:-1], "promises 76 bytes, there are 75"),
     "trailing byte": (WHOLE + b"\0", "bytes after its end"),
@@ -53,10 +53,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path, fault):
-    content, words = FAULTS[fault]
+    content, text = FAULTS[fault]
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=words) as raised:
+    with pytest.raises(UsageError, match=text) as raised:
         read_idx(path)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -13,9 +13,9 @@ def test_an_unknown_name_suggests_the_nearest():
         load("digit")
 
 
-def test_normalising_and_drawing_are_options_of_load():
-    part = load("digits", normalise=True, num_train=64, num_test=32)
-    assert part.is_normalised
+def test_normalizing_and_drawing_are_options_of_load():
+    part = load("digits", normalize=True, num_train=64, num_test=32)
+    assert part.is_normalized
     assert (len(part.train_labels), len(part.test_labels)) == (64, 32)
 
 

@@ -36,7 +36,7 @@ def test_floats_and_channels_are_taken_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "text"),
     [
         ({"y_test": None}, "lacks y_test"),
         ({"y_train": Y[:5]}, "6 images but 5 labels"),
@@ -47,9 +47,9 @@ def test_floats_and_channels_are_taken_as_they_are(tmp_path):
         ({"x_train": np.array([{}] * 6, dtype=object)}, "no .npz file"),
     ],
 )
-def test_wrong_contents_are_one_sentence(tmp_path, changes, words):
+def test_wrong_contents_are_one_sentence(tmp_path, changes, text):
     path = saved(tmp_path, **changes)
-    with pytest.raises(UsageError, match=words) as raised:
+    with pytest.raises(UsageError, match=text) as raised:
         load(f"npz:{path}")
     assert str(path) in str(raised.value)
 
@@ -81,7 +81,7 @@ def test_a_pickle_in_place_of_an_archive_is_not_run(tmp_path):
     assert not (tmp_path / "it-ran").exists()
 
 
-def test_point_7_an_array_that_claims_terabytes_is_refused_before_room_is_made(tmp_path):
+def test_an_array_that_claims_terabytes_is_refused_before_room_is_made(tmp_path):
     path = tmp_path / "bomb.npz"
     small = io.BytesIO()
     np.save(small, np.zeros(3, np.int64))

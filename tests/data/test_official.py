@@ -32,7 +32,7 @@ def write_idx(folder, *, packed=False, train_labels=TRAIN_LABELS):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "location"),
     [
         ("mnist", "mnist"),
         ("mnist", "."),
@@ -41,8 +41,8 @@ def write_idx(folder, *, packed=False, train_labels=TRAIN_LABELS):
         ("fashion-mnist", "fashion-mnist"),
     ],
 )
-def test_idx_sets_are_found_where_tools_keep_them(tmp_path, packed, name, place):
-    write_idx(tmp_path / place, packed=packed)
+def test_idx_sets_are_found_where_tools_keep_them(tmp_path, packed, name, location):
+    write_idx(tmp_path / location, packed=packed)
     dataset = load(name, data_dir=tmp_path)
     torch.testing.assert_close(dataset.train_inputs[:, 0], torch.from_numpy(TRAIN).float() / 255)
     assert dataset.train_labels.tolist() == TRAIN_LABELS.tolist()
@@ -66,7 +66,7 @@ IMAGES = RANDOM.integers(0, 256, (6, 2, 3, 32, 32), dtype=np.uint8)
 
 
 def cifar_files(name, kind):
-    """The official files of two images a part: part i is labelled i and i + 1."""
+    """The official files of two images per part: part i is labeled i and i + 1."""
     files = {}
     for i, part in enumerate(PARTS[name]):
         labels = np.array([i, i + 1])

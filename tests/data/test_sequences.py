@@ -9,7 +9,8 @@ import torch
 
 from bathyscope import data, nets
 from bathyscope.core import UsageError
-from bathyscope.core.losses import class_axis, token_cross_entropy
+from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.nested import class_axis
 from bathyscope.data.sequences import IGNORED, SEQUENCES, sequences
 from bathyscope.diagnosis.race import label_accuracy
 
@@ -24,23 +25,25 @@ def test_the_same_seed_gives_the_same_sequences(name):
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_tokens_lie_in_the_vocabulary_and_shapes_fit(name):
-    found = sequences(name, context=9, num_train=20, num_test=5)
+    result = sequences(name, context=9, num_train=20, num_test=5)
     for inputs, targets in (
-        (found.train_inputs, found.train_targets),
-        (found.test_inputs, found.test_targets),
+        (result.train_inputs, result.train_targets),
+        (result.test_inputs, result.test_targets),
     ):
         assert inputs.shape == targets.shape
         assert inputs.shape[1] <= 9
-        assert 0 <= int(inputs.min()) <= int(inputs.max()) < found.vocabulary
+        assert 0 <= int(inputs.min()) <= int(inputs.max()) < result.vocabulary
         known = targets[targets != IGNORED]
         assert len(known)
-        assert 0 <= int(known.min()) <= int(known.max()) < found.vocabulary
+        assert 0 <= int(known.min()) <= int(known.max()) < result.vocabulary
 
 
 @pytest.mark.parametrize(("name", "expected"), [("copy", list), ("sorting", sorted)])
 def test_answers_of_copy_and_sorting(name, expected):
-    found = sequences(name, context=10, num_train=50, num_test=5)
-    for row, target in zip(found.train_inputs.tolist(), found.train_targets.tolist(), strict=True):
+    result = sequences(name, context=10, num_train=50, num_test=5)
+    for row, target in zip(
+        result.train_inputs.tolist(), result.train_targets.tolist(), strict=True
+    ):
         digits = row[:5]
         assert row[5] == 10
         assert target == [IGNORED] * 5 + expected(digits)
@@ -48,28 +51,28 @@ def test_answers_of_copy_and_sorting(name, expected):
 
 
 def test_answers_of_addition_and_no_pair_in_both_parts():
-    found = sequences("addition", num_train=3000, num_test=1000)
-    for a, b, mark in found.train_inputs[:50].tolist():
-        row = found.train_inputs.tolist().index([a, b, mark])
-        assert found.train_targets[row].tolist() == [IGNORED, IGNORED, (a + b) % 97]
-    both = {tuple(r) for r in found.train_inputs.tolist()} & {
-        tuple(r) for r in found.test_inputs.tolist()
+    result = sequences("addition", num_train=3000, num_test=1000)
+    for a, b, mark in result.train_inputs[:50].tolist():
+        row = result.train_inputs.tolist().index([a, b, mark])
+        assert result.train_targets[row].tolist() == [IGNORED, IGNORED, (a + b) % 97]
+    both = {tuple(r) for r in result.train_inputs.tolist()} & {
+        tuple(r) for r in result.test_inputs.tolist()
     }
     assert not both
 
 
 def test_text_is_the_standard_library_and_targets_are_shifted():
-    found = sequences("text", context=32, num_train=20, num_test=5)
-    assert torch.equal(found.train_inputs[:, 1:], found.train_targets[:, :-1])
+    result = sequences("text", context=32, num_train=20, num_test=5)
+    assert torch.equal(result.train_inputs[:, 1:], result.train_targets[:, :-1])
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"), key=lambda p: p.name)
     whole = "".join(
         p.read_text(encoding="utf-8", errors="replace")
         for p in files
         if not p.name.startswith("_sysconfigdata")
     )
-    assert found.sha256 == hashlib.sha256(whole.encode()).hexdigest()
+    assert result.sha256 == hashlib.sha256(whole.encode()).hexdigest()
     letters = "\t\n" + "".join(map(chr, range(32, 127))) + "?"
-    row = "".join(letters[i] for i in found.train_inputs[0].tolist())
+    row = "".join(letters[i] for i in result.train_inputs[0].tolist())
     assert row in "".join(c if c in letters else "?" for c in whole)
 
 
@@ -85,19 +88,19 @@ def test_what_cannot_be_had():
 
 
 def test_a_gpt_learns_to_copy():
-    found = sequences("copy", context=8, num_train=2000, num_test=200)
-    model = nets.build_for("gpt-2", (8,), num_classes=found.vocabulary, seed=0, width=32)
+    result = sequences("copy", context=8, num_train=2000, num_test=200)
+    model = nets.build_for("gpt-2", (8,), num_classes=result.vocabulary, seed=0, width=32)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(0)
     for _ in range(150):
-        inputs, targets = found.batch(64, generator=generator)
+        inputs, targets = result.batch(64, generator=generator)
         optimizer.zero_grad()
         token_cross_entropy(model(inputs), targets).backward()
         optimizer.step()
     with torch.no_grad():
-        guesses = model(found.test_inputs).argmax(-1)
-    asked = found.test_targets != IGNORED
-    assert float((guesses == found.test_targets)[asked].double().mean()) > 0.5  # chance is 0.1
+        guesses = model(result.test_inputs).argmax(-1)
+    asked = result.test_targets != IGNORED
+    assert float((guesses == result.test_targets)[asked].double().mean()) > 0.5  # chance is 0.1
 
 
 def test_token_cross_entropy_by_hand():

@@ -12,13 +12,13 @@ def silent(*_):
 
 def test_a_download_tells_of_its_progress(server, tmp_path):
     server.pages["big"] = bytes(1_000_000)
-    told = []
-    download(server.address + "big", tmp_path / "big", progress=lambda *a: told.append(a))
+    result = []
+    download(server.address + "big", tmp_path / "big", progress=lambda *a: result.append(a))
     assert (tmp_path / "big").read_bytes() == server.pages["big"]
-    done = [bytes_so_far for _, bytes_so_far, _ in told]
+    done = [bytes_so_far for _, bytes_so_far, _ in result]
     assert done == sorted(done)
-    assert told[-1] == ("big", 1_000_000, 1_000_000)
-    assert len(told) > 1
+    assert result[-1] == ("big", 1_000_000, 1_000_000)
+    assert len(result) > 1
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/nobody", "nonsense://x"])

@@ -28,11 +28,11 @@ def pictures(tmp_path_factory):
     rng = np.random.default_rng(0)
     for part, count in (("train", 8), ("val", 3)):
         for label in ("ape", "bee", "cat"):
-            place = root / part / label
-            place.mkdir(parents=True)
+            location = root / part / label
+            location.mkdir(parents=True)
             for number in range(count):
                 pixels = rng.integers(0, 256, (14, 11, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(place / f"{number}.png")
+                Image.fromarray(pixels).save(location / f"{number}.png")
     return root
 
 
@@ -66,12 +66,12 @@ def network(shape, classes):
 
 @pytest.mark.parametrize("kind", ["folder", "npz", "idx"])
 def test_a_stream_is_the_set_in_memory(kind, request):
-    place = request.getfixturevalue(
+    location = request.getfixturevalue(
         {"folder": "pictures", "npz": "arrays", "idx": "idx_folder"}[kind]
     )
     options = {"size": 9} if kind == "folder" else {}
     both = [
-        data.load(f"{kind}:{place}", stream=s, normalise=True, num_train=10, seed=3, **options)
+        data.load(f"{kind}:{location}", stream=s, normalize=True, num_train=10, seed=3, **options)
         for s in (False, True)
     ]
     memory, stream = both
@@ -88,15 +88,15 @@ def test_a_stream_is_the_set_in_memory(kind, request):
 def test_training_on_a_stream_is_training_in_memory(pictures):
     losses = []
     for stream, workers in ((False, None), (True, 0), (True, 2)):
-        found = data.load(
-            f"folder:{pictures}", size=8, normalise=True, stream=stream, workers=workers
+        result = data.load(
+            f"folder:{pictures}", size=8, normalize=True, stream=stream, workers=workers
         )
         torch.manual_seed(0)
-        model = network(found.shape, found.num_classes)
+        model = network(result.shape, result.num_classes)
         done = fit(
             model,
-            (found.train_inputs, found.train_labels),
-            test=(found.test_inputs, found.test_labels),
+            (result.train_inputs, result.train_labels),
+            test=(result.test_inputs, result.test_labels),
             config=CONFIG,
         )
         losses.append((done.curve("loss"), done.result))
@@ -111,12 +111,12 @@ class StopAt(Callback):
 
 
 def test_stopped_in_the_middle_of_an_epoch_and_resumed(pictures, tmp_path):
-    found = data.load(f"folder:{pictures}", size=8, normalise=True, stream=True, workers=1)
-    examples = (found.train_inputs, found.train_labels)
+    result = data.load(f"folder:{pictures}", size=8, normalize=True, stream=True, workers=1)
+    examples = (result.train_inputs, result.train_labels)
 
     def run(folder, *callbacks):
         return train(
-            lambda: network(found.shape, 3),
+            lambda: network(result.shape, 3),
             examples,
             config=CONFIG,
             folder=tmp_path / folder,
@@ -141,21 +141,21 @@ class EndReader(Callback):
 
 
 def test_a_reader_that_is_killed_is_one_sentence_and_the_run_goes_on(pictures, tmp_path):
-    found = data.load(f"folder:{pictures}", size=8, normalise=True, stream=True, workers=1)
+    result = data.load(f"folder:{pictures}", size=8, normalize=True, stream=True, workers=1)
 
     def run(folder, *callbacks):
         return train(
-            lambda: network(found.shape, 3),
-            (found.train_inputs, found.train_labels),
+            lambda: network(result.shape, 3),
+            (result.train_inputs, result.train_labels),
             config=CONFIG,
             folder=tmp_path / folder,
             callbacks=callbacks,
             saving=Saving(every_steps=1),
         )
 
-    with pytest.raises(BathyscopeError, match="reads the data ahead was ended") as told:
+    with pytest.raises(BathyscopeError, match="reads the data ahead was ended") as reported:
         run("killed", EndReader())
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert run("killed").history == run("whole").history
 
 
@@ -170,7 +170,7 @@ def test_damaged_and_missing_files_are_named_and_skipped_only_if_asked(pictures,
     broken = root / "train" / "ape" / "1.png"
     broken.write_bytes(broken.read_bytes()[:60])
     (root / "train" / "ape" / "2.png").unlink()
-    with pytest.raises(UsageError, match=r"ape/1\.png is no readable image") as caught:
+    with pytest.raises(UsageError, match=r"ape/1\.png is not a readable image") as caught:
         list(strict.train_inputs.batches([torch.arange(4)]))
     assert "Traceback" not in str(caught.value)
     with pytest.warns(UserWarning, match=r"2 of 4 samples were left out: .*1\.png"):
@@ -187,8 +187,8 @@ def test_truncated_arrays_are_named(arrays, idx_folder, tmp_path):
     with pytest.raises(UsageError, match=r"short\.npz is truncated, damaged"):
         data.load(f"npz:{short}", stream=True)
     packed = tmp_path / "packed.npz"
-    with np.load(arrays) as found:
-        np.savez_compressed(packed, **found)
+    with np.load(arrays) as result:
+        np.savez_compressed(packed, **result)
     with pytest.raises(UsageError, match="is compressed, which cannot be read in parts"):
         data.load(f"npz:{packed}", stream=True)
     shutil.copytree(idx_folder, tmp_path / "idx")
@@ -210,33 +210,33 @@ def test_tokens(tmp_path):
     path = tmp_path / "tokens.bin"
     tokens = np.random.default_rng(0).integers(0, 50, 203, dtype=np.uint16)
     tokens.tofile(path)
-    found = data.token_file(path, context=10, vocabulary=50, test_share=0.25)
-    assert (len(found.train_inputs), len(found.test_inputs)) == (15, 5)
-    for part, start in ((found.test_inputs, 150), (found.test_targets, 151)):
+    result = data.token_file(path, context=10, vocabulary=50, test_fraction=0.25)
+    assert (len(result.train_inputs), len(result.test_inputs)) == (15, 5)
+    for part, start in ((result.test_inputs, 150), (result.test_targets, 151)):
         assert part[0].tolist() == tokens[start : start + 10].tolist()
-    x, y = found.batch(4, generator=torch.Generator().manual_seed(0))
+    x, y = result.batch(4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(x[:, 1:], y[:, :-1])
     model = nn.Sequential(
         nn.Embedding(50, 8), nn.Flatten(), nn.Linear(80, 500), nn.Unflatten(1, (50, 10))
     )
-    done = fit(model, (found.train_inputs, found.train_targets), config=CONFIG.model_copy(
+    done = fit(model, (result.train_inputs, result.train_targets), config=CONFIG.model_copy(
         update={"flip": False, "shift": 0}))  # fmt: skip
     assert done.status == "finished"
     with pytest.raises(UsageError, match="too few for sequences of 150"):
         data.token_file(path, context=150, vocabulary=50)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UsageError, match="405 bytes, which is no number of uint16"):
+    with pytest.raises(UsageError, match="405 bytes, which is not a number of uint16"):
         data.token_file(path, context=10, vocabulary=50)
     with pytest.raises(UsageError, match="No such file"):
         data.token_file(tmp_path / "absent", vocabulary=50)
 
 
 def test_what_does_not_fit_is_streamed_and_said(pictures, monkeypatch):
-    found = data.memory_need(f"folder:{pictures}", size=10)
-    assert found.whole == 33 * (3 * 100 * 4 + 8)
-    assert found.fits
-    assert "it fits in memory" in str(found)
-    monkeypatch.setattr(need, "available_bytes", lambda device: found.whole)
+    result = data.memory_need(f"folder:{pictures}", size=10)
+    assert result.whole == 33 * (3 * 100 * 4 + 8)
+    assert result.fits
+    assert "it fits in memory" in str(result)
+    monkeypatch.setattr(need, "available_bytes", lambda device: result.whole)
     tight = data.memory_need(f"folder:{pictures}", size=10)
     assert not tight.fits
     assert "read from the disk" in str(tight)
@@ -251,14 +251,14 @@ def test_what_does_not_fit_is_streamed_and_said(pictures, monkeypatch):
     not Path("/proc/self/statm").exists(), reason="resident size is read from /proc"
 )
 def test_memory_stays_flat_over_two_hundred_batches(pictures):
-    found = data.load(f"folder:{pictures}", size=64, stream=True, workers=0)
+    result = data.load(f"folder:{pictures}", size=64, stream=True, workers=0)
 
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     order = [torch.arange(24) for _ in range(220)]
     sizes = []
-    for number, _ in enumerate(found.train_inputs.batches(order)):
+    for number, _ in enumerate(result.train_inputs.batches(order)):
         if number >= 20:
             sizes.append(resident())
     # a batch takes 1.2 MB: were they kept, 200 would take 236 MB

@@ -36,7 +36,7 @@ def test_clouds_are_linearly_separable_and_the_other_laws_are_not():
     assert _linear_accuracy(load("synthetic:gratings")) < 0.5
 
 
-def test_spirals_and_gratings_can_be_learned_from_their_neighbours():
+def test_spirals_and_gratings_can_be_learned_from_their_neighbors():
     spirals = load("synthetic:spirals")
     distance = torch.cdist(spirals.test_inputs.flatten(1), spirals.train_inputs.flatten(1))
     nearest = spirals.train_labels[distance.argmin(1)]

@@ -80,10 +80,10 @@ def test_the_cutoff_is_the_rounding_of_covariance_and_mean():
     eps = torch.finfo(torch.float64).eps
     largest = torch.linalg.eigvalsh(torch.cov(x.T, correction=0))[-1].item()
     by_hand = 30 * eps * largest + 4 * (eps * x.mean(0).abs().max().item()) ** 2
-    assert whiten(x, 1).cutoff == pytest.approx(by_hand, rel=1e-6)
-    centred = x - x.mean(0)
-    assert whiten(1e6 * centred, 1).cutoff == pytest.approx(
-        1e12 * whiten(centred, 1).cutoff, rel=1e-6
+    assert whiten(x, 1).tolerance == pytest.approx(by_hand, rel=1e-6)
+    centered = x - x.mean(0)
+    assert whiten(1e6 * centered, 1).tolerance == pytest.approx(
+        1e12 * whiten(centered, 1).tolerance, rel=1e-6
     )
 
 

@@ -165,8 +165,8 @@ def masked_by_norm(model, block, optimizer):
 
 
 FAULTS = {
-    "nan_weight": (nan_weight, "not-finite"),
-    "nan_gradient": (nan_gradient, "not-finite"),
+    "nan_weight": (nan_weight, "non-finite"),
+    "nan_gradient": (nan_gradient, "non-finite"),
     "huge_weights": (huge_weights, "exploding-weights"),
     "rank_one_weights": (rank_one_weights, "ill-conditioned-weights"),
     "dead_units": (dead_units, "dead-units"),

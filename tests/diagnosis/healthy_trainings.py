@@ -57,15 +57,15 @@ class Autoencoder(nn.Module):
 
 
 class TwoHeads(nn.Module):
-    """A class and a number from one trunk."""
+    """A class and a number from one body."""
 
     def __init__(self):
         super().__init__()
-        self.trunk = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU())
+        self.body = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU())
         self.label, self.sum = nn.Linear(48, 10), nn.Linear(48, 1)
 
     def forward(self, x):
-        x = self.trunk(x)
+        x = self.body(x)
         return self.label(x), self.sum(x)
 
 

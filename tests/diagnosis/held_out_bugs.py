@@ -23,7 +23,7 @@ from tests.diagnosis.real_bugs import (
     seeded,
     sgd,
     softmax,
-    standardised,
+    standardized,
 )
 
 mnist = digits()
@@ -31,8 +31,8 @@ mnist = digits()
 
 def table(load, *, number=False, column=False):
     def loaded():
-        found = load()
-        x, y = torch.tensor(found.data).float(), torch.tensor(found.target)
+        result = load()
+        x, y = torch.tensor(result.data).float(), torch.tensor(result.target)
         if number or column:
             y = y.float().unsqueeze(1)
         return x, y.long() if not (number or column) else y
@@ -54,12 +54,12 @@ def house_prices(g):
     return x, 2000 * x[:, :1] + 15000 * x[:, 1:] + 5000 * torch.randn(600, 1, generator=g)
 
 
-def prices_standardised():
+def prices_standardized():
     x, y = house_prices()
     return (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
 
 
-def diabetes_standardised():
+def diabetes_standardized():
     x, y = table(load_diabetes, number=True)()
     return (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
 
@@ -149,12 +149,12 @@ CORRECTED = {
     "softmax twice in a convnet": Subject(
         lambda: keras(convnet([])), images, F.cross_entropy, sgd(0.05), 32, 5),
     "cancer, raw columns, sgd": Subject(
-        lambda: keras(dense(30, 16, 1, end=nn.Sigmoid())), standardised(cancer), binary, sgd(0.1), 32, 20),
+        lambda: keras(dense(30, 16, 1, end=nn.Sigmoid())), standardized(cancer), binary, sgd(0.1), 32, 20),
     "wine, raw columns, one hidden unit": Subject(
-        lambda: keras(dense(13, 16, 3, end=softmax())), standardised(table(load_wine)), crossentropy,
+        lambda: keras(dense(13, 16, 3, end=softmax())), standardized(table(load_wine)), crossentropy,
         adam(1e-2), 16, 20),
     "prices raw": Subject(
-        lambda: keras(dense(2, 16, 16, 1)), prices_standardised, F.mse_loss, adam(), 32, 50),
+        lambda: keras(dense(2, 16, 16, 1)), prices_standardized, F.mse_loss, adam(), 32, 50),
     "sine without an activation": Subject(
         lambda: keras(dense(1, 32, 32, 1, activation=nn.Tanh)), sine, F.mse_loss, adam(), 32, 100),
     "tags under a softmax": Subject(
@@ -172,7 +172,7 @@ CORRECTED = {
     "absolute error on one-hot": Subject(
         lambda: keras(dense(784, 64, 10, end=softmax())), mnist, crossentropy, rmsprop(), 32, 5),
     "diabetes under a tanh": Subject(
-        lambda: keras(dense(10, 16, 1)), diabetes_standardised, F.mse_loss, adam(), 16, 40),
+        lambda: keras(dense(10, 16, 1)), diabetes_standardized, F.mse_loss, adam(), 16, 40),
     "bytes and large rate": Subject(
         lambda: keras(convnet([softmax()])), images, crossentropy, sgd(0.05), 32, 5),
 }  # fmt: skip

@@ -130,5 +130,5 @@ SCORING = {
 
 def batch(seed=0, size=64):
     """Digits, 8×8, one channel."""
-    digits = data.load("digits").normalised().subset(size, seed=seed)
+    digits = data.load("digits").normalized().subset(size, seed=seed)
     return digits.train_inputs, digits.train_labels

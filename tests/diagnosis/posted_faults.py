@@ -1,4 +1,4 @@
-"""Fifty-one faults as people post them, each with the causes that name it; written anew, small.
+"""Fifty-one faults as people post them, each with the causes that name it; written again, small.
 
 A fault is a function that returns what `diagnose` is given: model, batch, and options. `ERROR` marks
 those that are refused with a sentence.
@@ -79,7 +79,7 @@ def classes_as_numbers():
 
 
 class TokenModel(nn.Module):
-    """An embedding, a pre-norm encoder and a head that may share the embedding's weight."""
+    """An embedding, a causal pre-norm encoder and a head that may share the embedding's weight."""
 
     def __init__(self, layers=2, width=32, vocabulary=50, *, norm_first=True, tied=False, std=None):
         super().__init__()
@@ -97,7 +97,9 @@ class TokenModel(nn.Module):
             self.head.weight = self.embed.weight
 
     def forward(self, x):
-        return self.head(self.encoder(self.embed(x))).transpose(1, 2)
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        states = self.encoder(self.embed(x), mask=mask, is_causal=True)
+        return self.head(states).transpose(1, 2)
 
 
 class Detached(nn.Module):
@@ -118,7 +120,7 @@ class NoGradTrunk(Detached):
         return self.head(x)
 
 
-class Quantised(nn.Module):
+class Quantized(nn.Module):
     """Takes the nearest entry of a codebook, without passing the gradient on."""
 
     def __init__(self):
@@ -158,7 +160,7 @@ def plain_convnet(depth, *, norm, width=8):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
-class Unnormalised(nn.Module):
+class Unnormalized(nn.Module):
     """Fifty residual blocks without a norm and without scaled branches."""
 
     def __init__(self):
@@ -314,7 +316,7 @@ def head_only(model):
     return torch.optim.Adam(model[4].parameters(), lr=1e-3)
 
 
-def trunk_only(model):
+def body_only(model):
     return torch.optim.Adam([*model[0].parameters(), *model[2].parameters()], lr=1e-3)
 
 
@@ -336,20 +338,20 @@ FAULTS: dict[str, tuple[Callable[[], Case], tuple[str, ...]]] = {
     "NaN in the input": (nan_input, (ERROR,)),
     "BatchNorm with one sample": (lone_sample, (ERROR,)),
     "detach in forward": (lambda: case(Detached()), ("data-flow",)),
-    "trunk under no_grad": (lambda: case(NoGradTrunk()), ("data-flow",)),
+    "body under no_grad": (lambda: case(NoGradTrunk()), ("data-flow",)),
     "dead ReLU": (dead_relu, ("activation",)),
-    "all weights zero": (lambda: case(filled(mlp(), 0.0)), ("initialisation", "data-flow")),
-    "all weights equal": (lambda: case(filled(mlp(), 0.1)), ("initialisation",)),
+    "all weights zero": (lambda: case(filled(mlp(), 0.0)), ("initialization", "data-flow")),
+    "all weights equal": (lambda: case(filled(mlp(), 0.1)), ("initialization",)),
     "100 convolutions": (lambda: case(plain_convnet(100, norm=False), batch(3, 16)),
-                         ("architecture", "activation", "initialisation")),
+                         ("architecture", "activation", "initialization")),
     "100 convolutions with BatchNorm": (lambda: case(plain_convnet(100, norm=True), batch(3, 16)),
                                         ("architecture",)),
-    "50 residual blocks without a norm": (lambda: case(Unnormalised(), optimizer=sgd),
-                                          ("architecture", "initialisation", "learning-rate")),
+    "50 residual blocks without a norm": (lambda: case(Unnormalized(), optimizer=sgd),
+                                          ("architecture", "initialization", "learning-rate")),
     "GRU over 300 steps": (lambda: case(Recurrent(nn.GRU), long_sequences(300)),
-                           ("architecture", "initialisation")),
+                           ("architecture", "initialization")),
     "RNN over 500 steps": (lambda: case(Recurrent(nn.RNN), long_sequences(500)),
-                           ("architecture", "initialisation")),
+                           ("architecture", "initialization")),
     "learning rate 1e-7": (lambda: case(mlp(), optimizer=lambda m: sgd(m, 1e-7), budget=1000),
                            ("learning-rate", "budget")),
     "learning rate 0.1 for a transformer": (
@@ -382,19 +384,19 @@ FAULTS: dict[str, tuple[Callable[[], Case], tuple[str, ...]]] = {
         lambda: case(mlp(outputs=1), (digits()[0], digits()[1].float()), loss=F.mse_loss), ("loss",)),
     "post-norm transformer of 24 layers at Adam 3e-3": (
         lambda: case(TokenModel(24, norm_first=False), next_tokens(), optimizer=lambda m: adam(m, 3e-3),
-                     probes="full"), ("architecture", "initialisation", "learning-rate")),
+                     probes="full"), ("architecture", "initialization", "learning-rate")),
     "tied embedding with deviation 10": (
-        lambda: case(TokenModel(tied=True, std=10.0), next_tokens()), ("initialisation",)),
-    "head not in the optimizer": (lambda: case(mlp(), optimizer=trunk_only), ("optimizer",)),
+        lambda: case(TokenModel(tied=True, std=10.0), next_tokens()), ("initialization",)),
+    "head not in the optimizer": (lambda: case(mlp(), optimizer=body_only), ("optimizer",)),
     "optimizer over the head only": (lambda: case(mlp(), optimizer=head_only), ("optimizer",)),
-    "frozen trunk": (lambda: case(frozen(mlp(), lambda m: m[:4])), ("optimizer",)),
+    "frozen body": (lambda: case(frozen(mlp(), lambda m: m[:4])), ("optimizer",)),
     "all parameters frozen": (lambda: case(frozen(mlp(), lambda m: m)), ("optimizer",)),
     "eval mode left on": (lambda: case(with_dropout(0.5).eval()), ("mode",)),
-    "weight_norm with g = 0": (lambda: case(zero_scaled()), ("initialisation", "data-flow")),
+    "weight_norm with g = 0": (lambda: case(zero_scaled()), ("initialization", "data-flow")),
     "constant labels": (lambda: case(mlp(), (digits()[0], torch.full((64,), 3))), ("labels",)),
     "all labels ignored": (lambda: case(mlp(), (digits()[0], torch.full((64,), -100))), ("labels",)),
     "negated loss": (lambda: case(mlp(), loss=lambda o, t: -F.cross_entropy(o, t)), ("loss",)),
-    "argmin inside a codebook layer": (lambda: case(Quantised()), ("data-flow",)),
+    "argmin inside a codebook layer": (lambda: case(Quantized()), ("data-flow",)),
     "sigmoid and one output for ten classes": (
         lambda: case(mlp(nn.Sigmoid(), outputs=1), classes_as_numbers(), loss=nn.MSELoss()),
         ("output",)),

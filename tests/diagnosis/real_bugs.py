@@ -1,8 +1,8 @@
 """Fifteen programs from forums that ran and did not learn, and their corrected versions, in PyTorch.
 
-Written anew from descriptions, with Keras's defaults: Glorot uniform weights, zero biases, Adam and
+Written again from descriptions, with Keras's defaults: Glorot uniform weights, zero biases, Adam and
 RMSprop at 1e-3, SGD at 1e-2. Digits of 8×8 stand in for MNIST (enlarged to 28×28 where the size
-matters) and, as three channels of 32×32, for CIFAR-10; the census table is drawn with the ranges of
+matters) and, as three channels of 32×32, for CIFAR-10; the census table is sampled with the ranges of
 the real one. `causes` says which causes the corrections remove.
 """
 
@@ -117,7 +117,7 @@ def one_column(g):
     return x, (x > 100).float()
 
 
-def standardised(load):
+def standardized(load):
     def loaded():
         x, y = load()
         return (x - x.mean(0)) / x.std(0).clamp_min(1e-6), y
@@ -146,7 +146,7 @@ def fourth_power(g):
     return x, x**4
 
 
-def both_standardised(load):
+def both_standardized(load):
     def loaded():
         x, y = load()
         return (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
@@ -201,8 +201,8 @@ def iris_in_unit_range():
 @seeded
 def two_blobs(g):
     y = torch.randint(2, (1000,), generator=g)
-    centre = torch.where(y.unsqueeze(1) == 1, 0.57, 0.33)
-    return centre + 0.05 * torch.randn(1000, 2, generator=g), y
+    center = torch.where(y.unsqueeze(1) == 1, 0.57, 0.33)
+    return center + 0.05 * torch.randn(1000, 2, generator=g), y
 
 
 @seeded
@@ -233,7 +233,7 @@ def small_convnet(outputs, end):
     )  # fmt: skip
 
 
-def colour_convnet(width=32):
+def color_convnet(width=32):
     model = nn.Sequential(
         nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(width, width, 3),
         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(width * 49, 512), nn.ReLU(),
@@ -302,7 +302,7 @@ FAULTY = {
         ("output", "optimizer", "input"),
     ),
     "48594888": Subject(
-        lambda: keras(colour_convnet()), scaled(digits(flat=False, size=32, channels=3), 255.0),
+        lambda: keras(color_convnet()), scaled(digits(flat=False, size=32, channels=3), 255.0),
         crossentropy, adam(), 32, 1, ("budget", "batch", "input"),
     ),
     "44164749": Subject(
@@ -327,15 +327,15 @@ CORRECTED = {
         rmsprop(), 1, 10,
     ),
     "45442843": Subject(
-        lambda: keras(dense(1, 1, 1, activation=nn.Sigmoid, end=nn.Sigmoid())), standardised(one_column),
+        lambda: keras(dense(1, 1, 1, activation=nn.Sigmoid, end=nn.Sigmoid())), standardized(one_column),
         binary, adam(1e-2), 32, 100,
     ),
     "47724077": Subject(
-        lambda: keras(dense(14, 21, 2, end=softmax())), standardised(census), crossentropy, sgd(), 32, 50,
+        lambda: keras(dense(14, 21, 2, end=softmax())), standardized(census), crossentropy, sgd(), 32, 50,
     ),
     "52800582": Subject(
         lambda: keras(two_kinds(nn.ReLU(), nn.ELU())),
-        both_standardised(fourth_power), F.mse_loss, adam(), 50, 50,
+        both_standardized(fourth_power), F.mse_loss, adam(), 50, 50,
     ),
     "48221692": Subject(
         lambda: keras(dense(1, 5, 1)), tens, F.mse_loss, sgd(1e-3), 32, 100,
@@ -351,13 +351,13 @@ CORRECTED = {
         lambda: keras(dense(8, 8, 8, 8, end=nn.Sigmoid())), permuted_bits, binary, adam(), 1, 20,
     ),
     "51930566": Subject(
-        lambda: keras(dense(4, 4, 3, end=softmax())), standardised(iris), crossentropy, adam(), 5, 100,
+        lambda: keras(dense(4, 4, 3, end=softmax())), standardized(iris), crossentropy, adam(), 5, 100,
     ),
     "59278771": Subject(
         lambda: keras(dense(4, 8, 8, 3, end=softmax())), iris_in_unit_range, crossentropy, adam(), 5, 200,
     ),
     "48594888": Subject(
-        lambda: keras(colour_convnet(48)), digits(flat=False, size=32, channels=3), crossentropy, adam(),
+        lambda: keras(color_convnet(48)), digits(flat=False, size=32, channels=3), crossentropy, adam(),
         64, 30,
     ),
     "44164749": Subject(

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are one sentence for every verb of the diagnosis.
+"""Arguments of the wrong kind are one sentence for every command of the diagnosis.
 
 They run without the checks of signatures, which under test come before our own.
 """
@@ -22,7 +22,7 @@ def cases(folder):
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     pair = torch.randn(8, 8), torch.randint(4, (8,))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*pair), batch_size=4)
-    found = diagnose(model, pair)
+    result = diagnose(model, pair)
     file = folder / "file"
     file.touch()
 
@@ -63,24 +63,24 @@ def cases(folder):
         "memory in words": of(memory="4"),
         "memory not a number": of(memory=float("nan")),
         "list of thresholds": of(thresholds=[1]),
-        "threshold nan": of(thresholds={"dead_share": float("nan")}),
-        "threshold below zero": of(thresholds={"dead_share": -5}),
+        "threshold nan": of(thresholds={"dead_fraction": float("nan")}),
+        "threshold below zero": of(thresholds={"dead_fraction": -5}),
         "unknown finding": of(silence="zz"),
         "treat without diagnosis": lambda: treat(model, None),
-        "treat without model": lambda: treat(None, found),
-        "treat without steps": lambda: treat(model, found, spend=0),
-        "treat without batches": lambda: treat(model, found, batches=[]),
-        "treat with one batch": lambda: treat(model, found, batches=pair),
-        "treat with a number": lambda: treat(model, found, batches=3),
+        "treat without model": lambda: treat(None, result),
+        "treat without steps": lambda: treat(model, result, spend=0),
+        "treat without batches": lambda: treat(model, result, batches=[]),
+        "treat with one batch": lambda: treat(model, result, batches=pair),
+        "treat with a number": lambda: treat(model, result, batches=3),
         "compare without batches": lambda: compare(
             [Contender("a", model, None)], iter([]), loss=F.cross_entropy
         ),
         "compare models": lambda: compare([model], [pair], loss=F.cross_entropy),
-        "diff with nothing": lambda: found.diff(None),
-        "diff with a treatment": lambda: found.diff(
+        "diff with nothing": lambda: result.diff(None),
+        "diff with a treatment": lambda: result.diff(
             Treatment(
-                before=found,
-                after=found,
+                before=result,
+                after=result,
                 recipe=None,
                 attempts=(),
                 verification=Verification((), 0),
@@ -89,7 +89,7 @@ def cases(folder):
                 spent=0,
             )
         ),
-        "save nowhere": lambda: found.save(None),
+        "save nowhere": lambda: result.save(None),
         "watch nothing": lambda: watch(None),
         "every half step": lambda: watch(model, every=2.5),
         "every step of none": lambda: watch(model, every=0),
@@ -131,9 +131,9 @@ EXPECTED = {
     "memory in words": "memory is a number above 0 and at most 1e\\+09, but '4'",
     "memory not a number": "memory is a number above 0 and at most 1e\\+09, but nan",
     "list of thresholds": "mapping or a TOML file, but a list",
-    "threshold nan": "'dead_share' is a number above 0, but nan",
-    "threshold below zero": "'dead_share' is a number above 0, but -5",
-    "unknown finding": r"named 'zz'\. There are: blank-input, .* and \d+ more\.",
+    "threshold nan": "'dead_fraction' is a number above 0, but nan",
+    "threshold below zero": "'dead_fraction' is a number above 0, but -5",
+    "unknown finding": r"named 'zz'\. There are: .* and \d+ more\.",
     "treat without diagnosis": "what `diagnose` returned, but a NoneType",
     "treat without model": "torch.nn.Module, but a NoneType",
     "treat without steps": "spend is a whole number of at least 300, but 0",

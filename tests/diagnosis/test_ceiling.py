@@ -26,8 +26,8 @@ def peaks_and_samples():
     diagnose(model, (x[:2], y[:2]))
     start, seen = peak(), []
     for memory in (0.25, 8.0):  # the higher one last: a peak stays
-        found = diagnose(model, (x, y), memory=memory)
-        seen.append((peak() - start, found.setting.batch[0].shape[0]))
+        result = diagnose(model, (x, y), memory=memory)
+        seen.append((peak() - start, result.setting.batch[0].shape[0]))
     return seen
 
 
@@ -43,18 +43,18 @@ def test_the_ceiling_is_kept():
 def test_what_is_measured_is_the_first_samples_and_a_note_says_so():
     torch.manual_seed(0)
     model, (x, y) = ResidualMLP(8), batch()
-    found = diagnose(model, (x, y), memory=0.0009)
-    number = found.setting.batch[0].shape[0]
+    result = diagnose(model, (x, y), memory=0.0009)
+    number = result.setting.batch[0].shape[0]
     assert 2 <= number < 64
-    assert f"The first {number} of 64 samples were measured" in found.notes[0]
+    assert f"The first {number} of 64 samples were measured" in result.notes[0]
     alone = diagnose(model, (x[:number], y[:number]))
-    assert found.table.equals(alone.table)
+    assert result.table.equals(alone.table)
 
 
 def test_by_default_a_small_batch_is_measured_whole():
-    found = diagnose(ResidualMLP(4), batch())
-    assert found.setting.batch[0].shape[0] == 64
-    assert not any("samples were measured" in note for note in found.notes)
+    result = diagnose(ResidualMLP(4), batch())
+    assert result.setting.batch[0].shape[0] == 64
+    assert not any("samples were measured" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(("memory", "said"), [(0.0, "above 0"), (1e-5, "raise the memory")])

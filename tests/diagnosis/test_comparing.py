@@ -6,9 +6,9 @@ from torch import nn
 
 import bathyscope as bs
 from bathyscope.diagnosis import compare
-from bathyscope.diagnosis.comparing import Contender
+from bathyscope.diagnosis.compare import Contender
 from bathyscope.report import from_json, to_json
-from tests.core.test_preserve import assert_same, state_of
+from tests.support.model_state import assert_same, state_of
 
 
 def batches(count):
@@ -25,11 +25,11 @@ def course():
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     before = state_of(model)
-    (found,) = compare(
+    (result,) = compare(
         [Contender("mlp", model, optimizer)], batches(24), loss=nn.functional.cross_entropy
     )
     assert_same(before, state_of(model))
-    return found
+    return result
 
 
 def test_the_forecast_is_made_before_the_training_and_told_with_it(course):
@@ -61,10 +61,10 @@ def test_whether_it_came_true(course, verdict, accuracy, steps, came_true):
 def test_full_probes_tell_the_forecast(capsys):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-    found = bs.diagnose(model, batches(1)[0], probes="full", steps=8)
-    assert found.forecast is not None
-    assert "1 batch for" in found.forecast.notes[0]
-    found.show()
+    result = bs.diagnose(model, batches(1)[0], probes="full", steps=8)
+    assert result.forecast is not None
+    assert "1 batch for" in result.forecast.notes[0]
+    result.show()
     assert "forecast: Within 300 steps" in capsys.readouterr().out
     assert bs.diagnose(model, batches(1)[0]).forecast is None
 
@@ -74,22 +74,22 @@ def test_one_that_fails_is_treated_on_a_copy_and_trains():
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)  # nothing moves
     before = state_of(model)
-    (found,) = compare(
+    (result,) = compare(
         [Contender("mlp", model, optimizer)],
         batches(24),
         loss=nn.functional.cross_entropy,
         treat_with=batches(200),
     )
     assert_same(before, state_of(model))
-    assert found.has_failed
-    assert found.treatment.helped
-    cured = found.treated_report()
+    assert result.has_failed
+    assert result.treatment.helped
+    cured = result.treated_report()
     assert cured.title == "mlp, treated"
     assert "It helped" in cured.outcome
     assert cured.code
     losses = [loss for _, loss in cured.curves["training loss"]]
-    assert losses[-1] < 0.6 * found.losses[-1]
-    assert found.outcome.startswith("After 24 steps: loss ")
+    assert losses[-1] < 0.6 * result.losses[-1]
+    assert result.outcome.startswith("After 24 steps: loss ")
 
 
 def test_one_that_does_not_fail_is_left_alone(course):

@@ -25,8 +25,8 @@ def shortcuts(length, *, scale):
     return model
 
 
-def codes(found):
-    return [f.code for f in found.findings]
+def codes(result):
+    return [f.code for f in result.findings]
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +98,19 @@ def test_a_start_that_is_flat_to_second_order_is_found_and_treated():
     """Theorem 2: at zero the Hessian vanishes for shortcuts of length 3, not for those of length 2."""
     model = shortcuts(3, scale=0.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
-    found = diagnose(model, (X, Y), loss=F.mse_loss, optimizer=optimizer, probes="full", steps=2)
-    assert "flat-to-second-order" in codes(found)
-    treatment = treat(model, found, optimizer=optimizer, allow=("settings", "weights"))
+    result = diagnose(model, (X, Y), loss=F.mse_loss, optimizer=optimizer, probes="full", steps=2)
+    assert "flat-to-second-order" in codes(result)
+    treatment = treat(model, result, optimizer=optimizer, allow=("settings", "weights"))
     assert treatment.helped
-    assert treatment.rung == "weights"
+    assert treatment.level == "weights"
 
 
 def test_an_ordinary_saddle_is_not_called_flat_to_second_order():
     model = shortcuts(2, scale=0.0)
-    found = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=2)
-    assert "flat-start" in codes(found)
-    assert "flat-to-second-order" not in codes(found)
-    assert found.measurements["curvature"].settings["smallest"] < 0
+    result = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=2)
+    assert "flat-start" in codes(result)
+    assert "flat-to-second-order" not in codes(result)
+    assert result.measurements["curvature"].settings["smallest"] < 0
 
 
 def test_a_rate_far_above_the_stable_one_is_named_with_the_stable_one_and_treated():
@@ -121,13 +121,13 @@ def test_a_rate_far_above_the_stable_one_is_named_with_the_stable_one_and_treate
     batch = (X, X[:, :4].argmax(dim=1))
     top = float(hessian(model, batch).extremes(1, ends="largest").largest.values)
     optimizer = torch.optim.SGD(model.parameters(), lr=50 * 3 / top, momentum=0.5)
-    found = diagnose(model, batch, optimizer=optimizer, probes="full", steps=2)
-    told = next(f for f in found.findings if f.code == "unstable-rate")
-    assert told.evidence["stable_rate"] == pytest.approx(3 / top, rel=1e-2)
-    assert f"{told.evidence['stable_rate']:.2g}" in told.remedy
-    treatment = treat(model, found, optimizer=optimizer)
+    result = diagnose(model, batch, optimizer=optimizer, probes="full", steps=2)
+    reported = next(f for f in result.findings if f.code == "unstable-rate")
+    assert reported.evidence["stable_rate"] == pytest.approx(3 / top, rel=1e-2)
+    assert f"{reported.evidence['stable_rate']:.2g}" in reported.remedy
+    treatment = treat(model, result, optimizer=optimizer)
     assert treatment.helped
-    assert treatment.rung == "settings"
+    assert treatment.level == "settings"
 
 
 def test_a_stable_rate_or_another_optimizer_is_not_judged():
@@ -136,10 +136,10 @@ def test_a_stable_rate_or_another_optimizer_is_not_judged():
         torch.optim.SGD(model.parameters(), lr=1e-3),
         torch.optim.Adam(model.parameters(), lr=10.0),
     ):
-        found = diagnose(
+        result = diagnose(
             model, (X, Y), loss=F.mse_loss, optimizer=optimizer, probes="full", steps=1
         )
-        assert "unstable-rate" not in codes(found)
+        assert "unstable-rate" not in codes(result)
 
 
 def test_a_loss_without_second_derivative_leaves_a_note():
@@ -158,9 +158,9 @@ def test_a_loss_without_second_derivative_leaves_a_note():
             return Once.apply(super().forward(x))
 
     model = Model(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
-    found = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=1)
-    assert any("Curvature was not measured" in note for note in found.notes)
-    assert set(found.measurements["curvature"]["largest"]) == {None}
+    result = diagnose(model, (X, Y), loss=F.mse_loss, probes="full", steps=1)
+    assert any("Curvature was not measured" in note for note in result.notes)
+    assert set(result.measurements["curvature"]["largest"]) == {None}
 
 
 def test_many_blocks_stay_within_the_budget():

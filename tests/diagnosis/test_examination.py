@@ -4,12 +4,17 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import Block, Severity, UnknownName, UsageError
-from bathyscope.diagnosis import CODES, THRESHOLDS, Thresholds, code_of, diagnose
-from bathyscope.diagnosis.evidence import finding, in_order
+from bathyscope.diagnosis import diagnose
 from bathyscope.report import read_report
+from bathyscope.rules import Thresholds, all_rules, all_thresholds, causes, rule_of
+from bathyscope.rules.causes import in_order
 from tests.core import lookalikes as like
-from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import HandMadeViT, ResidualMLP, batch
+from tests.support.model_state import assert_same, state_of
+
+
+def finding_of(code, severity, blocks, *, score):
+    return rule_of(code).finding(severity, blocks, score=score)
 
 
 def broken(depth=8):
@@ -21,46 +26,46 @@ def broken(depth=8):
 
 
 def test_findings_table_and_verdict():
-    found = diagnose(broken(), batch(), title="mine")
-    assert found.findings[0].code == "dead-units"
-    assert found.findings[0].blocks == ("blocks.3",)
-    assert found.severity is Severity.PROBLEM
-    assert "blocks.3" in found.verdict
-    table = found.table
+    result = diagnose(broken(), batch(), title="mine")
+    assert result.findings[0].code == "dead-units"
+    assert result.findings[0].blocks == ("blocks.3",)
+    assert result.severity is Severity.PROBLEM
+    assert "blocks.3" in result.verdict
+    table = result.table
     assert list(table.index) == ["stem", *(f"blocks.{i}" for i in range(8)), "head.1"]
-    assert list(table.part) == ["stem", *["trunk"] * 8, "head"]
+    assert list(table.part) == ["stem", *["body"] * 8, "head"]
     assert table.loc["head.1", "weights.norm"] > 0
     assert table.loc["blocks.3", "activations.dead_units"] == 1.0
     assert table.loc["blocks.3", "findings"] == "dead-units"
-    assert found.worst_first.index[0] == "blocks.3"
+    assert result.worst_first.index[0] == "blocks.3"
 
 
 @pytest.mark.parametrize(("name", "part"), [("stem", "stem"), ("head.1", "head")])
-def test_a_value_that_is_not_finite_is_told_where_it_comes_in(name, part):
+def test_a_value_that_is_non_finite_is_told_where_it_comes_in(name, part):
     torch.manual_seed(0)
     model = ResidualMLP(4)
     with torch.no_grad():
         model.get_submodule(name).weight[0, 0] = float("nan")
-    found = diagnose(model, batch())
-    told = next(f for f in found.findings if f.code == "not-finite")
-    assert told.blocks == (name,)
-    assert found.table.loc[name, "part"] == part
-    assert "not-finite" in found.table.loc[name, "findings"]
+    result = diagnose(model, batch())
+    reported = next(f for f in result.findings if f.code == "non-finite")
+    assert reported.blocks == (name,)
+    assert result.table.loc[name, "part"] == part
+    assert "non-finite" in result.table.loc[name, "findings"]
 
 
 def test_a_step_that_replaces_the_head_is_told_and_one_that_is_a_good_part_of_it_is_not():
     torch.manual_seed(0)
     model = ResidualMLP(4)
-    for rate, told in ((2.0, [("head.1",)]), (0.1, [])):
+    for rate, result in ((2.0, [("head.1",)]), (0.1, [])):
         groups = [
             {"params": model.blocks.parameters(), "lr": 1e-3},
             {"params": model.head[1].parameters(), "lr": rate},
         ]
         with torch.no_grad():
             model.head[1].weight.mul_(0.2 / model.head[1].weight.norm())
-        found = diagnose(model, batch(), optimizer=torch.optim.SGD(groups))
-        large = [f.blocks for f in found.findings if f.code == "large-update"]
-        assert large == told
+        outcome = diagnose(model, batch(), optimizer=torch.optim.SGD(groups))
+        large = [f.blocks for f in outcome.findings if f.code == "large-update"]
+        assert large == result
 
 
 def test_dead_units_of_a_head_are_told():
@@ -69,8 +74,8 @@ def test_dead_units_of_a_head_are_told():
     model.head = nn.Sequential(nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10))
     with torch.no_grad():
         model.head[0].bias.fill_(-1e3)
-    told = next(f for f in diagnose(model, batch()).findings if f.code == "dead-units")
-    assert told.blocks == ("head.0",)
+    result = next(f for f in diagnose(model, batch()).findings if f.code == "dead-units")
+    assert result.blocks == ("head.0",)
 
 
 @pytest.mark.parametrize("probes", ["standard", "full"])
@@ -102,15 +107,15 @@ def test_it_comes_back_when_the_loss_fails_half_way():
 
 
 def test_reports_are_written_and_read_back(tmp_path):
-    found = diagnose(broken(), batch())
-    for ending in ("html", "json", "png"):
-        path = found.save(tmp_path / "deep" / f"report.{ending}")
+    result = diagnose(broken(), batch())
+    for ending in ("html", "json", "png", "svg", "pdf"):
+        path = result.save(tmp_path / "deep" / f"report.{ending}")
         assert path.stat().st_size > 1000
-    assert read_report(tmp_path / "deep" / "report.json") == found.report()
-    assert found.save(tmp_path / "report.JSON").read_text().startswith("{")
-    with pytest.raises(UsageError, match=r"\.pdf"):
-        found.save(tmp_path / "report.pdf")
-    assert not (tmp_path / "report.pdf").exists()
+    assert read_report(tmp_path / "deep" / "report.json") == result.report()
+    assert result.save(tmp_path / "report.JSON").read_text().startswith("{")
+    with pytest.raises(UsageError, match=r"\.gif"):
+        result.save(tmp_path / "report.gif")
+    assert not (tmp_path / "report.gif").exists()
 
 
 def test_diff_says_whether_a_change_helped(tmp_path):
@@ -135,8 +140,8 @@ def test_thresholds_from_a_file_and_silenced_codes(tmp_path):
         assert diagnose(model, batch(), silence=silence).findings == ()
     file = tmp_path / "limits.toml"
     file.write_text("[thresholds]\ncollapse = 0.9\n")
-    found = diagnose(model, batch(), thresholds=file).findings
-    assert "collapsed-representation" in {f.code for f in found}
+    result = diagnose(model, batch(), thresholds=file).findings
+    assert "collapsed-representation" in {f.code for f in result}
     with pytest.raises(UnknownName, match="dead-units"):
         diagnose(model, batch(), silence=["dead-unit"])
     with pytest.raises(UnknownName, match="collapse"):
@@ -177,41 +182,41 @@ def test_embedding_models_double_and_bfloat16_and_keyword_batches():
     assert len(diagnose(tokens, example).blocks) == 3
     x, y = batch()
     for dtype in (torch.float64, torch.bfloat16):
-        found = diagnose(HandMadeViT(3).to(dtype), (x.to(dtype), y))
-        assert [f.code for f in found.findings if f.severity is Severity.PROBLEM] == []
+        result = diagnose(HandMadeViT(3).to(dtype), (x.to(dtype), y))
+        assert [f.code for f in result.findings if f.severity is Severity.PROBLEM] == []
 
 
 def test_every_code_explains_itself_and_every_threshold_has_a_source():
-    for code, entry in CODES.items():
-        assert entry.why.endswith("."), code
+    for code, entry in all_rules().items():
+        assert entry.explanation.endswith("."), code
         assert entry.source, code
-    assert all(t.source and t.meaning for t in THRESHOLDS.values())
+    assert all(t.source and t.meaning for t in all_thresholds().values())
     with pytest.raises(UnknownName, match="dead-units"):
-        code_of("dead-unit")
+        rule_of("dead-unit")
 
 
-def test_ranking_puts_gravest_first_and_causes_before_effects():
+def test_ranking_puts_most_severe_first_and_causes_before_effects():
     codes = [
-        finding("large-update", Severity.PROBLEM, ["a"], score=9.0),
-        finding("exploding-weights", Severity.PROBLEM, ["a"], score=1.0),
-        finding("not-finite", Severity.WARNING, ["a"], score=50.0),
-        finding("exploding-weights", Severity.PROBLEM, ["b"], score=2.0),
+        finding_of("large-update", Severity.PROBLEM, ["a"], score=9.0),
+        finding_of("exploding-weights", Severity.PROBLEM, ["a"], score=1.0),
+        finding_of("non-finite", Severity.WARNING, ["a"], score=50.0),
+        finding_of("exploding-weights", Severity.PROBLEM, ["b"], score=2.0),
     ]
     assert [(f.code, f.blocks[0]) for f in in_order(codes)] == [
         ("exploding-weights", "b"),
         ("exploding-weights", "a"),
         ("large-update", "a"),
-        ("not-finite", "a"),
+        ("non-finite", "a"),
     ]
 
 
 def test_what_happened_at_an_earlier_block_stands_before_what_it_made_further_on():
     """A block that scales the stream makes later branches small; where it stands behind, it did not."""
     blocks = [Block(index=i, name=name, end=name, kind="Block") for i, name in enumerate("abc")]
-    lost = finding("stream-outgrows-branches", Severity.PROBLEM, ["b", "c"], score=2.0)
+    lost = finding_of("stream-outgrows-branches", Severity.PROBLEM, ["b", "c"], score=2.0)
 
-    def codes(place, severity=Severity.PROBLEM):
-        scaled = finding("not-norm-preserving", severity, [place], score=2.0)
+    def codes(location, severity=Severity.PROBLEM):
+        scaled = finding_of("not-norm-preserving", severity, [location], score=2.0)
         return [f.code for f in in_order([scaled, lost], blocks)]
 
     assert codes("a") == ["not-norm-preserving", "stream-outgrows-branches"]
@@ -220,7 +225,7 @@ def test_what_happened_at_an_earlier_block_stands_before_what_it_made_further_on
 
 
 def test_causes_in_the_weights_stand_before_what_attention_shows_of_them():
-    order = list(CODES)
+    order = list(all_rules())
     for cause, effect in (
         ("exploding-weights", "entropy-collapse"),
         ("exploding-weights", "stream-outgrows-branches"),
@@ -249,8 +254,8 @@ def test_a_flat_start_is_found():
             return x + y
 
     model = nn.Sequential(nn.Flatten(), *[Branch() for _ in range(6)])
-    found = diagnose(model, batch(), loss=lambda o, t: F.cross_entropy(o[:, :10], t))
-    assert found.findings[0].code == "flat-start"
+    result = diagnose(model, batch(), loss=lambda o, t: F.cross_entropy(o[:, :10], t))
+    assert result.findings[0].code == "flat-start"
 
 
 @pytest.mark.parametrize(
@@ -282,24 +287,25 @@ def test_bad_models_get_one_sentence():
 
 
 def test_findings_carry_their_cause_and_are_filtered_and_silenced_by_it(tmp_path):
-    found = diagnose(broken(), batch())
-    assert [f.code for f in found.findings_of("activation")] == ["dead-units"]
-    assert found.findings_of("labels") == ()
+    result = diagnose(broken(), batch())
+    assert [f.code for f in result.findings_of("activation")] == ["dead-units"]
+    assert result.findings_of("labels") == ()
     assert diagnose(broken(), batch(), silence="activation").findings_of("activation") == ()
     with pytest.raises(UnknownName, match="lables"):
-        found.findings_of("lables")
-    read = read_report(found.save(tmp_path / "report.json"))
-    assert [f.cause for f in read.findings] == [f.cause for f in found.findings]
+        result.findings_of("lables")
+    read = read_report(result.save(tmp_path / "report.json"))
+    assert [f.cause for f in read.findings] == [f.cause for f in result.findings]
 
 
 def test_a_cause_is_as_grave_as_its_effect_and_stands_before_it(monkeypatch):
     from dataclasses import replace
 
-    cause = replace(CODES["flat-start"], effects=("vanishing-gradient",))
-    monkeypatch.setitem(CODES, "flat-start", cause)
-    effect = finding("vanishing-gradient", Severity.PROBLEM, ["b"], score=9.0)
-    mild = finding("flat-start", Severity.NOTE, ["a"], score=1.0)
-    other = finding("dead-units", Severity.WARNING, ["c"], score=1.0)
+    rules = dict(all_rules())
+    rules["flat-start"] = replace(rules["flat-start"], effects=("vanishing-gradient",))
+    monkeypatch.setattr(causes, "all_rules", lambda: rules)
+    effect = finding_of("vanishing-gradient", Severity.PROBLEM, ["b"], score=9.0)
+    mild = finding_of("flat-start", Severity.NOTE, ["a"], score=1.0)
+    other = finding_of("dead-units", Severity.WARNING, ["c"], score=1.0)
     assert [(f.code, f.severity.value) for f in in_order([effect, other, mild])] == [
         ("flat-start", "problem"), ("vanishing-gradient", "problem"), ("dead-units", "warning"),
     ]  # fmt: skip

@@ -42,7 +42,7 @@ def trained(kind):
 
 @torch.no_grad()
 def spoil_prediction_weights(model):
-    """The output of everything learnt is turned round; the features are as good as before."""
+    """The output of everything learned is turned round; the features are as good as before."""
     head = model.heads[0] if hasattr(model, "heads") else model.output
     head.weight.mul_(-1)
 
@@ -56,13 +56,13 @@ def test_a_healthy_network_has_neither_finding_and_a_spoilt_one_has_its_own(kind
     model = trained(kind)
     assert not {"narrow-residual-space", "worse-than-linear"} & set(codes(model))
     spoil_prediction_weights(model)
-    found = codes(model)
-    assert "narrow-residual-space" not in found
-    told = found["worse-than-linear"].evidence
+    result = codes(model)
+    assert "narrow-residual-space" not in result
+    reported = result["worse-than-linear"].evidence
     sure = certify(model, batch(), loss=F.mse_loss)
-    assert told["risk"] == pytest.approx(sure.risk)
-    assert told["linear_risk"] == pytest.approx(sure.linear_risk)
-    assert told["reachable_risk"] < told["linear_risk"] < told["risk"]
+    assert reported["risk"] == pytest.approx(sure.risk)
+    assert reported["linear_risk"] == pytest.approx(sure.linear_risk)
+    assert reported["reachable_risk"] < reported["linear_risk"] < reported["risk"]
 
 
 @pytest.mark.parametrize("kind", ["resnest", "aresnest", "densenest"])
@@ -71,8 +71,8 @@ def test_treating_solves_for_the_prediction_weights_and_can_be_undone(kind):
     spoil_prediction_weights(model)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    found = diagnose(model, batch(), loss=F.mse_loss, optimizer=optimizer)
-    treatment = treat(model, found, optimizer=optimizer, spend=300)
+    result = diagnose(model, batch(), loss=F.mse_loss, optimizer=optimizer)
+    treatment = treat(model, result, optimizer=optimizer, spend=300)
     assert treatment.applied.startswith("prediction weights solved for")
     assert treatment.helped
     assert "worse-than-linear" not in {f.code for f in treatment.after.findings}
@@ -84,13 +84,13 @@ def test_treating_solves_for_the_prediction_weights_and_can_be_undone(kind):
 
 def test_a_narrow_resnest_is_told_its_numbers_and_the_advice_holds():
     model = network("narrow")
-    found = codes(model)["narrow-residual-space"]
-    assert found.evidence["width"] == found.evidence["rank"] == 5
-    assert found.evidence["features"] == WANTED - 1
-    assert found.evidence["width_wanted"] == WANTED
-    assert found.severity.value == "warning"
-    assert found.evidence["share_of_risk_lost"] > 0.01
-    assert "nets.residual_to_augmented" in found.remedy
+    result = codes(model)["narrow-residual-space"]
+    assert result.evidence["width"] == result.evidence["rank"] == 5
+    assert result.evidence["features"] == WANTED - 1
+    assert result.evidence["width_wanted"] == WANTED
+    assert result.severity.value == "warning"
+    assert result.evidence["fraction_of_risk_lost"] > 0.01
+    assert "nets.residual_to_augmented" in result.remedy
     assert "narrow-residual-space" not in codes(residual_to_augmented(model))
 
 
@@ -98,17 +98,17 @@ def test_a_shared_direction_is_found_although_there_is_room():
     model = trained("resnest")
     with torch.no_grad():
         model.blocks[1].mix.weight[:, 0] = model.blocks[0].mix.weight[:, 0]
-    told = codes(model)["narrow-residual-space"].evidence
-    assert (told["width"], told["rank"]) == (WANTED, WANTED - 2)
+    result = codes(model)["narrow-residual-space"].evidence
+    assert (result["width"], result["rank"]) == (WANTED, WANTED - 2)
 
 
 def test_a_small_batch_judges_the_width_alone_and_says_so():
-    found = diagnose(network("narrow"), batch(n=40), loss=F.mse_loss)
-    assert [f.severity.value for f in found.findings if f.code == "narrow-residual-space"] == [
+    result = diagnose(network("narrow"), batch(n=40), loss=F.mse_loss)
+    assert [f.severity.value for f in result.findings if f.code == "narrow-residual-space"] == [
         "note"
     ]
-    assert "worse-than-linear" not in {f.code for f in found.findings}
-    assert any("too few to judge" in note for note in found.notes)
+    assert "worse-than-linear" not in {f.code for f in result.findings}
+    assert any("too few to judge" in note for note in result.notes)
 
 
 def test_classes_and_networks_on_images():
@@ -116,8 +116,8 @@ def test_classes_and_networks_on_images():
         network("densenest", 2), batch(classes=True), F.cross_entropy
     )
     images = (torch.randn(16, 3, 8, 8), torch.randint(10, (16,)))
-    found = diagnose(build("resnest-8", width=4), images)
-    assert "certificate" not in found.measurements
+    result = diagnose(build("resnest-8", width=4), images)
+    assert "certificate" not in result.measurements
 
 
 def test_a_loss_whose_best_predictors_are_not_known_says_so(monkeypatch):
@@ -125,9 +125,9 @@ def test_a_loss_whose_best_predictors_are_not_known_says_so(monkeypatch):
     monkeypatch.setattr(predictor, "newton", lambda *a, **k: solve(*a, **k | {"max_iterations": 2}))
     model, (x, y) = network("narrow"), batch(n=150)
     spoil_prediction_weights(model)
-    found = diagnose(model, (x, y), loss=F.l1_loss)
-    assert "worse-than-linear" not in {f.code for f in found.findings}
-    assert found.measurements["certificate"].settings.get("attainable_risk") is None
+    result = diagnose(model, (x, y), loss=F.l1_loss)
+    assert "worse-than-linear" not in {f.code for f in result.findings}
+    assert result.measurements["certificate"].settings.get("attainable_risk") is None
     assert any(
-        "could not be solved for" in note for note in found.measurements["certificate"].notes
+        "could not be solved for" in note for note in result.measurements["certificate"].notes
     )

@@ -100,14 +100,14 @@ HELD_OUT = {
 
 def problems(model, lr=0.01):
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-    found = diagnose(model, batch(7), optimizer=optimizer).findings
+    result = diagnose(model, batch(7), optimizer=optimizer).findings
     return [
-        (f.code, f.blocks[:3], dict(f.evidence)) for f in found if f.severity is Severity.PROBLEM
+        (f.code, f.blocks[:3], dict(f.evidence)) for f in result if f.severity is Severity.PROBLEM
     ]
 
 
 def trained(model, *, lr=0.02, epochs=6):
-    digits = data.load("digits", normalise=True)
+    digits = data.load("digits", normalize=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     generator = torch.Generator().manual_seed(0)
     for _ in range(epochs):
@@ -197,9 +197,9 @@ def test_layers_that_a_pass_leaves_out_at_random_are_no_fault(seed):
     torch.manual_seed(seed)
     model = LayerDrop()
     inputs, labels = torch.randn(32, 16), torch.arange(32) % 4
-    told = diagnose(model, (inputs, labels), loss=F.cross_entropy)
-    assert "cut-gradient" not in {finding.code for finding in told.findings}
-    unreached = next(f for f in told.findings if f.code == "unreached-parameters")
+    result = diagnose(model, (inputs, labels), loss=F.cross_entropy)
+    assert "cut-gradient" not in {finding.code for finding in result.findings}
+    unreached = next(f for f in result.findings if f.code == "unreached-parameters")
     assert unreached.evidence["parameters"] == "spare.weight, spare.bias"
     model.head.register_forward_pre_hook(lambda module, args: (args[0].detach(),))
     cut = diagnose(model, (inputs, labels), loss=F.cross_entropy)

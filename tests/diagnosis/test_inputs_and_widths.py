@@ -25,8 +25,8 @@ def mlp(columns, *widths, outputs=10):
 
 
 def severities(model, batch, code, **options):
-    found = diagnose(model, batch, loss=F.cross_entropy, **options).findings
-    return [(f.severity, f.evidence) for f in found if f.code == code]
+    result = diagnose(model, batch, loss=F.cross_entropy, **options).findings
+    return [(f.severity, f.evidence) for f in result if f.code == code]
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def severities(model, batch, code, **options):
 def test_columns_that_equal_another_are_counted(copies, severity):
     x, y = table()
     x[:, 1 : 1 + copies] = x[:, :1]
-    told = severities(mlp(6, 16), (x, y), "repeated-columns")
-    assert [s for s, _ in told] == ([] if severity is None else [severity])
+    result = severities(mlp(6, 16), (x, y), "repeated-columns")
+    assert [s for s, _ in result] == ([] if severity is None else [severity])
     if severity:
-        assert told[0][1]["repeated_columns"] == copies
+        assert result[0][1]["repeated_columns"] == copies
 
 
 def test_columns_of_one_value_are_constant_and_no_copies_of_one_another():
@@ -48,13 +48,13 @@ def test_columns_of_one_value_are_constant_and_no_copies_of_one_another():
     assert severities(mlp(6, 16), (x, y), "constant-columns")[0][1]["constant_columns"] == 3
 
 
-@pytest.mark.parametrize(("different", "told"), [(64, False), (32, False), (16, True)])
-def test_a_batch_most_of_which_is_copies(different, told):
+@pytest.mark.parametrize(("different", "result"), [(64, False), (32, False), (16, True)])
+def test_a_batch_most_of_which_is_copies(different, result):
     x, y = table()
     x, y = x[torch.arange(64) % different], y[torch.arange(64) % different]
-    found = severities(mlp(6, 16), (x, y), "repeated-samples")
-    assert bool(found) is told
-    assert not found or found[0][1]["repeated_share"] == 1 - different / 64
+    outcome = severities(mlp(6, 16), (x, y), "repeated-samples")
+    assert bool(outcome) is result
+    assert not outcome or outcome[0][1]["repeated_fraction"] == 1 - different / 64
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_batch_most_of_which_is_copies(different, told):
 )
 def test_a_width_below_the_bits_of_a_class(width, classes, severity):
     model = mlp(6, 32, width, 32, outputs=classes)
-    told = severities(model, table(classes=classes), "narrow-width")
-    assert [s for s, _ in told] == ([] if severity is None else [severity])
+    result = severities(model, table(classes=classes), "narrow-width")
+    assert [s for s, _ in result] == ([] if severity is None else [severity])
     if severity:
-        assert told[0][1]["width"] == width
+        assert result[0][1]["width"] == width
 
 
 def test_a_narrow_gate_beside_the_trunk_is_none_of_it():
@@ -105,7 +105,7 @@ def bare(*activations):
         (bare(nn.ReLU(), nn.ReLU(), nn.ReLU()), Severity.NOTE),  # the stem has none of its own
     ],
 )
-def test_maps_in_a_row_weigh_by_their_share(model, severity):
+def test_maps_in_a_row_weigh_by_their_fraction(model, severity):
     assert [s for s, _ in severities(model, table(), "linear-network")] == [severity]
 
 
@@ -120,5 +120,5 @@ def test_a_rate_weighs_by_how_far_it_lies_above_the_stable_one(times, severity):
     )  # fmt: skip
     stable = first[0][1]["stable_rate"]
     optimizer = torch.optim.SGD(model.parameters(), lr=times * stable)
-    told = severities(model, batch, "unstable-rate", probes="full", optimizer=optimizer)
-    assert [s for s, _ in told] == ([] if severity is None else [severity])
+    result = severities(model, batch, "unstable-rate", probes="full", optimizer=optimizer)
+    assert [s for s, _ in result] == ([] if severity is None else [severity])

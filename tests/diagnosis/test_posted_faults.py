@@ -1,6 +1,6 @@
 """Faults as people post them are named, and trainings that work are left alone.
 
-The rules were tuned on both sets; before the parts around the trunk were measured, the first count was
+The rules were tuned on both sets; before the parts around the body were measured, the first count was
 25 of 51. Most run in seconds; the deepest are slow.
 """
 
@@ -47,5 +47,5 @@ def test_a_posted_fault_is_named(name):
 def test_a_training_that_works_is_left_alone(name):
     torch.manual_seed(0)
     model, batch, options = HEALTHY[name]()
-    found = diagnose(model, batch, **options).findings
-    assert [(f.code, f.evidence) for f in found if f.severity is not Severity.NOTE] == []
+    result = diagnose(model, batch, **options).findings
+    assert [(f.code, f.evidence) for f in result if f.severity is not Severity.NOTE] == []

@@ -26,15 +26,15 @@ def test_a_faulty_program_has_a_problem_and_a_true_cause_is_named(name):
 
 @pytest.mark.parametrize("name", sorted(set(CORRECTED) - UNSEEN))
 def test_a_corrected_program_has_no_problem(name):
-    found = diagnosed(CORRECTED[name]).findings
-    assert [f.code for f in found if f.severity is Severity.PROBLEM] == []
+    result = diagnosed(CORRECTED[name]).findings
+    assert [f.code for f in result if f.severity is Severity.PROBLEM] == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", sorted(CORRECTED))
 def test_a_corrected_program_trains(name):
-    """Its loss ends well below the best constant answer, or where it began."""
+    """Its loss ends well below the constant baseline, or where it began."""
     subject = CORRECTED[name]
     torch.manual_seed(0)
     x, y = subject.data()

@@ -1,4 +1,4 @@
-"""Which block a rule names and how grave it calls it, on networks and numbers that strangers brought."""
+"""Which block a rule names and how severe it calls it, on networks and numbers that strangers brought."""
 
 from itertools import pairwise
 
@@ -9,23 +9,27 @@ from torch import nn
 
 from bathyscope.core import Severity
 from bathyscope.core.records import Block, Measurement
-from bathyscope.diagnosis import Thresholds, diagnose
-from bathyscope.diagnosis.evidence import Evidence
-from bathyscope.diagnosis.rules import family
-from bathyscope.diagnosis.rules.gradients import cut_gradient, exploding_or_vanishing_gradient
-from bathyscope.diagnosis.rules.representations import (
+from bathyscope.diagnosis import diagnose
+from bathyscope.rules import Evidence, Thresholds
+from bathyscope.rules.families import nests
+from bathyscope.rules.families.gradients import (
+    cut_gradient,
+    exploding_gradient,
+    vanishing_gradient,
+)
+from bathyscope.rules.families.representations import (
     collapsed_representation,
     singular_representation,
 )
-from bathyscope.diagnosis.rules.updates import large_update
-from bathyscope.diagnosis.rules.weights import exploding_weights, ill_conditioned_weights
+from bathyscope.rules.families.updates import large_update
+from bathyscope.rules.families.weights import exploding_weights, ill_conditioned_weights
 from tests.core.lookalikes import ListOfSequentials
 
 SMALL_IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(32) % 4
 
 
-def found(model, batch=(SMALL_IMAGES, LABELS), **options):
+def find(model, batch=(SMALL_IMAGES, LABELS), **options):
     return [(f.code, f.severity, f.blocks) for f in diagnose(model, batch, **options).findings]
 
 
@@ -46,7 +50,7 @@ def test_a_fault_in_a_list_of_sequentials_is_named_where_it_is(plant, code):
     torch.manual_seed(0)
     model = ListOfSequentials(12, 8)
     plant(model.layers[7])
-    codes = {code: blocks for code, _, blocks in found(model)}
+    codes = {code: blocks for code, _, blocks in find(model)}
     first, *_ = codes
     assert (first, codes[first][0]) == (code, "layers.7.0")
     assert "batchnorm-masks" in codes
@@ -65,10 +69,10 @@ def gradients(norms_in, norms_out):
 
 def test_what_lies_between_two_blocks_belongs_to_the_first():
     # the blocks preserve the norm; between the second and the third it falls by 10⁴
-    (told,) = exploding_or_vanishing_gradient(
+    (result,) = exploding_gradient(
         gradients([1e4, 1e4, 1.0, 1.0], [1e4, 1e4, 1.0, 1.0]), Thresholds.of()
     )
-    assert (told.code, told.blocks) == ("exploding-gradient", ("1",))
+    assert (result.code, result.blocks) == ("exploding-gradient", ("1",))
 
 
 @pytest.mark.parametrize("number", [8, 11, 39])
@@ -76,8 +80,9 @@ def test_blocks_that_all_do_alike_are_all_named(number):
     for factor in (3.0, 1 / 3):
         norms = [factor ** (number - i) for i in range(number + 1)]
         evidence = gradients(norms[:-1], norms[1:])
-        (told,) = exploding_or_vanishing_gradient(evidence, Thresholds.of())
-        assert len(told.blocks) == number
+        rule = exploding_gradient if factor > 1 else vanishing_gradient
+        (result,) = rule(evidence, Thresholds.of())
+        assert len(result.blocks) == number
 
 
 @pytest.mark.parametrize(
@@ -87,9 +92,9 @@ def test_a_range_is_grave_when_extreme_however_many_blocks_share_it(decades, sev
     factor = 10 ** (decades / 100)
     assert factor < 1.2
     norms = [factor ** (100 - i) for i in range(101)]
-    (told,) = exploding_or_vanishing_gradient(gradients(norms[:-1], norms[1:]), Thresholds.of())
-    assert told.severity is severity
-    assert told.blocks
+    (result,) = exploding_gradient(gradients(norms[:-1], norms[1:]), Thresholds.of())
+    assert result.severity is severity
+    assert result.blocks
 
 
 class Recurrent(nn.Module):
@@ -105,8 +110,8 @@ class Recurrent(nn.Module):
 @pytest.mark.parametrize(("kind", "layers"), [(nn.LSTM, 1), (nn.GRU, 2), (nn.LSTM, 4)])
 def test_a_recurrent_layer_is_noted_as_the_many_steps_it_is(kind, layers):
     torch.manual_seed(0)
-    told = diagnose(Recurrent(kind, layers), (torch.randn(64, 12, 8), torch.arange(64) % 4))
-    by_gradient = [f for f in told.findings if "norm" in f.code or "gradient" in f.code]
+    result = diagnose(Recurrent(kind, layers), (torch.randn(64, 12, 8), torch.arange(64) % 4))
+    by_gradient = [f for f in result.findings if "norm" in f.code or "gradient" in f.code]
     assert by_gradient
     for one in by_gradient:
         assert one.severity is Severity.NOTE
@@ -146,8 +151,8 @@ def representations(*, cosines=(), ranks=(), widths=(), ends=()):
 )
 def test_a_collapse_in_the_output_layer_alone_is_a_warning(cosines, last_end, severity):
     evidence = representations(cosines=cosines, ends=("0", "1", last_end))
-    (told,) = collapsed_representation(evidence, Thresholds.of())
-    assert told.severity is severity
+    (result,) = collapsed_representation(evidence, Thresholds.of())
+    assert result.severity is severity
 
 
 @pytest.mark.parametrize(
@@ -161,8 +166,8 @@ def test_a_collapse_in_the_output_layer_alone_is_a_warning(cosines, last_end, se
 )
 def test_one_block_that_just_misses_half_its_rank_is_a_warning(ranks, severities):
     evidence = representations(ranks=ranks, widths=(64, 64, 64))
-    told = singular_representation(evidence, Thresholds.of())
-    assert [f.severity for f in told] == severities
+    result = singular_representation(evidence, Thresholds.of())
+    assert [f.severity for f in result] == severities
 
 
 def layers(*widths, activation=nn.ReLU):
@@ -174,20 +179,20 @@ def test_an_ordinary_network_of_eight_layers_has_no_problem():
     x = torch.randn(64, 16)
     labels = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
     model = nn.Sequential(*layers(16, *[64] * 7), nn.Linear(64, 4))
-    told = found(model, (x, labels), optimizer=torch.optim.Adam(model.parameters(), 1e-3))
-    assert "collapsed-representation" in {code for code, *_ in told}
-    assert Severity.PROBLEM not in {severity for _, severity, _ in told}
+    result = find(model, (x, labels), optimizer=torch.optim.Adam(model.parameters(), 1e-3))
+    assert "collapsed-representation" in {code for code, *_ in result}
+    assert Severity.PROBLEM not in {severity for _, severity, _ in result}
 
 
 def test_a_bottleneck_by_design_is_not_blamed_and_a_loss_behind_it_is():
     torch.manual_seed(0)
     x = torch.randn(64, 16)
     net = nn.Sequential(*layers(16, 32, 8), nn.Linear(8, 2), *layers(2, 8, 32), nn.Linear(32, 16))
-    assert found(net, (x, x), loss=F.mse_loss) == []
+    assert find(net, (x, x), loss=F.mse_loss) == []
     # after the bottleneck the rank has grown to 16 again, and the last block loses it
     evidence = representations(ranks=(16, 2, 8, 16, 3), widths=(16, 2, 16, 16, 16))
-    (told,) = singular_representation(evidence, Thresholds.of())
-    assert told.blocks == ("4",)
+    (result,) = singular_representation(evidence, Thresholds.of())
+    assert result.blocks == ("4",)
 
 
 @pytest.mark.parametrize("norm", [nn.Identity, lambda: nn.BatchNorm1d(32)])
@@ -195,18 +200,18 @@ def test_a_batch_of_equal_samples_is_noted_and_not_blamed_on_the_network(norm):
     torch.manual_seed(0)
     model = nn.Sequential(*layers(16, 32), norm(), *layers(32, 32), nn.Linear(32, 4))
     x, labels = torch.randn(1, 16).repeat(8, 1), torch.zeros(8).long()
-    assert found(model, (x, labels)) == [("equal-samples", Severity.NOTE, ())]
+    assert find(model, (x, labels)) == [("equal-samples", Severity.NOTE, ())]
     x[0] += 1
-    assert "equal-samples" not in {code for code, *_ in found(model, (x, labels))}
+    assert "equal-samples" not in {code for code, *_ in find(model, (x, labels))}
 
 
-def step_of(ratios, *, normalised, before=2.0, after=1.0):
-    """Evidence of steps of these sizes in the trunk, and of what one does to the loss."""
+def step_of(ratios, *, normalized, before=2.0, after=1.0):
+    """Evidence of steps of these sizes in the body, and of what one does to the loss."""
     blocks = tuple(
         Block(index=i, name=str(i), end=str(i), kind="Conv2d") for i in range(len(ratios))
     )
     names = ("layer",) * len(ratios)
-    variances = (5.0 if normalised else None,) * len(ratios)
+    variances = (5.0 if normalized else None,) * len(ratios)
     measured = (
         Measurement(
             name="updates",
@@ -214,7 +219,7 @@ def step_of(ratios, *, normalised, before=2.0, after=1.0):
             columns={"largest_ratio": tuple(ratios), "largest_ratio_layer": names},
         ),
         Measurement(
-            name="normalisation", blocks=blocks, columns={"variance_over_epsilon": variances}
+            name="normalization", blocks=blocks, columns={"variance_over_epsilon": variances}
         ),
         Measurement(name="output", blocks=(), columns={}, settings={"loss": before}),
         Measurement(name="step", blocks=(), columns={}, settings={"loss_after": after}),
@@ -223,7 +228,7 @@ def step_of(ratios, *, normalised, before=2.0, after=1.0):
 
 
 @pytest.mark.parametrize(
-    ("normalised", "after", "problems"),
+    ("normalized", "after", "problems"),
     [
         (False, 1.0, ("2", "1")),
         (True, 1.0, ("2",)),
@@ -231,12 +236,12 @@ def step_of(ratios, *, normalised, before=2.0, after=1.0):
         (True, None, ("2", "1")),
     ],
 )
-def test_behind_a_batch_norm_a_step_that_lowers_the_loss_may_be_longer(normalised, after, problems):
-    told = list(
-        large_update(step_of([0.1, 7.0, 30.0], normalised=normalised, after=after), Thresholds.of())
+def test_behind_a_batch_norm_a_step_that_lowers_the_loss_may_be_longer(normalized, after, problems):
+    result = list(
+        large_update(step_of([0.1, 7.0, 30.0], normalized=normalized, after=after), Thresholds.of())
     )
-    grave = [f.blocks for f in told if f.severity is Severity.PROBLEM]
-    mild = [f.blocks for f in told if f.severity is Severity.WARNING]
+    grave = [f.blocks for f in result if f.severity is Severity.PROBLEM]
+    mild = [f.blocks for f in result if f.severity is Severity.WARNING]
     assert grave == [problems]
     assert mild == ([("1",)] if len(problems) == 1 else [])
 
@@ -248,30 +253,30 @@ def test_a_usual_weight_decay_is_not_blamed_for_a_gradient_that_vanished(decay, 
         nn.Flatten(), *layers(*[64] * 20, activation=nn.Sigmoid), nn.Linear(64, 4)
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
-    codes = {code for code, *_ in found(model, optimizer=optimizer)}
+    codes = {code for code, *_ in find(model, optimizer=optimizer)}
     assert "vanishing-gradient" in codes
     assert ("heavy-weight-decay" in codes) == blamed
 
 
-def certified(**told):
+def certified(**result):
     """Evidence of a certificate's numbers alone."""
     blocks = (Block(index=0, name="0", end="0", kind="Linear"),)
-    told = {"attainable_risk": 0.3, "bound": 0.1, "constant_risk": 0.5, **told}
-    measured = Measurement(name="certificate", blocks=blocks, columns={}, settings=told)
+    result = {"attainable_risk": 0.3, "bound": 0.1, "constant_risk": 0.5, **result}
+    measured = Measurement(name="certificate", blocks=blocks, columns={}, settings=result)
     return Evidence(blocks, {"certificate": measured}, epsilon=1e-7)
 
 
 def test_what_too_narrow_a_space_loses_is_a_share_of_the_constants_risk():
     evidence = certified(width_needed=10, rank=6, width=6)
-    [told] = family.narrow_residual_space(evidence, Thresholds({}))
-    assert told.evidence["share_of_risk_lost"] == pytest.approx(0.4)
-    assert told.score == pytest.approx(0.4)
+    [result] = nests.narrow_residual_space(evidence, Thresholds({}))
+    assert result.evidence["fraction_of_risk_lost"] == pytest.approx(0.4)
+    assert result.score == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(("reachable", "number"), [(2.0, 0), (1.9, 1)])
 def test_a_network_at_its_best_is_not_blamed_for_being_worse_than_linear(reachable, number):
     evidence = certified(risk=2.0, linear_risk=0.1, attainable_risk=reachable)
-    assert len(list(family.worse_than_linear(evidence, Thresholds({})))) == number
+    assert len(list(nests.worse_than_linear(evidence, Thresholds({})))) == number
 
 
 @pytest.mark.parametrize(("zero", "number"), [(4, 0), (3, 1)])
@@ -283,26 +288,26 @@ def test_where_no_parameter_has_a_gradient_no_block_cuts_it(zero, number):
         "parameters": {},
     }
     measured = {
-        name: Measurement(name=name, blocks=blocks, columns=found, settings=settings)
-        for name, found in columns.items()
+        name: Measurement(name=name, blocks=blocks, columns=result, settings=settings)
+        for name, result in columns.items()
         for settings in [{"zero_gradient": zero, "reached": 4} if name == "parameters" else {}]
     }
-    found = list(cut_gradient(Evidence(blocks, measured, epsilon=1e-7), Thresholds({})))
-    assert len(found) == number
+    result = list(cut_gradient(Evidence(blocks, measured, epsilon=1e-7), Thresholds({})))
+    assert len(result) == number
 
 
 def test_the_largest_of_weights_that_exploded_is_told():
     blocks = gradients([1.0] * 6, [1.0] * 6).blocks
     norms = {"spectral_norm": (1.0, 1.0, 1e7, 1.0, 1e9, 1.0)}
     measured = {"weights": Measurement(name="weights", blocks=blocks, columns=norms)}
-    [told] = exploding_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
-    assert (told.blocks, told.evidence["spectral_norm"]) == (("4", "2"), 1e9)
+    [result] = exploding_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
+    assert (result.blocks, result.evidence["spectral_norm"]) == (("4", "2"), 1e9)
 
 
 def test_of_layers_that_lack_rank_the_one_that_lacks_most_is_first():
     blocks = gradients([1.0] * 4, [1.0] * 4).blocks
-    columns = {"rank_share": (1.0, 0.01, 0.001, 1.0), "worst_layer": ("a", "b", "c", "d")}
+    columns = {"rank_fraction": (1.0, 0.01, 0.001, 1.0), "worst_layer": ("a", "b", "c", "d")}
     measured = {"weights": Measurement(name="weights", blocks=blocks, columns=columns)}
-    [told] = ill_conditioned_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
-    assert told.blocks == ("2", "1")
-    assert (told.evidence["rank_share"], told.evidence["layer"]) == (0.001, "c")
+    [result] = ill_conditioned_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
+    assert result.blocks == ("2", "1")
+    assert (result.evidence["rank_fraction"], result.evidence["layer"]) == (0.001, "c")

@@ -18,29 +18,29 @@ def network():
 
 def test_a_diagnosis_is_shown_and_not_its_batch():
     model, batch = network()
-    found = bs.diagnose(model, batch, loss=F.cross_entropy, title="<b>mine</b>")
-    assert found.verdict in " ".join(str(found).split())  # its lines are wrapped
-    assert found.findings[0].title in str(found)
-    assert repr(found) == f"<Diagnosis of <b>mine</b>: {found.verdict}>"
-    html = found._repr_html_()
+    result = bs.diagnose(model, batch, loss=F.cross_entropy, title="<b>mine</b>")
+    assert result.verdict in " ".join(str(result).split())  # its lines are wrapped
+    assert result.findings[0].title in str(result)
+    assert repr(result) == f"<Diagnosis of <b>mine</b>: {result.verdict}>"
+    html = result._repr_html_()
     assert "&lt;b&gt;mine&lt;/b&gt;" in html
-    assert found.findings[0].code in html
-    for text in (str(found), repr(found), html):
+    assert result.findings[0].code in html
+    for text in (str(result), repr(result), html):
         assert "tensor(" not in text
 
 
 def test_a_forecast_is_shown_with_its_reasons():
     model, batch = network()
-    found = bs.forecast(model, [batch])
-    assert repr(found) == f"<Forecast: {found.sentence()}>"
-    sentence, gauge, *lines = str(found).splitlines()
-    assert sentence == found.sentence()
+    result = bs.forecast(model, [batch])
+    assert repr(result) == f"<Forecast: {result.sentence()}>"
+    sentence, gauge, *lines = str(result).splitlines()
+    assert sentence == result.sentence()
     assert gauge.startswith("fails |")
     assert gauge.endswith("| trains")
-    assert [line.strip() for line in lines[2:5]] == list(found.because)
-    assert f"left:{100 * found.probability:.0f}%" in found._repr_html_()
-    told = [reason.rpartition(" (")[0] for reason in found.because]
-    assert len(set(told)) == 3  # two features that are told alike are one reason
+    assert [line.strip() for line in lines[2:5]] == list(result.because)
+    assert f"left:{100 * result.probability:.0f}%" in result._repr_html_()
+    reported = [reason.rpartition(" (")[0] for reason in result.because]
+    assert len(set(reported)) == 3  # two features that are reported alike are one reason
 
 
 @pytest.mark.parametrize("kind", ["html", "json"])

@@ -10,8 +10,8 @@ from tests.zoo import installed, timm, torchvision_models
 
 
 def problems(model, batch, **options):
-    found = diagnose(model, batch, **options)
-    return [(f.code, f.blocks[:3]) for f in found.findings if f.severity is Severity.PROBLEM]
+    result = diagnose(model, batch, **options)
+    return [(f.code, f.blocks[:3]) for f in result.findings if f.severity is Severity.PROBLEM]
 
 
 def images(size, number=8):
@@ -34,8 +34,8 @@ def images(size, number=8):
 )
 def test_torchvision_networks_have_the_blocks_a_reader_would_name(name, size, first, number):
     model = getattr(torchvision_models(), name)(num_classes=10)
-    found = blocks_of(model, images(size, 2)[0])
-    assert (found[0].name, len(found)) == (first, number)
+    result = blocks_of(model, images(size, 2)[0])
+    assert (result[0].name, len(result)) == (first, number)
 
 
 @pytest.mark.parametrize("name", ["resnet18", pytest.param("resnet50", marks=pytest.mark.slow)])
@@ -60,8 +60,8 @@ def test_timm_networks_have_the_blocks_a_reader_would_name_and_a_clean_bill(
 ):
     torch.manual_seed(0)
     model = timm().create_model(name, num_classes=10)
-    found = blocks_of(model, images(size, 2)[0])
-    assert (found[0].name, len(found)) == (first, number)
+    result = blocks_of(model, images(size, 2)[0])
+    assert (result[0].name, len(result)) == (first, number)
     assert problems(model, images(size)) == []
 
 
@@ -77,8 +77,8 @@ def test_a_hugging_face_transformer():
     torch.manual_seed(0)
     model = transformers.BertForSequenceClassification(config)
     batch = {"input_ids": torch.randint(50, (8, 12)), "labels": torch.randint(2, (8,))}
-    found = blocks_of(model, batch)
-    assert [b.name for b in found] == [f"bert.encoder.layer.{i}" for i in range(4)]
+    result = blocks_of(model, batch)
+    assert [b.name for b in result] == [f"bert.encoder.layer.{i}" for i in range(4)]
     assert problems(model, batch, loss=F.cross_entropy) == []
 
 

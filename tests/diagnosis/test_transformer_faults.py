@@ -5,8 +5,16 @@ import torch
 from torch import nn
 
 from bathyscope import diagnose, nets
-from bathyscope.diagnosis.attention_codes import ATTENTION_CODES
+from bathyscope.rules.families import attention, residual_stream
+from bathyscope.rules.rule import Rule
 from benchmarks.transformer_faults import FAULTS, diagnosis_of, is_named, lines, token_loss
+
+ATTENTION_CODES = {
+    rule.code
+    for family in (attention, residual_stream)
+    for rule in vars(family).values()
+    if isinstance(rule, Rule)
+}
 
 
 def test_every_kind_is_planted():
@@ -35,23 +43,23 @@ def test_healthy_transformers_have_no_problem(family, norm):
         tokens = torch.randint(40, (8, 24))
         batch = tokens, tokens.roll(-1, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
-    found = diagnose(model, batch, loss=token_loss, optimizer=optimizer)
-    assert not [f for f in found.findings if f.severity == "problem"]
-    assert not [f for f in found.findings if f.code in ATTENTION_CODES]
+    result = diagnose(model, batch, loss=token_loss, optimizer=optimizer)
+    assert not [f for f in result.findings if f.severity == "problem"]
+    assert not [f for f in result.findings if f.code in ATTENTION_CODES]
 
 
 def test_post_norm_of_24_layers_at_adam_3e_3():
     """The case in which everything looked right and nothing trained."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
-    trunk = nn.TransformerEncoder(layer, 24, enable_nested_tensor=False)
-    model = nn.Sequential(nn.Embedding(50, 64), trunk, nn.Linear(64, 50))
+    body = nn.TransformerEncoder(layer, 24, enable_nested_tensor=False)
+    model = nn.Sequential(nn.Embedding(50, 64), body, nn.Linear(64, 50))
     tokens = torch.randint(50, (16, 16))
     for lr, severity in ((3e-3, "problem"), (1e-5, None)):
         optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-        found = diagnose(model, (tokens, tokens), loss=token_loss, optimizer=optimizer).findings
-        told = [f.severity for f in found if f.code == "post-norm-imbalance"]
-        assert told == ([severity] if severity else [])
+        result = diagnose(model, (tokens, tokens), loss=token_loss, optimizer=optimizer).findings
+        reported = [f.severity for f in result if f.code == "post-norm-imbalance"]
+        assert reported == ([severity] if severity else [])
 
 
 @pytest.mark.slow

@@ -39,9 +39,9 @@ def test_hugging_face(build):
     model = build(zoo.transformers())
     tokens = torch.randint(60, (8, 24))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    found = diagnose(model, {"input_ids": tokens, "labels": tokens}, optimizer=optimizer)
-    assert [f.code for f in found.findings if f.severity == "problem"] == []
-    assert sum(h == 4 for h in found.measurements["attention"]["heads"]) == 6
+    result = diagnose(model, {"input_ids": tokens, "labels": tokens}, optimizer=optimizer)
+    assert [f.code for f in result.findings if f.severity == "problem"] == []
+    assert sum(h == 4 for h in result.measurements["attention"]["heads"]) == 6
 
 
 @pytest.mark.parametrize("build", [gpt2, bert])
@@ -64,6 +64,6 @@ def test_timm(options):
     )
     batch = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    found = diagnose(model, batch, loss=F.cross_entropy, optimizer=optimizer)
-    assert [f.code for f in found.findings if f.severity == "problem"] == []
-    assert sum(h == 4 for h in found.measurements["attention"]["heads"]) == 6
+    result = diagnose(model, batch, loss=F.cross_entropy, optimizer=optimizer)
+    assert [f.code for f in result.findings if f.severity == "problem"] == []
+    assert sum(h == 4 for h in result.measurements["attention"]["heads"]) == 6

@@ -6,14 +6,15 @@ import torch.nn.functional as F
 
 import bathyscope as bs
 from bathyscope import data, nets
-from bathyscope.diagnosis.candidates import Patient, candidates
+from bathyscope.diagnosis.candidates import candidates
 from bathyscope.linalg import conv_singular_values
 from bathyscope.remedies import transition_layers
+from bathyscope.rules.targeted.context import Context
 
 
 @pytest.fixture(scope="module")
 def batch():
-    digits = data.load("digits", num_train=64, normalise=True)
+    digits = data.load("digits", num_train=64, normalize=True)
     return digits.train_inputs, digits.train_labels
 
 
@@ -49,17 +50,19 @@ def test_a_spoilt_transition_is_found_and_the_projection_mends_it(model, batch):
     spoil_(layer)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     diagnosis = bs.diagnose(model, batch, loss=F.cross_entropy, optimizer=optimizer)
-    found = next(f for f in diagnosis.findings if f.code == "not-norm-preserving")
-    assert found.blocks == (block,)
-    assert found.evidence["transition"] is True
+    result = next(f for f in diagnosis.findings if f.code == "not-norm-preserving")
+    assert result.blocks == (block,)
+    assert result.evidence["transition"] is True
     assert by_block(diagnosis, "gradients", "ratio")[block] < 0.01
     assert by_block(diagnosis, "weights", "spread")[block] > 100
 
-    patient = Patient(
+    context = Context(
         model, optimizer, batch, diagnosis.blocks, diagnosis.findings, F.cross_entropy
     )
-    answers = [c.recipe for c in candidates(patient, ("settings", "weights"), 4) if c.answers]
-    recipe = next(r for r in answers if r.words.startswith("Procrustes projection of the trans"))
+    targeted = [c.recipe for c in candidates(context, ("settings", "weights"), 4) if c.targeted]
+    recipe = next(
+        r for r in targeted if r.description.startswith("Procrustes projection of the trans")
+    )
     change = recipe.apply_(model, optimizer)
     after = bs.diagnose(model, batch, loss=F.cross_entropy, optimizer=optimizer)
     assert not after.findings

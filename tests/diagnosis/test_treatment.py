@@ -8,24 +8,24 @@ from torch import nn
 
 from bathyscope import remedies
 from bathyscope.core import UsageError
+from bathyscope.core.stepping import fuse_, train_over
 from bathyscope.diagnosis import Contender, compare, diagnose, treat
-from bathyscope.diagnosis.constant import best_constant_loss
 from bathyscope.diagnosis.race import (
     ADDED,
-    LEAST_FINAL,
     ROUNDS,
+    SMALLEST_FINAL,
     Attempt,
     Supply,
     num_entrants,
-    race_cost,
+    search_cost,
     step_cost,
 )
 from bathyscope.diagnosis.verification import falls_short
-from bathyscope.foresight.stepping import fuse_, train_over
+from bathyscope.measure.loss_form import fit_constant_baseline
 from bathyscope.remedies import Recipe
 from bathyscope.report import from_json, to_html, to_json
-from tests.core.test_preserve import assert_same, state_of
 from tests.diagnosis.networks import ResidualMLP, batch, chain
+from tests.support.model_state import assert_same, state_of
 from tests.unchecked import unchecked
 
 
@@ -49,35 +49,35 @@ def digits_batches(count, seed=0, size=32):
 
 def accuracy_after(model, optimizer, batches):
     model.train()
-    shares = []
+    fractions = []
     for x, y in batches:
         optimizer.zero_grad()
         output = model(x)
         F.cross_entropy(output, y).backward()
         optimizer.step()
-        shares.append((output.argmax(1) == y).float().mean().item())
-    return sum(shares[-16:]) / 16
+        fractions.append((output.argmax(1) == y).float().mean().item())
+    return sum(fractions[-16:]) / 16
 
 
 def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(tmp_path):
     model = plain()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     before, settings = state_of(model), copy.deepcopy(optimizer.state_dict())
-    found = diagnose(model, batch(), optimizer=optimizer)
-    assert found.findings
-    treatment = treat(model, found, optimizer=optimizer, batches=iter(digits_batches(400)))
+    result = diagnose(model, batch(), optimizer=optimizer)
+    assert result.findings
+    treatment = treat(model, result, optimizer=optimizer, batches=iter(digits_batches(400)))
     assert treatment.helped
     assert treatment.spent <= 400
     assert treatment.verification.steps <= 300
     assert not treatment.notes
     assert "It helped" in treatment.outcome
-    assert "Less was not enough: settings" in treatment.lower_rungs
+    assert "Less was not enough: settings" in treatment.lower_levels
     assert "problems found" in treatment.before_after.index
     report = treatment.report()
     assert report.before is not None
-    assert "The change as code" in to_html(report)
+    assert "Take the change into your own code." in to_html(report)
     assert from_json(to_json(report)).code == treatment.code()
-    assert treatment.summary()["rung"] == treatment.rung
+    assert treatment.summary()["level"] == treatment.level
 
     # the same cure on a fresh model, by the saved recipe and by the printed code
     x = batch()[0]
@@ -99,20 +99,20 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
 def test_a_rung_that_is_not_allowed_is_not_used():
     model = plain()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    found = diagnose(model, batch(), optimizer=optimizer)
+    result = diagnose(model, batch(), optimizer=optimizer)
     before = state_of(model)
     treatment = treat(
-        model, found, optimizer=optimizer, batches=digits_batches(80), allow="settings", spend=300
+        model, result, optimizer=optimizer, batches=digits_batches(80), allow="settings", spend=300
     )
-    assert {a.recipe.rung for a in treatment.attempts} == {"settings"}
+    assert {a.recipe.level for a in treatment.attempts} == {"settings"}
     if treatment.recipe is None:
         assert_same(before, state_of(model))
         assert "as it was" in treatment.outcome
     for allow, message in [((), "allow is empty"), (("weight",), "weights"), ((3,), "takes names")]:
         with pytest.raises(UsageError, match=message):
-            treat(model, found, optimizer=optimizer, allow=allow)
+            treat(model, result, optimizer=optimizer, allow=allow)
     with pytest.raises(UsageError, match="at least 300, but 20"):
-        treat(model, found, optimizer=optimizer, spend=20)
+        treat(model, result, optimizer=optimizer, spend=20)
 
 
 @pytest.mark.slow
@@ -122,11 +122,11 @@ def test_a_dead_block_is_drawn_anew():
     with torch.no_grad():
         model[5].bias.fill_(-1e3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    found = diagnose(model, batch(), optimizer=optimizer)
-    assert (found.findings[0].code, found.findings[0].blocks[0]) == ("dead-units", "5")
-    treatment = treat(model, found, optimizer=optimizer, batches=digits_batches(380))
+    result = diagnose(model, batch(), optimizer=optimizer)
+    assert (result.findings[0].code, result.findings[0].blocks[0]) == ("dead-units", "5")
+    treatment = treat(model, result, optimizer=optimizer, batches=digits_batches(380))
     assert treatment.helped
-    assert treatment.rung == "weights"
+    assert treatment.level == "weights"
     assert "dead-units" not in {f.code for f in treatment.after.findings}
 
 
@@ -135,8 +135,8 @@ def test_a_healthy_network_is_left_alone():
     model = ResidualMLP(6)
     before = state_of(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    found = diagnose(model, batch(), optimizer=optimizer)
-    treatment = treat(model, found, optimizer=optimizer, batches=digits_batches(80))
+    result = diagnose(model, batch(), optimizer=optimizer)
+    treatment = treat(model, result, optimizer=optimizer, batches=digits_batches(80))
     assert treatment.recipe is None
     assert treatment.applied is None
     assert not treatment.helped
@@ -146,9 +146,9 @@ def test_a_healthy_network_is_left_alone():
 
 
 def test_a_diagnosis_of_another_model_is_refused():
-    found = diagnose(ResidualMLP(6), batch())
+    result = diagnose(ResidualMLP(6), batch())
     with pytest.raises(UsageError, match="another model"):
-        treat(ResidualMLP(3), found)
+        treat(ResidualMLP(3), result)
 
 
 class Uncopied(nn.Sequential):
@@ -178,15 +178,15 @@ def test_bad_input_is_told_in_a_sentence_and_an_unknown_optimizer_is_worked_with
     with pytest.raises(UsageError, match=r"cannot be copied.*camera"):
         treat(model, diagnose(model, pair))
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-    found = diagnose(model, pair)
+    result = diagnose(model, pair)
     with pytest.raises(UsageError, match=r"a torch.optim.Optimizer, but a str"):
-        treat(model, found, optimizer="adam")
-    treatment = treat(model, found, optimizer=Signs(model.parameters()), spend=300)
+        treat(model, result, optimizer="adam")
+    treatment = treat(model, result, optimizer=Signs(model.parameters()), spend=300)
     assert not any("learning rate" in a.name for a in treatment.attempts)
     assert "too few batches" in treatment.notes[0]
     model.requires_grad_(False)
     with pytest.raises(UsageError, match="unfreeze"):
-        treat(model, found)
+        treat(model, result)
 
 
 @pytest.mark.slow
@@ -196,8 +196,8 @@ def test_frozen_parameters_stay_as_they_are():
     frozen = model[1].weight.clone()
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=1e-5)
-    found = diagnose(model, batch(), optimizer=optimizer)
-    treat(model, found, optimizer=optimizer, batches=digits_batches(380), allow=("weights",))
+    result = diagnose(model, batch(), optimizer=optimizer)
+    treat(model, result, optimizer=optimizer, batches=digits_batches(380), allow=("weights",))
     assert torch.equal(model[1].weight, frozen)
 
 
@@ -224,20 +224,20 @@ def test_batches_come_from_any_loader_and_are_taken_as_they_are_needed():
 
 def test_the_best_constant_is_the_entropy_of_labels_and_the_variance_of_numbers():
     labels = torch.tensor([0, 0, 0, 1, 2, 2])
-    shares = torch.tensor([3, 1, 2]) / 6
-    entropy = -(shares * shares.log()).sum().item()
-    found = best_constant_loss(torch.randn(6, 3), labels, F.cross_entropy)
-    assert found == pytest.approx(entropy, rel=1e-4)
+    fractions = torch.tensor([3, 1, 2]) / 6
+    entropy = -(fractions * fractions.log()).sum().item()
+    result = fit_constant_baseline(torch.randn(6, 3), labels, F.cross_entropy)
+    assert result == pytest.approx(entropy, rel=1e-4)
     y = torch.randn(50, 2)
     expected = y.var(0, correction=0).mean().item()
-    assert best_constant_loss(torch.randn(50, 2), y, F.mse_loss) == pytest.approx(
+    assert fit_constant_baseline(torch.randn(50, 2), y, F.mse_loss) == pytest.approx(
         expected, rel=1e-4
     )
-    assert best_constant_loss(torch.randn(4, 2), None, F.mse_loss) is None
+    assert fit_constant_baseline(torch.randn(4, 2), None, F.mse_loss) is None
 
 
 @pytest.mark.parametrize("entrants", [2, 5, 9, 14])
-def test_a_race_costs_no_more_than_was_planned_whoever_survives(entrants):
+def test_a_search_costs_no_more_than_was_planned_whoever_survives(entrants):
     """Against the halving written out, over random survivors; the dearest ones cost just as much."""
     generator = torch.Generator().manual_seed(entrants)
     costs = [1 + float(torch.rand((), generator=generator)) for _ in range(entrants)]
@@ -245,13 +245,13 @@ def test_a_race_costs_no_more_than_was_planned_whoever_survives(entrants):
     alive = [*halves, min(2, halves[-1])]
 
     def cost_of(order):
-        ends = [0, *ROUNDS[:-1], LEAST_FINAL]
+        ends = [0, *ROUNDS[:-1], SMALLEST_FINAL]
         return sum(
             (end - start) * sum(costs[i] for i in order[:count])
             for start, end, count in zip(ends, ends[1:], alive, strict=False)
         )
 
-    planned = race_cost(costs)
+    planned = search_cost(costs)
     for _ in range(50):
         assert cost_of(torch.randperm(entrants, generator=generator).tolist()) <= planned + 1e-9
     dearest = sorted(range(entrants), key=lambda i: -costs[i])
@@ -289,11 +289,11 @@ def test_fused_steps_are_the_optimizer_s_own_to_rounding(name):
 
 
 def test_what_the_fused_kernels_do_not_take_is_left_alone():
-    words = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Flatten(), nn.Linear(6, 2))
+    text = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Flatten(), nn.Linear(6, 2))
     waves = nn.Linear(3, 3, dtype=torch.complex64)
     chosen = nn.Linear(3, 3)
     for model, optimizer in [
-        (words, torch.optim.SGD(words.parameters(), lr=0.1)),
+        (text, torch.optim.SGD(text.parameters(), lr=0.1)),
         (waves, torch.optim.Adam(waves.parameters(), lr=0.1)),
         (chosen, torch.optim.Adam(chosen.parameters(), lr=0.1, foreach=True)),
         (chosen, torch.optim.RMSprop(chosen.parameters(), lr=0.1)),
@@ -316,7 +316,7 @@ def test_what_the_fused_kernels_do_not_take_is_left_alone():
         ([0.5] * 50 + [0.6] * 50 + [0.7] * 50, 0.3, False),  # on its way: 0.7 + 0.1 / 50 * 175
         ([0.5] * 50 + [0.74] * 50 + [0.75] * 50, 0.3, True),  # 0.75 + 0.01 / 50 * 175 = 0.785
         ([0.5] * 50 + [0.74] * 50 + [0.76] * 50, 0.3, False),  # 0.76 + 0.02 / 50 * 175 = 0.83
-        ([0.76] * 150, 0.6, False),  # not yet learnt: it may start late
+        ([0.76] * 150, 0.6, False),  # not yet learned: it may start late
         ([], 0.3, False),  # no labels
     ],
 )

@@ -1,4 +1,4 @@
-"""One process with the whole batch against two that share it: DistributedDataParallel and fully_shard."""
+"""One process with the whole batch against two that fraction it: DistributedDataParallel and fully_shard."""
 
 import os
 import signal
@@ -71,20 +71,20 @@ def diagnosed(kind, rank, dtype):
     before = [p.detach().clone() for p in model.parameters()]
     torch.manual_seed(rank)
     state = torch.get_rng_state()
-    found = bs.diagnose(model, given, optimizer=optimizer)
+    result = bs.diagnose(model, given, optimizer=optimizer)
     assert torch.equal(torch.get_rng_state(), state)
     for p, kept in zip(model.parameters(), before, strict=True):
         assert p.grad is None
         assert torch.equal(p.detach(), kept)
     numbers = {
         f"{name}.{column}": list(values)
-        for name, measured in found.measurements.items()
+        for name, measured in result.measurements.items()
         for column, values in {**measured.columns, **measured.settings}.items()
         if column != "learning_rates" and not isinstance(values, str)
         for values in [values if isinstance(values, tuple) else (values,)]
     }
-    findings = [(f.code, f.blocks, f.severity) for f in found.findings]
-    return numbers, findings, found.title, [b.kind for b in found.blocks]
+    findings = [(f.code, f.blocks, f.severity) for f in result.findings]
+    return numbers, findings, result.title, [b.kind for b in result.blocks]
 
 
 def curved(kind, rank, dtype):
@@ -115,16 +115,16 @@ def foretold(kind, rank, dtype):
     model = prepare(network(dtype), kind)
     whole = [batch(dtype, number) for number in range(4)]
     batches = whole if kind == "alone" else [part(b, rank) for b in whole]
-    found = bs.forecast(model, batches, budget=100)
-    return found.verdict, found.probability, found.spent
+    result = bs.forecast(model, batches, budget=100)
+    return result.verdict, result.probability, result.spent
 
 
 def treated(kind, rank, dtype):
     model = prepare(network(dtype, batchnorm=False), kind)
     whole = batch(dtype)
     given = whole if kind == "alone" else part(whole, rank)
-    found = bs.diagnose(model, given)
-    done = bs.treat(model, found, spend=300, allow="settings")
+    result = bs.diagnose(model, given)
+    done = bs.treat(model, result, spend=300, allow="settings")
     return done.summary()["recipe"], done.helped, done.spent
 
 
@@ -132,13 +132,13 @@ ALONE = {"diagnose": diagnosed, "hessian": curved, "watch": watched, "forecast":
 
 
 def everything(rank, folder):
-    found = {}
+    result = {}
     for kind in ("ddp", "fsdp"):
         for dtype in (torch.float64, torch.float32):
             for name, ask in ALONE.items():
-                found[kind, dtype, name] = ask(kind, rank, dtype)
-        found[kind, "treat"] = treated(kind, rank, torch.float64)
-    return found
+                result[kind, dtype, name] = ask(kind, rank, dtype)
+        result[kind, "treat"] = treated(kind, rank, torch.float64)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +239,7 @@ def deserted(rank, folder):
 
     model = fully_shard(network(torch.float64))
     if rank == 1:
-        processes._meet(processes.processes_of(model), _words(model))  # as if it came along
+        processes._meet(processes.processes_of(model), _text(model))  # as if it came along
         os.kill(os.getpid(), signal.SIGKILL)
     began = time.monotonic()
     with pytest.raises(BathyscopeError, match="Another process of the group ended while diagnose"):
@@ -248,14 +248,14 @@ def deserted(rank, folder):
     os._exit(0)
 
 
-def _words(model):
-    return processes._own_words(model, [part(batch(torch.float64), 1)], "diagnose")
+def _text(model):
+    return processes._own_text(model, [part(batch(torch.float64), 1)], "diagnose")
 
 
 def test_a_process_that_dies_is_told_of(tmp_path):
     both = start(tmp_path, deserted)
     for process in both:
-        process.join(100)
+        process.join(900)
     assert both[1].exitcode == -signal.SIGKILL
     assert (tmp_path / "said").exists()
 
@@ -265,7 +265,7 @@ def test_torchrun_gives_one_report(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     command += ["-m", "bathyscope", "diagnose", "resnet-8", "--batch-size", "16"]
     command += ["--out", str(tmp_path / "report.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("written:") == 1
     assert done.stdout.count("resnet-8") == 1

@@ -42,15 +42,15 @@ def inputs(rng):
 def whitened(X, *, lengths=False, constant=1.0):
     """[constant, orthonormal columns of unit variance] of float64 inputs: the same linear predictors.
 
-    With `lengths`, principal components of standardised inputs: weights on them have the norm of
+    With `lengths`, principal components of standardized inputs: weights on them have the norm of
     the weights on the inputs.
     """
     X = X.astype(np.float64)
-    centred = X - X.mean(0)
-    centred = centred - centred.mean(0)
-    norms = np.sqrt((centred**2).sum(0))
+    centered = X - X.mean(0)
+    centered = centered - centered.mean(0)
+    norms = np.sqrt((centered**2).sum(0))
     live = norms > 1e-13 * np.sqrt((X**2).sum(0))
-    U, S, _ = np.linalg.svd(centred[:, live] / norms[live], full_matrices=False)
+    U, S, _ = np.linalg.svd(centered[:, live] / norms[live], full_matrices=False)
     kept = np.finfo(float).eps * max(X.shape) < S
     U = U[:, kept] * (S[kept] if lengths else 1.0)
     return np.column_stack([np.full(len(X), constant), U * np.sqrt(len(X))])
@@ -84,10 +84,10 @@ def check_classification(seed):
     if count == len(X):
         y = rng.permutation(len(X))
     model = CLASSIFIERS[seed % 3](random_state=0).fit(X, y)
-    found = model.certificate_
+    result = model.certificate_
     risk = log_loss(y, model.predict_proba(X), labels=model.classes_)
     constant = -np.mean(np.log(np.bincount(y)[y] / len(y)))
-    ridge = found.existence_ridge  # 0 unless the classes can be separated, at least in part
+    ridge = result.existence_ridge  # 0 unless the classes can be separated, at least in part
     strength = np.inf if ridge == 0 else 1 / (ridge * len(X))
     Q = whitened(X)
     if ridge > 0:  # the ridge on the constant is the tiny one
@@ -100,14 +100,14 @@ def check_classification(seed):
         rival.fit(Q, y)
     linear = log_loss(y, rival.predict_proba(Q), labels=model.classes_)
     penalty = ridge / 2 * (rival.coef_**2).sum()
-    assert found.guaranteed
-    assert risk + found.penalty <= linear + penalty + 1e-9 * constant
-    assert found.risk == pytest.approx(risk, rel=1e-6, abs=1e-12)
+    assert result.guaranteed
+    assert risk + result.penalty <= linear + penalty + 1e-9 * constant
+    assert result.risk == pytest.approx(risk, rel=1e-6, abs=1e-12)
     if ridge == 0:
         assert risk <= linear + 1e-9 * constant
     else:
-        assert found.risk <= found.linear_risk + 1e-9 * constant
-        assert found.linear_risk == pytest.approx(linear, rel=1e-4, abs=1e-6 * constant)
+        assert result.risk <= result.linear_risk + 1e-9 * constant
+        assert result.linear_risk == pytest.approx(linear, rel=1e-4, abs=1e-6 * constant)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -138,12 +138,12 @@ def test_at_every_ridge(kind, ridge):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 3))
     y = (np.sin(3 * X[:, 0]) + 0.3 * rng.standard_normal(80) > 0).astype(int)
-    found = kind(ridge=ridge, max_epochs=10, random_state=0).fit(X, y).certificate_
-    assert found.ridge == ridge
-    assert found.no_worse_than_linear
-    assert found.bound <= found.risk <= found.linear_risk * (1 + 1e-12)
+    result = kind(ridge=ridge, max_epochs=10, random_state=0).fit(X, y).certificate_
+    assert result.ridge == ridge
+    assert result.no_worse_than_linear
+    assert result.bound <= result.risk <= result.linear_risk * (1 + 1e-12)
     if ridge == np.inf:
-        assert found.risk == pytest.approx(found.linear_risk, rel=1e-12)
+        assert result.risk == pytest.approx(result.linear_risk, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", [ResNEstRegressor, ResNEstClassifier])
@@ -169,7 +169,7 @@ def test_a_rank_that_breaks_is_noticed(monkeypatch):
         for layer in layers:
             layer.weight.data[:] = 1.0
 
-    monkeypatch.setattr(forms, "_orthonormalise_", with_equal_columns)
+    monkeypatch.setattr(forms, "_orthonormalize_", with_equal_columns)
     X = np.random.default_rng(0).standard_normal((60, 3))
     with pytest.warns(GuaranteeWarning, match="has rank"):
         model = ResNEstRegressor(learning_rate=1e-12, max_epochs=1).fit(X, X[:, 0])

@@ -18,17 +18,17 @@ rng = np.random.default_rng(0)
 
 def test_scaling_is_the_usual_one():
     X = rng.standard_normal((50, 4)) * [1, 1e9, 1e-9, 1] + [0, 1e9, 0, 5]
-    found = Scaling.of(X, np.full(50, 1 / 50))
-    np.testing.assert_allclose(found.apply(X), StandardScaler().fit_transform(X), atol=1e-12)
-    np.testing.assert_allclose(found.invert(found.apply(X)), X)
+    result = Scaling.of(X, np.full(50, 1 / 50))
+    np.testing.assert_allclose(result.apply(X), StandardScaler().fit_transform(X), atol=1e-12)
+    np.testing.assert_allclose(result.invert(result.apply(X)), X)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e300, -1e-300])
 def test_constant_columns_become_zero(value):
     X = np.full((7, 1), value)
-    found = Scaling.of(X, np.full(7, 1 / 7))
-    assert (found.apply(X) == 0).all()
-    np.testing.assert_allclose(found.invert(found.apply(X)), X)
+    result = Scaling.of(X, np.full(7, 1 / 7))
+    assert (result.apply(X) == 0).all()
+    np.testing.assert_allclose(result.invert(result.apply(X)), X)
 
 
 def test_merging_forgets_order_and_repetition():
@@ -51,7 +51,7 @@ def test_splits_keep_classes_in_proportion():
     assert len(train) + len(validation) == 151
     assert abs(np.sum(validation.Y == 0) - 20) <= 1
     assert abs(np.sum(validation.Y == 1) - 10) <= 1
-    assert not (validation.Y == 2).any()  # a class of one is learnt from
+    assert not (validation.Y == 2).any()  # a class of one is learned from
     assert split(samples.take(np.arange(20)), fraction=0.2, labels=None, seed=0) is None
 
 
@@ -67,11 +67,11 @@ def path(n=80, outputs=2):
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 1.0])
-def test_the_path_minimises_its_objective(ridge):
+def test_the_path_minimizes_its_objective(ridge):
     """Against scikit-learn's ridge with the linear columns made free by a huge scale."""
-    found, x, v, y, w = path()
+    result, x, v, y, w = path()
     spread = (w @ (v - w @ v).square()).sqrt()
-    readout = found.solve(ridge).readout()
+    readout = result.solve(ridge).readout()
     free = 1e6
     Z = torch.cat([x * free, torch.ones(len(x), 1) * free, v / spread], dim=1)
     strength = ridge * y.shape[1] / 2  # mean over outputs, half the square
@@ -82,16 +82,16 @@ def test_the_path_minimises_its_objective(ridge):
 
 
 def test_risk_rises_with_the_ridge_up_to_the_linear_one():
-    found, x, v, *_ = path()
-    risks = [found.solve(r).risk() for r in (0.0, 1e-4, 1e-2, 1.0, 100.0, float("inf"))]
+    result, x, v, *_ = path()
+    risks = [result.solve(r).risk() for r in (0.0, 1e-4, 1e-2, 1.0, 100.0, float("inf"))]
     assert risks == sorted(risks)
-    linear = found.solve(float("inf")).readout()
+    linear = result.solve(float("inf")).readout()
     torch.testing.assert_close(linear(x, v), linear(x))
 
 
 def test_readouts_predict_what_the_path_does():
-    found, x, v, *_ = path()
-    solution = found.solve(0.1)
+    result, x, v, *_ = path()
+    solution = result.solve(0.1)
     torch.testing.assert_close(solution.readout()(x, v), solution.outputs())
 
 

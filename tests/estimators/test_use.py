@@ -50,14 +50,14 @@ def test_the_fitted_network_is_what_its_certificate_says(kind):
     model = kind(max_epochs=5, num_blocks=2, block_size=8, random_state=0).fit(X, y)
     x = torch.from_numpy(model.scaling_.apply(X))
     target = torch.from_numpy(model.target_scaling_.apply(y[:, None]))
-    found = certify(model.network_, (x, target))
+    result = certify(model.network_, (x, target))
     unit = model.target_scaling_.scale[0] ** 2
     ours = model.certificate_
-    assert found.guaranteed
-    assert found.risk * unit == pytest.approx(ours.risk, rel=1e-9)
-    assert found.linear_risk * unit == pytest.approx(ours.linear_risk, rel=1e-9)
-    assert found.bound * unit == pytest.approx(ours.bound, rel=1e-6)
-    assert found.no_worse_than_linear
+    assert result.guaranteed
+    assert result.risk * unit == pytest.approx(ours.risk, rel=1e-9)
+    assert result.linear_risk * unit == pytest.approx(ours.linear_risk, rel=1e-9)
+    assert result.bound * unit == pytest.approx(ours.bound, rel=1e-6)
+    assert result.no_worse_than_linear
 
 
 def test_outputs_of_several_targets_and_shapes():
@@ -138,11 +138,11 @@ def test_partial_fit_speaks_of_its_last_call(kind):
     for part in range(3):
         rows = slice(400 * part, 400 * (part + 1))
         model.partial_fit(X[rows], y[rows])
-    found = model.certificate_
-    assert "last call" in found.scope
-    assert found.num_samples == 400
-    assert found.guaranteed
-    assert found.risk == pytest.approx(((model.predict(X[800:]) - y[800:]) ** 2).mean())
+    result = model.certificate_
+    assert "last call" in result.scope
+    assert result.num_samples == 400
+    assert result.guaranteed
+    assert result.risk == pytest.approx(((model.predict(X[800:]) - y[800:]) ** 2).mean())
     model.partial_fit(X[:50], y[:50])  # too few to solve on: gradient steps, and no claim
     assert not model.certificate_.guaranteed
     assert "gradient steps" in model.certificate_.decided_by

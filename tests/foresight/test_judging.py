@@ -1,4 +1,4 @@
-"""A verdict from made-up readings: when it is sure, what it tells, and where it has not been."""
+"""A verdict from made-up readings: when it is sure, what it shows, and where it has not been."""
 
 import math
 
@@ -6,19 +6,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bathyscope.foresight.fit import fit
-from bathyscope.foresight.goal import Goal, goal_of
-from bathyscope.foresight.model import FeatureTerm, Model, StageModel
-from bathyscope.foresight.readings import Reading, _log_ratio, _loss_features, is_telling
-from bathyscope.foresight.score import Count, Guess, _weight, guess, late_events, tally
-from bathyscope.foresight.verdict import (
+from bathyscope.foresight.forecast import (
     differences,
     failure_kind,
     judge,
     stages_up_to,
 )
-from bathyscope.foresight.words import evidence_in_words
-from tests.foresight.test_fit import rows
+from bathyscope.foresight.goal import Goal, goal_of
+from bathyscope.foresight.model import FeatureTerm, Model, StageModel
+from bathyscope.foresight.readings import Reading, _log_ratio, _loss_features, is_telling
+from bathyscope.foresight.words import describe_evidence
 
 LABELS = Goal("labels", 2.0, 0.1)
 
@@ -45,10 +42,10 @@ def logit(p):
     [(0.099, "fails"), (0.101, "undecided"), (0.899, "undecided"), (0.901, "trains")],
 )
 def test_a_verdict_where_the_stage_is_sure(probability, verdict):
-    found = judge([reading(score=logit(probability))], budget=100, num_batches=8, model=model())
-    assert found.verdict == verdict
-    assert found.probability == pytest.approx(probability)
-    assert (found.kind is not None) is (verdict == "fails")
+    result = judge([reading(score=logit(probability))], budget=100, num_batches=8, model=model())
+    assert result.verdict == verdict
+    assert result.probability == pytest.approx(probability)
+    assert (result.kind is not None) is (verdict == "fails")
 
 
 def test_the_bounds_themselves_are_sure():
@@ -67,8 +64,8 @@ def test_it_goes_on_as_long_as_it_is_unsure():
             asked.append(step)
             yield reading(step, score=score)
 
-    found = judge(seen(), budget=100, num_batches=99, model=model())
-    assert (asked, found.spent, found.verdict) == ([1, 8, 16], 16, "trains")
+    result = judge(seen(), budget=100, num_batches=99, model=model())
+    assert (asked, result.spent, result.verdict) == ([1, 8, 16], 16, "trains")
 
 
 def test_the_start_of_branches_at_zero_is_not_judged():
@@ -80,10 +77,10 @@ def test_the_start_of_branches_at_zero_is_not_judged():
 
 
 @pytest.mark.parametrize(("step", "where"), [(1, "at the start"), (7, "at step 7")])
-def test_what_is_not_finite_fails_at_once(step, where):
-    found = judge([reading(step, finite=False)], budget=100, num_batches=1, model=model())
-    assert (found.verdict, found.kind, found.probability) == ("fails", "diverging", 0.0)
-    assert found.because == (f"the loss or its gradient is not finite {where}",)
+def test_what_is_non_finite_fails_at_once(step, where):
+    result = judge([reading(step, finite=False)], budget=100, num_batches=1, model=model())
+    assert (result.verdict, result.kind, result.probability) == ("fails", "diverging", 0.0)
+    assert result.because == (f"the loss or its gradient is non-finite {where}",)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +92,7 @@ def test_what_is_not_finite_fails_at_once(step, where):
         ({"gone": -0.3, "excess": 0.3}, (2.7, 2.6), "stuck"),  # it started there
         ({"gone": -0.3, "excess": 0.2}, (2.4, 2.6), "diverging"),
         ({"gone": -0.04, "excess": -0.2}, (1.6, 2.08), "stuck"),  # back to no more than a constant
-        # it fell by more than a fiftieth of the best constant's loss, below that loss
+        # it fell by more than a fiftieth of the constant baseline's loss, below that loss
         ({"gone": 0.01}, (2.0, 1.95), "slow"),
         ({"gone": 0.01}, (2.0, 1.97), "stuck"),
         ({"gone": 0.0}, (2.2, 2.0), "stuck"),
@@ -109,12 +106,12 @@ def test_how_a_training_fails(values, losses, kind):
     assert failure_kind(reading(losses=losses, **values)) == kind
 
 
-def test_not_finite_is_diverging():
+def test_non_finite_is_diverging():
     assert failure_kind(reading(finite=False)) == "diverging"
 
 
 @pytest.mark.parametrize(
-    ("changes", "budget", "words"),
+    ("changes", "budget", "text"),
     [
         ({}, 300, None),
         ({"goal": Goal("other", 2.0, 0.0)}, 300, "neither that of labels"),
@@ -130,17 +127,17 @@ def test_not_finite_is_diverging():
         ({"score": -8.1}, 300, "its score of -8.1"),
     ],
 )
-def test_where_the_model_has_not_been(changes, budget, words):
-    found = differences(reading(**changes), budget, model())
-    assert len(found) == (words is not None)
-    if words:
-        assert words in found[0]
+def test_where_the_model_has_not_been(changes, budget, text):
+    result = differences(reading(**changes), budget, model())
+    assert len(result) == (text is not None)
+    if text:
+        assert text in result[0]
 
 
 def test_reasons_are_the_heaviest_first_with_their_side():
-    found = judge([reading(score=3.0, depth=2.0)], budget=100, num_batches=8, model=model())
-    assert found.because[0].endswith("(for, 3.0)")
-    assert found.because[1] == "100 weighted layers (against, 0.2)"
+    result = judge([reading(score=3.0, depth=2.0)], budget=100, num_batches=8, model=model())
+    assert result.because[0].endswith("(for, 3.0)")
+    assert result.because[1] == "100 weighted layers (against, 0.2)"
 
 
 def test_batches_taken_again_are_said():
@@ -179,16 +176,16 @@ def test_values_beyond_the_table_count_as_its_ends():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "text"),
     [
         ("depth", 2.0, "100 weighted layers"),
-        ("excess", 0.0, "the first loss is 3, the best constant's 2"),
+        ("excess", 0.0, "the first loss is 3, the constant baseline's 2"),
         ("gradient", -1.0, "the gradient's norm is 0.1"),
         ("gradient_range", 2.0, "differ by a factor of 1e+02"),
         ("update", -2.0, "weights by 1 %"),
         ("update_range", 1.0, "is 10 times the middle one"),
         ("spread", -1.0, "10 % of the output depends"),
-        ("gone", 0.1, "over the last 1 of 8 steps is 1.5, the best constant's 2"),
+        ("gone", 0.1, "over the last 1 of 8 steps is 1.5, the constant baseline's 2"),
         ("slope", -0.1, "the loss fell by 9.52 %"),
         ("slope", 0.1, "the loss rose by 10.5 %"),
         ("spike", 1.0, "the largest loss is 5"),
@@ -196,27 +193,27 @@ def test_values_beyond_the_table_count_as_its_ends():
         ("alignment", 0.25, "with a cosine of 0.25"),
     ],
 )
-def test_features_in_words(name, value, words):
+def test_features_in_words(name, value, text):
     seen = reading(losses=(3.0, 5.0, 2.5, 1.5), **{name: value})
-    assert words in evidence_in_words(name, seen)
+    assert text in describe_evidence(name, seen)
 
 
 def test_the_middle_step_is_told_for_its_distance_too():
     seen = reading(update=-1.0, update_miss=1.5)
-    assert "weights by 10 %" in evidence_in_words("update_miss", seen)
+    assert "weights by 10 %" in describe_evidence("update_miss", seen)
     numbers = reading(goal=Goal("numbers", 1.0, 0.0), score=0.25)
-    assert "25 % of the way" in evidence_in_words("score", numbers)
+    assert "25 % of the way" in describe_evidence("score", numbers)
 
 
 def test_features_of_a_course():
     losses = [4.0, 2.0, 2.0, 2.0, 1.0, 1.0, 0.5, 0.5]
     scores = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4, 0.6]
-    found = _loss_features(losses, scores, LABELS)
-    assert found["excess"] == pytest.approx(math.log(2))
-    assert found["gone"] == pytest.approx(0.75)  # the last quarter against the best constant
-    assert found["score"] == pytest.approx(0.5)
-    assert found["spike"] == pytest.approx(math.log(2))
-    assert found["slope"] == pytest.approx(-1.0397 - 0.1733, abs=1e-3)
+    result = _loss_features(losses, scores, LABELS)
+    assert result["excess"] == pytest.approx(math.log(2))
+    assert result["gone"] == pytest.approx(0.75)  # the last quarter against the best constant
+    assert result["score"] == pytest.approx(0.5)
+    assert result["spike"] == pytest.approx(math.log(2))
+    assert result["slope"] == pytest.approx(-1.0397 - 0.1733, abs=1e-3)
     lost = _loss_features([2.0, math.inf], [0.0, None], LABELS)
     assert (lost["gone"], lost["spike"], lost["score"]) == (-1.0, 3.0, -1.0)
     assert _loss_features([2.0], [0.0], LABELS) == {"excess": 0.0}
@@ -251,74 +248,5 @@ def test_the_best_constant_of_labels_is_their_shares():
     assert goal.constant_loss == pytest.approx(entropy, abs=1e-4)
     assert (goal.kind, goal.chance, goal.axis) == ("labels", 0.75, 1)
     for odd in (torch.tensor([0, 0, 0, 2]), torch.tensor([0, 0, 0, -1])):
-        found = goal_of(output, [(output, odd)], loss=lambda *_: torch.tensor(1.0), first_loss=7.0)
-        assert (found.kind, found.constant_loss) == ("other", 7.0)
-
-
-def guessed(number, verdict, spent, end):
-    row = {"number": number, "scores": [[end] * 3, [end] * 3]}
-    p = {"trains": 0.95, "fails": 0.05, "undecided": 0.5}[verdict]
-    return Guess(row, dict.fromkeys((1, 8, 16, 32), p), verdict, spent)
-
-
-def test_a_tally_counts_decided_wrong_and_sure():
-    found = [
-        guessed(0, "trains", 1, 0.9),
-        guessed(1, "fails", 8, 0.1),
-        guessed(2, "trains", 16, 0.2),  # wrong
-        guessed(3, "undecided", 32, 0.85),
-        guessed(4, "fails", 32, 0.6),  # neither trained nor failed
-    ]
-    told = tally(found, budget=300)
-    assert (told["networks"], told["train"], told["fail"], told["between"]) == (5, 2, 2, 1)
-    assert told["decided"].startswith("3 of 4 ")
-    assert told["wrong"].startswith("1 of 3 ")
-    assert told["wrong networks"] == [2]
-    assert told["between but decided"].startswith("1 of 1 ")
-    assert told["sure within 8 steps"].startswith("2 of 5 ")
-    assert told["mean steps"] == round((1 + 8 + 16 + 32 + 32) / 5, 1)
-    # pairs of (trains, fails): 0.95 and 0.5 against 0.05 and 0.95
-    assert told["auroc"][32] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
-
-
-def test_a_guess_asks_the_stages_in_turn():
-    table = rows(60)
-    calibrated = fit(table)
-    found = [guess(calibrated, row, budget=300) for row in table]
-    for one in found:
-        asked = [s for s in (1, 8, 16, 32) if s < one.spent]
-        for step in asked:
-            stage = calibrated.stages[step]
-            assert stage.fails_below < one.probabilities[step] < stage.trains_above
-        last = calibrated.stages[one.spent]
-        if one.verdict == "trains":
-            assert one.probabilities[one.spent] >= last.trains_above
-        elif one.verdict == "fails":
-            assert one.probabilities[one.spent] <= last.fails_below
-        else:
-            assert one.spent == 32
-
-
-def test_counts_and_severities():
-    assert str(Count(0, 0)) == "0 of 0"
-    assert math.isnan(Count(0, 0).share)
-    assert Count(1, 4).share == 0.25
-    assert (
-        _weight(["note"]) > _weight(["warning"]) > _weight(["warning"] * 9) > _weight(["problem"])
-    )
-
-
-def test_what_had_learnt_and_lost_it_is_counted_at_eighty_percent():
-    def row(number, *scores):
-        return {"number": number, "scores": [list(scores), [0.0, 0.0, 0.0]]}
-
-    told = late_events(
-        [
-            row(1, 0.8, 0.8, 0.79),
-            row(2, 0.8, 0.8, 0.8),
-            row(3, 0.79, 0.9, None),
-            row(4, 0.1, 0.1, 0.9),
-        ]
-    )
-    assert told["passed at step 100, not at the end"].startswith("1 of 2 ")
-    assert told["passed at step 300, not at the end"].startswith("2 of 3 ")
+        result = goal_of(output, [(output, odd)], loss=lambda *_: torch.tensor(1.0), first_loss=7.0)
+        assert (result.kind, result.constant_loss) == ("other", 7.0)

@@ -9,7 +9,7 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.foresight import features
 from bathyscope.foresight.goal import goal_of
-from tests.core.test_preserve import assert_same, state_of
+from tests.support.model_state import assert_same, state_of
 from tests.unchecked import unchecked
 
 
@@ -22,11 +22,11 @@ def network():
 
 def batches(count, *, size=16):
     generator = torch.Generator().manual_seed(1)
-    found = []
+    result = []
     for _ in range(count):
         x = torch.randn(size, 6, generator=generator)
-        found.append((x, x[:, :3].argmax(1)))
-    return found
+        result.append((x, x[:, :3].argmax(1)))
+    return result
 
 
 def test_features_are_those_of_a_plain_loop():
@@ -36,9 +36,9 @@ def test_features_are_those_of_a_plain_loop():
     seen = features(model, batches(8), optimizer=optimizer, at=(1, 8))
 
     labels = torch.cat([y for _, y in batches(8)])
-    shares = torch.bincount(labels, minlength=3) / len(labels)
-    chance = float(shares.max())
-    constant = float(F.nll_loss(shares.log().expand(16, 3), batches(1)[0][1]))
+    fractions = torch.bincount(labels, minlength=3) / len(labels)
+    chance = float(fractions.max())
+    constant = float(F.nll_loss(fractions.log().expand(16, 3), batches(1)[0][1]))
     weights = [p for p in model.parameters() if p.ndim == 2]
     start = model(batches(1)[0][0]).detach()
     losses, rights = [], []
@@ -58,8 +58,8 @@ def test_features_are_those_of_a_plain_loop():
                 float((p - q).norm() / q.norm()) for p, q in zip(weights, old, strict=True)
             )
             values = seen[step]
-            centred = output - output.mean(0)
-            share = float(centred.square().sum() / output.square().sum())
+            centered = output - output.mean(0)
+            fraction = float(centered.square().sum() / output.square().sum())
             assert values["depth"] == pytest.approx(math.log10(3))
             assert values["gradient"] == pytest.approx(math.log10(norm), abs=1e-4)
             assert values["gradient_range"] == pytest.approx(
@@ -72,7 +72,7 @@ def test_features_are_those_of_a_plain_loop():
             assert values["update_range"] == pytest.approx(
                 math.log10(ratios[2] / ratios[1]), abs=1e-4
             )
-            assert values["spread"] == pytest.approx(math.log10(share), abs=1e-4)
+            assert values["spread"] == pytest.approx(math.log10(fraction), abs=1e-4)
             assert values["excess"] == pytest.approx(math.log(losses[0] / constant), abs=1e-4)
     excess = [math.log(value / constant) for value in losses]
     last = seen[8]
@@ -133,7 +133,7 @@ def test_a_layer_that_never_runs_says_nothing_and_one_before_a_cut_does():
     assert features(WithSpare(cut=True), batches(8))[1]["unreached"] == pytest.approx(1 / 3)
 
 
-def test_a_loss_that_is_not_finite_ends_it():
+def test_a_loss_that_is_non_finite_ends_it():
     model = network()
     sgd = torch.optim.SGD(model.parameters(), lr=1e38)
     seen = features(model, batches(8), optimizer=sgd, at=(1, 8))
@@ -143,7 +143,7 @@ def test_a_loss_that_is_not_finite_ends_it():
 
 @pytest.mark.parametrize("length", [1, 5])
 def test_the_goal_of_labels_ignores_those_that_do_not_count(length):
-    """The best constant's loss against a search over constants."""
+    """The constant baseline's loss against a search over constants."""
     torch.manual_seed(0)
     output = torch.randn(8, 4, length)
     targets = torch.randint(4, (8, length))
@@ -196,9 +196,9 @@ def test_one_output_for_two_classes_is_followed_by_its_loss():
     def loss(output, targets):
         return F.binary_cross_entropy_with_logits(output[:, 0], targets.float())
 
-    found = features(model, [batch], loss=loss, at=(1, 8))
-    assert sorted(found) == [1, 8]
-    assert all(math.isfinite(v) for values in found.values() for v in values.values())
+    result = features(model, [batch], loss=loss, at=(1, 8))
+    assert sorted(result) == [1, 8]
+    assert all(math.isfinite(v) for values in result.values() for v in values.values())
 
 
 @pytest.mark.parametrize("unknown", [-1, 7])
@@ -211,8 +211,8 @@ def test_labels_of_ones_own_and_losses_below_zero(unknown):
         known = (targets >= 0) & (targets < 3)
         return F.cross_entropy(output[known], targets[known]) - 5.0
 
-    found = features(model, [(torch.randn(16, 4), targets)], loss=loss, at=(1, 8))
-    assert all(math.isfinite(v) for values in found.values() for v in values.values())
+    result = features(model, [(torch.randn(16, 4), targets)], loss=loss, at=(1, 8))
+    assert all(math.isfinite(v) for values in result.values() for v in values.values())
 
 
 def test_weights_whose_squares_are_beyond_float32():
@@ -220,8 +220,8 @@ def test_weights_whose_squares_are_beyond_float32():
     with torch.no_grad():
         model[2].weight.mul_(1e30)
     batch = torch.randn(16, 4), torch.arange(16) % 3
-    found = features(model, [batch], at=(1,))
-    assert all(math.isfinite(value) for value in found[1].values())
+    result = features(model, [batch], at=(1,))
+    assert all(math.isfinite(value) for value in result[1].values())
 
 
 def flat_entropy(output, targets):

@@ -6,21 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import UsageError
-from bathyscope.foresight import copy_training, look_ahead, train_over
-from tests.core.test_preserve import assert_same, state_of
-
-
-def batches(count):
-    generator = torch.Generator().manual_seed(0)
-    return [
-        (torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator))
-        for _ in range(count)
-    ]
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 3))
+from bathyscope.core.stepping import copy_training, train_over
+from bathyscope.foresight import look_ahead
+from tests.support.model_state import assert_same, state_of
+from tests.support.small_trainings import batches, network
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -62,7 +51,7 @@ def test_the_optimizers_state_is_taken_along():
     assert ahead == train_over(model, optimizer, batches(3), loss=F.cross_entropy)
 
 
-def test_a_loss_that_is_not_finite_ends_it_with_a_stage():
+def test_a_loss_that_is_non_finite_ends_it_with_a_stage():
     model = network()
     with torch.no_grad():
         model[3].weight.fill_(float("nan"))

@@ -7,17 +7,17 @@ from torch import nn
 
 import bathyscope as bs
 from bathyscope.core import UsageError
-from tests.core.test_preserve import assert_same, state_of
+from tests.support.model_state import assert_same, state_of
 from tests.unchecked import unchecked
 
 
 def batches(count=32, *, size=32):
     generator = torch.Generator().manual_seed(1)
-    found = []
+    result = []
     for _ in range(count):
         x = torch.randn(size, 8, generator=generator)
-        found.append((x, x[:, :4].argmax(1)))
-    return found
+        result.append((x, x[:, :4].argmax(1)))
+    return result
 
 
 def mlp(depth=2, *, width=32):
@@ -77,13 +77,13 @@ def test_batches_that_are_too_few_are_taken_again_and_this_is_said():
     assert "taken again" in seen.notes[0]
 
 
-def test_a_loss_that_is_not_finite_at_the_start_fails_at_once():
+def test_a_loss_that_is_non_finite_at_the_start_fails_at_once():
     model = mlp()
     with torch.no_grad():
         model[0].weight[0, 0] = float("inf")
     seen = bs.forecast(model, batches())
     assert (seen.verdict, seen.kind, seen.spent, seen.probability) == ("fails", "diverging", 1, 0.0)
-    assert seen.because == ("the loss or its gradient is not finite at the start",)
+    assert seen.because == ("the loss or its gradient is non-finite at the start",)
 
 
 def test_nan_in_one_batch_is_said():
@@ -184,13 +184,13 @@ class CarriesLoss(nn.Module):
 
 
 def test_a_loss_that_comes_with_the_output_is_forecast_as_it_is_without():
-    found, net = batches(), mlp()
-    alone = bs.forecast(net, found, optimizer=adam(net))
+    result, net = batches(), mlp()
+    alone = bs.forecast(net, result, optimizer=adam(net))
     around = CarriesLoss(net)
-    named = [{"x": x, "labels": y} for x, y in found]
-    told = bs.forecast(around, named, loss=None, optimizer=adam(around))
-    assert (told.verdict, told.probability) == (alone.verdict, alone.probability)
-    assert told.inside == alone.inside
+    named = [{"x": x, "labels": y} for x, y in result]
+    reported = bs.forecast(around, named, loss=None, optimizer=adam(around))
+    assert (reported.verdict, reported.probability) == (alone.verdict, alone.probability)
+    assert reported.inside == alone.inside
     given = [(n, n["labels"]) for n in named]
     same = bs.forecast(around, given, loss=lambda o, _: o[0], optimizer=adam(around))
     assert same.probability == alone.probability

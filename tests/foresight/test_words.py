@@ -1,4 +1,4 @@
-"""A forecast's features as a reader is told them."""
+"""A forecast's features as a reader is reported them."""
 
 import math
 
@@ -6,14 +6,14 @@ import pytest
 
 from bathyscope.foresight.goal import Goal
 from bathyscope.foresight.readings import Reading
-from bathyscope.foresight.words import evidence_in_words
+from bathyscope.foresight.words import describe_evidence
 
 
 @pytest.mark.parametrize(
-    ("early", "late", "told"), [(2.0, 0.5, "fell by 75 %"), (0.5, 2.0, "rose by 300 %")]
+    ("early", "late", "result"), [(2.0, 0.5, "fell by 75 %"), (0.5, 2.0, "rose by 300 %")]
 )
-def test_a_slope_is_told_as_the_share_that_the_loss_lost_or_gained(early, late, told):
+def test_a_slope_is_told_as_the_share_that_the_loss_lost_or_gained(early, late, result):
     goal = Goal(kind="labels", constant_loss=2.3, chance=0.1)
     slope = {"slope": math.log(late / early)}
     seen = Reading(step=2, values=slope, losses=(early, late), goal=goal, finite=True)
-    assert told in evidence_in_words("slope", seen)
+    assert result in describe_evidence("slope", seen)

@@ -1,4 +1,4 @@
-"""One layer of each kind that an initialiser meets."""
+"""One layer of each kind that an initializer meets."""
 
 from torch import nn
 

@@ -19,5 +19,5 @@ def test_distribution_does_not_prefer_a_sign():
     """Each diagonal entry of a uniform orthogonal matrix is positive half of the time."""
     generator = torch.Generator().manual_seed(0)
     draws = [semi_orthogonal(3, 3, like=torch.zeros(1), generator=generator) for _ in range(400)]
-    share = torch.stack(draws).diagonal(dim1=1, dim2=2).gt(0).float().mean(0)
-    assert ((share - 0.5).abs() < 6 * 0.5 / 20).all()
+    fraction = torch.stack(draws).diagonal(dim1=1, dim2=2).gt(0).float().mean(0)
+    assert ((fraction - 0.5).abs() < 6 * 0.5 / 20).all()

@@ -10,7 +10,7 @@ from bathyscope.linalg.conditioning import (
     Conditioning,
     conditioning_of,
     conditioning_of_many,
-    rounding_cutoff,
+    rounding_tolerance,
 )
 
 
@@ -27,20 +27,20 @@ def with_spectrum(values, columns, *, seed=0):
 def test_agrees_with_svdvals_in_float64(shape):
     matrix = torch.randn(shape, dtype=torch.float64)
     values = torch.linalg.svdvals(matrix)
-    found = conditioning_of(matrix)
-    assert found.how in ("gram", "svd")
-    torch.testing.assert_close(found.singular_values, values, rtol=1e-9, atol=0)
-    assert found.condition_number == pytest.approx((values[0] / values[-1]).item(), rel=1e-8)
-    assert found.stable_rank == pytest.approx(((values / values[0]) ** 2).sum().item(), rel=1e-12)
-    assert found.rank == torch.linalg.matrix_rank(matrix).item() == min(shape)
+    result = conditioning_of(matrix)
+    assert result.how in ("gram", "svd")
+    torch.testing.assert_close(result.singular_values, values, rtol=1e-9, atol=0)
+    assert result.condition_number == pytest.approx((values[0] / values[-1]).item(), rel=1e-8)
+    assert result.stable_rank == pytest.approx(((values / values[0]) ** 2).sum().item(), rel=1e-12)
+    assert result.rank == torch.linalg.matrix_rank(matrix).item() == min(shape)
 
 
 @pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-5, 1e-7, 1e-10, 1e-13])
 def test_condition_number_is_right_over_thirteen_decades_in_float64(smallest):
     matrix = with_spectrum([1.0, 0.5, smallest], 40)
     # the matrix itself is only built to an ε of float64 relative to its largest value
-    tolerance = max(1e-7, 1e-15 / smallest)
-    assert conditioning_of(matrix).condition_number == pytest.approx(1 / smallest, rel=tolerance)
+    accuracy = max(1e-7, 1e-15 / smallest)
+    assert conditioning_of(matrix).condition_number == pytest.approx(1 / smallest, rel=accuracy)
     assert conditioning_of(matrix).rank == 3
 
 
@@ -54,11 +54,11 @@ def test_condition_number_is_right_over_thirteen_decades_in_float64(smallest):
 def test_float32_error_stays_within_the_bound_it_reports(exponent, rows, columns, seed):
     matrix = with_spectrum(torch.logspace(0, exponent, rows).tolist(), columns, seed=seed).float()
     exact = torch.linalg.svdvals(matrix.double())
-    found = conditioning_of(matrix)
-    assert found.error <= 1e-2
+    result = conditioning_of(matrix)
+    assert result.error <= 1e-2
     true = (exact[0] / exact[-1]).item()
     # eigvalsh itself adds a few ε of float64 to what the Gram matrix lost
-    assert abs(found.condition_number / true - 1) <= found.error + 1e-9
+    assert abs(result.condition_number / true - 1) <= result.error + 1e-9
 
 
 def test_ladder_climbs_only_as_far_as_it_must():
@@ -74,10 +74,10 @@ def test_ladder_climbs_only_as_far_as_it_must():
 def test_exact_low_rank_is_infinite_with_its_rank(dtype):
     matrix = torch.zeros(8, 30, dtype=dtype)
     matrix[:3, :3] = torch.diag(torch.tensor([4.0, 2.0, 1.0])).to(dtype)
-    found = conditioning_of(matrix)
-    assert (found.rank, found.condition_number) == (3, math.inf)
-    assert found.effective_condition_number == pytest.approx(4.0, rel=1e-6)
-    assert found.stable_rank == pytest.approx(21 / 16, rel=1e-6)
+    result = conditioning_of(matrix)
+    assert (result.rank, result.condition_number) == (3, math.inf)
+    assert result.effective_condition_number == pytest.approx(4.0, rel=1e-6)
+    assert result.stable_rank == pytest.approx(21 / 16, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -87,32 +87,32 @@ def test_low_rank_up_to_rounding_is_infinite(dtype):
         factors = [
             torch.randn(s, dtype=dtype, generator=generator) for s in ((40, 5), (5, columns))
         ]
-        found = conditioning_of(factors[0] @ factors[1])
-        assert (found.rank, found.condition_number) == (5, math.inf)
+        result = conditioning_of(factors[0] @ factors[1])
+        assert (result.rank, result.condition_number) == (5, math.inf)
 
 
 def test_cutoff_decides_the_rank_and_travels_with_it():
     matrix = with_spectrum([1.0, 1e-2, 1e-4], 20)
-    for cutoff, rank in ((1e-5, 3), (1e-3, 2), (1e-1, 1), (0.0, 3)):
-        found = conditioning_of(matrix, cutoff=cutoff)
-        assert (found.rank, found.cutoff) == (rank, cutoff)
-    assert conditioning_of(matrix).cutoff == rounding_cutoff(3, 20, torch.float64)
+    for tolerance, rank in ((1e-5, 3), (1e-3, 2), (1e-1, 1), (0.0, 3)):
+        result = conditioning_of(matrix, tolerance=tolerance)
+        assert (result.rank, result.tolerance) == (rank, tolerance)
+    assert conditioning_of(matrix).tolerance == rounding_tolerance(3, 20, torch.float64)
 
 
 def test_a_value_at_the_cutoff_is_cut_and_just_above_it_is_kept():
     for dtype in (torch.float32, torch.float64):
         for smallest, rank in ((0.99e-3, 1), (1.01e-3, 2)):
             matrix = torch.diag(torch.tensor([1.0, smallest], dtype=dtype))
-            assert conditioning_of(matrix, cutoff=1e-3).rank == rank
+            assert conditioning_of(matrix, tolerance=1e-3).rank == rank
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-30, 1e30, 1e200, 1e300])
 def test_condition_number_does_not_depend_on_scale(scale):
     dtype = torch.float32 if 1e-38 < scale < 1e38 else torch.float64
     base = with_spectrum([1.0, 0.5, 0.1], 30)
-    found = conditioning_of((base * scale).to(dtype))
-    assert found.condition_number == pytest.approx(10, rel=1e-5)
-    assert found.singular_values[0].item() == pytest.approx(scale, rel=1e-5)
+    result = conditioning_of((base * scale).to(dtype))
+    assert result.condition_number == pytest.approx(10, rel=1e-5)
+    assert result.singular_values[0].item() == pytest.approx(scale, rel=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -127,14 +127,14 @@ def test_invariant_under_transpose_and_permutation(rows, columns, seed):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_not_finite_entries_give_no_number(bad):
+def test_non_finite_entries_give_no_number(bad):
     matrix = torch.ones(4, 5)
     matrix[2, 3] = bad
-    found = conditioning_of(matrix)
-    assert found.rank is None
-    assert found.how == "not finite"
-    assert math.isnan(found.condition_number)
-    assert math.isnan(found.stable_rank)
+    result = conditioning_of(matrix)
+    assert result.rank is None
+    assert result.how == "non-finite"
+    assert math.isnan(result.condition_number)
+    assert math.isnan(result.stable_rank)
 
 
 def test_zero_and_empty_matrices():
@@ -148,48 +148,48 @@ def test_zero_and_empty_matrices():
 def test_bad_input_is_told_in_one_sentence():
     with pytest.raises(UsageError, match="matrix or tensor of real numbers"):
         conditioning_of(torch.tensor(1.0))
-    with pytest.raises(UsageError, match=r"cut-off is 1\.5"):
-        conditioning_of(torch.ones(2, 2), cutoff=1.5)
+    with pytest.raises(UsageError, match=r"tolerance is 1\.5"):
+        conditioning_of(torch.ones(2, 2), tolerance=1.5)
 
 
 def test_given_values_in_any_order():
-    found = Conditioning.of_singular_values(torch.tensor([1.0, 8.0, 2.0]), cutoff=0.0)
-    assert (found.condition_number, found.how) == (8.0, "given")
+    result = Conditioning.of_singular_values(torch.tensor([1.0, 8.0, 2.0]), tolerance=0.0)
+    assert (result.condition_number, result.how) == (8.0, "given")
 
 
 def test_a_value_at_the_cutoff_counts_as_zero():
-    found = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), cutoff=0.25)
-    assert (found.rank, found.effective_condition_number) == (2, 2.0)
-    assert found.condition_number == math.inf
-    just_below = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), cutoff=0.2499)
+    result = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), tolerance=0.25)
+    assert (result.rank, result.effective_condition_number) == (2, 2.0)
+    assert result.condition_number == math.inf
+    just_below = Conditioning.of_singular_values(torch.tensor([4.0, 2.0, 1.0]), tolerance=0.2499)
     assert (just_below.rank, just_below.condition_number) == (3, 4.0)
     matrix = torch.diag(torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64))
-    assert conditioning_of(matrix, cutoff=0.25).rank == 2
-    assert conditioning_of(matrix, cutoff=0.2499).rank == 3
+    assert conditioning_of(matrix, tolerance=0.25).rank == 2
+    assert conditioning_of(matrix, tolerance=0.2499).rank == 3
 
 
 def test_cutoffs_lie_from_zero_to_below_one():
-    assert conditioning_of(torch.eye(2), cutoff=0.0).rank == 2
-    for cutoff in (1.0, -1e-9, 2.0):
+    assert conditioning_of(torch.eye(2), tolerance=0.0).rank == 2
+    for tolerance in (1.0, -1e-9, 2.0):
         with pytest.raises(UsageError, match=r"must lie in|at least 0"):
-            conditioning_of(torch.eye(2), cutoff=cutoff)
+            conditioning_of(torch.eye(2), tolerance=tolerance)
 
 
 def test_a_value_within_rounding_of_the_cutoff_is_decided_in_more_digits():
-    """The Gram matrix of float32 cannot tell which side of the cut-off it lies on; float64 can."""
-    cutoff = 1e-3
+    """The Gram matrix of float32 cannot show which side of the tolerance it lies on; float64 can."""
+    tolerance = 1e-3
     for factor, rank in ((1 + 2e-5, 2), (1 - 2e-5, 1)):
-        matrix = torch.diag(torch.tensor([1.0, cutoff * factor]))
-        found = conditioning_of(matrix, cutoff=cutoff, tolerance=1e9)
-        assert (found.rank, found.how) == (rank, "gram in float64")
+        matrix = torch.diag(torch.tensor([1.0, tolerance * factor]))
+        result = conditioning_of(matrix, tolerance=tolerance, accuracy=1e9)
+        assert (result.rank, result.how) == (rank, "gram in float64")
 
 
 def test_the_cutoff_is_relative_to_the_largest_value_whatever_it_is():
-    """A spectrum far from one, its second value too near the cut-off for float32 to decide."""
+    """A spectrum far from one, its second value too near the tolerance for float32 to decide."""
     for factor, rank in ((1 + 2e-6, 2), (1 - 2e-6, 1)):
         matrix = with_spectrum([30.0, 3.0 * factor], 400).float()
-        found = conditioning_of(matrix, cutoff=0.1, tolerance=1e9)
-        assert (found.rank, found.how) == (rank, "gram in float64")
+        result = conditioning_of(matrix, tolerance=0.1, accuracy=1e9)
+        assert (result.rank, result.how) == (rank, "gram in float64")
 
 
 def unlike_matrices():
@@ -218,16 +218,16 @@ def test_many_together_are_as_one_by_one(dtype, mode):
     ]
     if dtype == torch.float64:
         tensors += [1e-200 * tensors[0], 1e200 * tensors[1]]
-    for cutoffs in (None, [1e-3] * len(tensors)):
-        together = conditioning_of_many(tensors, mode=mode, cutoffs=cutoffs)
-        for i, (tensor, found) in enumerate(zip(tensors, together, strict=True)):
-            alone = conditioning_of(tensor, mode=mode, cutoff=cutoffs and cutoffs[i])
-            assert (found.rank, found.cutoff) == (alone.rank, alone.cutoff)
-            within = {"rel": found.error + alone.error + 1e-9, "nan_ok": True}
+    for tolerances in (None, [1e-3] * len(tensors)):
+        together = conditioning_of_many(tensors, mode=mode, tolerances=tolerances)
+        for i, (tensor, result) in enumerate(zip(tensors, together, strict=True)):
+            alone = conditioning_of(tensor, mode=mode, tolerance=tolerances and tolerances[i])
+            assert (result.rank, result.tolerance) == (alone.rank, alone.tolerance)
+            within = {"rel": result.error + alone.error + 1e-9, "nan_ok": True}
             for name in ("condition_number", "effective_condition_number", "stable_rank"):
-                assert getattr(found, name) == pytest.approx(getattr(alone, name), **within), name
+                assert getattr(result, name) == pytest.approx(getattr(alone, name), **within), name
             torch.testing.assert_close(
-                found.singular_values,
+                result.singular_values,
                 alone.singular_values,
                 rtol=1e-6,
                 atol=1e-6 * float(alone.singular_values[:1].nan_to_num().sum()),
@@ -238,6 +238,6 @@ def test_many_together_are_as_one_by_one(dtype, mode):
 def test_many_large_or_lone_tensors_are_decomposed_alone():
     lone = torch.randn(3, 8)
     large = [torch.randn(2, 40_000), torch.randn(2, 40_000)]
-    found = conditioning_of_many([lone, *large])
-    assert [c.how for c in found] == [conditioning_of(t).how for t in (lone, *large)]
-    assert found[1].how == "gram"  # of so wide a one, first in its own dtype
+    result = conditioning_of_many([lone, *large])
+    assert [c.how for c in result] == [conditioning_of(t).how for t in (lone, *large)]
+    assert result[1].how == "gram"  # of so wide a one, first in its own dtype

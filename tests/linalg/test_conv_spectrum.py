@@ -6,7 +6,7 @@ from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg import conv_singular_values
-from bathyscope.linalg.conv_spectrum import spread_about
+from bathyscope.linalg.norms import spread_about
 
 
 def gaussian(*shape, seed=0, dtype=torch.float64):

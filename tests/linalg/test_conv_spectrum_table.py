@@ -15,20 +15,20 @@ SIZES = (9, 10)  # odd and even; each stride divides one of them at most
 def on_torus(weight, size, *, stride, dilation, groups):
     """The matrix, entry by entry from y[o] = Σ_t K[t] x[s·o + δ·t mod n]: slow and obvious."""
     out, per_group, *kernel = weight.shape
-    places = list(itertools.product(*(range(0, n, stride) for n in size)))
+    locations = list(itertools.product(*(range(0, n, stride) for n in size)))
     pixels = {p: i for i, p in enumerate(itertools.product(*(range(n) for n in size)))}
-    matrix = torch.zeros(out, len(places), per_group * groups, len(pixels), dtype=torch.float64)
-    for row, place in enumerate(places):
+    matrix = torch.zeros(out, len(locations), per_group * groups, len(pixels), dtype=torch.float64)
+    for row, location in enumerate(locations):
         for tap in itertools.product(*(range(k) for k in kernel)):
             pixel = pixels[
-                tuple((o + dilation * t) % n for o, t, n in zip(place, tap, size, strict=True))
+                tuple((o + dilation * t) % n for o, t, n in zip(location, tap, size, strict=True))
             ]
             block = weight[(slice(None), slice(None), *tap)]
             for group in range(groups):
                 rows = slice(group * out // groups, (group + 1) * out // groups)
                 columns = slice(group * per_group, (group + 1) * per_group)
                 matrix[rows, row, columns, pixel] += block[rows]
-    return matrix.reshape(out * len(places), -1)
+    return matrix.reshape(out * len(locations), -1)
 
 
 def check(kernel, stride, dilation, *, axes, sizes=SIZES):
@@ -38,11 +38,11 @@ def check(kernel, stride, dilation, *, axes, sizes=SIZES):
         weight = torch.randn(*shape, generator=seeded, dtype=torch.float64)
         options = {"stride": stride, "dilation": dilation, "groups": groups}
         exact = torch.linalg.svdvals(on_torus(weight, [n] * axes, **options))
-        found = conv_singular_values(weight, [n] * axes, **options)
-        case = f"{options}, kernel {kernel}, {name}, size {n}, {found.method}"
-        assert found.method == ("fourier" if n % stride == 0 or kernel == 1 else "dense"), case
-        assert found.values.shape == exact.shape, case
-        assert (found.values - exact).abs().max() <= 1e-10 * exact[0], case
+        result = conv_singular_values(weight, [n] * axes, **options)
+        case = f"{options}, kernel {kernel}, {name}, size {n}, {result.method}"
+        assert result.method == ("fourier" if n % stride == 0 or kernel == 1 else "dense"), case
+        assert result.values.shape == exact.shape, case
+        assert (result.values - exact).abs().max() <= 1e-10 * exact[0], case
 
 
 CROSSED = list(itertools.product(KERNELS, STRIDES, DILATIONS))

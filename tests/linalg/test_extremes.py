@@ -29,23 +29,23 @@ def seeded(seed):
 def test_both_ends_to_tolerance(dtype):
     values = np.concatenate([np.geomspace(0.01, 3, 400), -np.geomspace(1e-4, 0.05, 100)])
     operator = Diagonal(values, dtype)
-    found = extreme_eigenvalues(operator, 5)
+    result = extreme_eigenvalues(operator, 5)
     rounding = 20 * torch.finfo(dtype).eps * 3
     top, bottom = np.sort(values)[::-1][:5], np.sort(values)[:5]
-    np.testing.assert_allclose(found.largest.values, top, rtol=1e-5, atol=rounding)
-    np.testing.assert_allclose(found.smallest.values, bottom, rtol=1e-5, atol=rounding)
-    assert found.converged
-    assert found.checked
-    assert found.products + found.check_products == operator.products
+    np.testing.assert_allclose(result.largest.values, top, rtol=1e-5, atol=rounding)
+    np.testing.assert_allclose(result.smallest.values, bottom, rtol=1e-5, atol=rounding)
+    assert result.converged
+    assert result.checked
+    assert result.products + result.check_products == operator.products
 
 
 def test_stated_errors_and_residuals_hold():
     values = np.sort(np.random.default_rng(0).normal(size=300))
-    found = extreme_eigenvalues(Diagonal(values), 4, tolerance=1e-3)
-    error = np.abs(found.largest.values.numpy() - values[::-1][:4])
-    assert (error <= found.largest.errors.numpy() + 1e-12).all()
+    result = extreme_eigenvalues(Diagonal(values), 4, tolerance=1e-3)
+    error = np.abs(result.largest.values.numpy() - values[::-1][:4])
+    assert (error <= result.largest.errors.numpy() + 1e-12).all()
     for value, residual, u in zip(
-        found.largest.values, found.largest.residuals, found.largest.vectors, strict=True
+        result.largest.values, result.largest.residuals, result.largest.vectors, strict=True
     ):
         true = (torch.as_tensor(values) * u - value * u).norm()
         assert abs(float(true) - float(residual)) < 1e-8
@@ -54,32 +54,32 @@ def test_stated_errors_and_residuals_hold():
 @pytest.mark.parametrize("seed", range(100))
 def test_seven_fold_top_eigenvalue_is_returned_seven_times(seed):
     values = np.concatenate([np.full(7, 2.0), np.geomspace(1e-6, 1.5, 293)])
-    found = extreme_eigenvalues(Diagonal(values), 8, ends="largest", generator=seeded(seed))
-    np.testing.assert_allclose(found.largest.values, [2.0] * 7 + [1.5], rtol=1e-5)
+    result = extreme_eigenvalues(Diagonal(values), 8, ends="largest", generator=seeded(seed))
+    np.testing.assert_allclose(result.largest.values, [2.0] * 7 + [1.5], rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_copies_at_the_dense_end_of_a_spectrum(seed):
     values = np.concatenate([np.full(4, -0.02), np.linspace(-0.015, 0.5, 100), [3.0, 3.0]])
-    found = extreme_eigenvalues(Diagonal(values), 3, generator=seeded(seed))
-    np.testing.assert_allclose(found.smallest.values, [-0.02] * 3, rtol=1e-4)
-    np.testing.assert_allclose(found.largest.values, [3.0, 3.0, 0.5], rtol=1e-4)
+    result = extreme_eigenvalues(Diagonal(values), 3, generator=seeded(seed))
+    np.testing.assert_allclose(result.smallest.values, [-0.02] * 3, rtol=1e-4)
+    np.testing.assert_allclose(result.largest.values, [3.0, 3.0, 0.5], rtol=1e-4)
 
 
 def test_without_the_check_a_repeated_eigenvalue_is_seen_once():
     values = np.concatenate([np.full(7, 2.0), 0.5 ** np.arange(20)])
-    found = extreme_eigenvalues(Diagonal(values), 2, ends="largest", check_copies=False)
-    assert not found.checked
-    assert found.check_products == 0
-    np.testing.assert_allclose(found.largest.values, [2.0, 1.0], rtol=1e-3)
+    result = extreme_eigenvalues(Diagonal(values), 2, ends="largest", check_copies=False)
+    assert not result.checked
+    assert result.check_products == 0
+    np.testing.assert_allclose(result.largest.values, [2.0, 1.0], rtol=1e-3)
 
 
 def test_running_out_of_products_is_said():
-    found = extreme_eigenvalues(Diagonal(np.linspace(0, 1, 2000)), 5, max_products=20)
-    assert not found.converged
-    assert not found.checked
-    assert found.products + found.check_products <= 20
-    assert (found.largest.residuals > 0).all()
+    result = extreme_eigenvalues(Diagonal(np.linspace(0, 1, 2000)), 5, max_products=20)
+    assert not result.converged
+    assert not result.checked
+    assert result.products + result.check_products <= 20
+    assert (result.largest.residuals > 0).all()
 
 
 def test_an_end_near_zero_is_found_relative_to_the_other():
@@ -87,25 +87,25 @@ def test_an_end_near_zero_is_found_relative_to_the_other():
     values = np.geomspace(1e-14, 1, 400)
     to_itself = extreme_eigenvalues(Diagonal(values), 1, tolerance=1e-4, max_products=300)
     assert not to_itself.converged
-    found = extreme_eigenvalues(Diagonal(values), 1, tolerance=1e-4, floor=0.1, max_products=300)
-    assert found.converged
-    assert found.checked
-    assert found.products + found.check_products < 200
-    assert abs(float(found.smallest.values)) <= 1e-5
-    assert float(found.largest.values) == pytest.approx(1.0, rel=1e-4)
+    result = extreme_eigenvalues(Diagonal(values), 1, tolerance=1e-4, floor=0.1, max_products=300)
+    assert result.converged
+    assert result.checked
+    assert result.products + result.check_products < 200
+    assert abs(float(result.smallest.values)) <= 1e-5
+    assert float(result.largest.values) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_all_of_a_small_matrix():
     values = [3.0, 1.0, 1.0, -2.0]
-    found = extreme_eigenvalues(Diagonal(values), 4)
-    np.testing.assert_allclose(found.largest.values, [3, 1, 1, -2], atol=1e-9)
-    np.testing.assert_allclose(found.smallest.values, [-2, 1, 1, 3], atol=1e-9)
+    result = extreme_eigenvalues(Diagonal(values), 4)
+    np.testing.assert_allclose(result.largest.values, [3, 1, 1, -2], atol=1e-9)
+    np.testing.assert_allclose(result.smallest.values, [-2, 1, 1, 3], atol=1e-9)
 
 
 @pytest.mark.parametrize("dim", [1, 50])
 def test_zero_matrix(dim):
-    found = extreme_eigenvalues(Diagonal(np.zeros(dim)), 1)
-    assert float(found.largest.values) == float(found.smallest.values) == 0.0
+    result = extreme_eigenvalues(Diagonal(np.zeros(dim)), 1)
+    assert float(result.largest.values) == float(result.smallest.values) == 0.0
 
 
 @pytest.mark.parametrize("k", [0, 6])

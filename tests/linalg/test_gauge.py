@@ -22,7 +22,7 @@ def test_warm_and_near(spread, bound, warm, near):
     assert (gauge.is_warm, gauge.is_near) == (warm, near)
 
 
-def test_zero_and_not_finite():
+def test_zero_and_non_finite():
     assert Gauge(0.5, 0.0).is_zero
     assert not Gauge(math.nan, 1.0).is_finite
     assert not Gauge(0.1, math.inf).is_finite

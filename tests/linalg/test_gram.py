@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from bathyscope.linalg.gram import gram_matrix
+from bathyscope.linalg.norms import gram_matrix
 
 
 def unfolded(tensor, mode):

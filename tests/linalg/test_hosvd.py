@@ -12,10 +12,10 @@ SHAPES = [(5, 7), (4, 6, 3), (8, 4, 5, 5), (3, 20, 2, 2), (2, 3, 4, 2, 3), (90, 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_mode_agrees_with_the_explicit_unfolding(shape):
     tensor = torch.randn(shape, dtype=torch.float64)
-    for mode, found in enumerate(hosvd_of(tensor)):
+    for mode, result in enumerate(hosvd_of(tensor)):
         values = torch.linalg.svdvals(tensor.movedim(mode, 0).reshape(shape[mode], -1))
         torch.testing.assert_close(
-            found.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
+            result.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
         )
 
 
@@ -24,11 +24,11 @@ def test_agrees_with_tensorly(shape):
     tensorly = pytest.importorskip("tensorly")
     tensorly.set_backend("pytorch")
     tensor = torch.randn(shape, dtype=torch.float64).relu()
-    for mode, found in enumerate(hosvd_of(tensor)):
+    for mode, result in enumerate(hosvd_of(tensor)):
         unfolding = tensorly.unfold(tensor, mode)
         values = tensorly.tenalg.svd_interface(unfolding, n_eigenvecs=min(unfolding.shape))[1]
         torch.testing.assert_close(
-            found.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
+            result.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
         )
 
 
@@ -36,18 +36,18 @@ def test_low_multilinear_rank_is_found_to_ten_digits():
     core = torch.randn(2, 3, 2, dtype=torch.float64)
     factors = [torch.randn(n, r, dtype=torch.float64) for n, r in ((9, 2), (8, 3), (7, 2))]
     tensor = torch.einsum("abc,ia,jb,kc->ijk", core, *factors)
-    for mode, (found, rank) in enumerate(zip(hosvd_of(tensor), (2, 3, 2), strict=True)):
+    for mode, (result, rank) in enumerate(zip(hosvd_of(tensor), (2, 3, 2), strict=True)):
         values = torch.linalg.svdvals(tensor.movedim(mode, 0).flatten(1))
         torch.testing.assert_close(
-            found.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
+            result.singular_values, values, rtol=0, atol=1e-10 * values[0].item()
         )
-        assert (found.rank, found.condition_number) == (rank, math.inf)
+        assert (result.rank, result.condition_number) == (rank, math.inf)
 
 
 def test_squares_sum_to_the_squared_norm_in_every_mode():
     tensor = torch.randn(4, 5, 6, dtype=torch.float64)
-    for found in hosvd_of(tensor):
-        assert (found.singular_values**2).sum().item() == pytest.approx((tensor**2).sum().item())
+    for result in hosvd_of(tensor):
+        assert (result.singular_values**2).sum().item() == pytest.approx((tensor**2).sum().item())
 
 
 def test_modes_are_returned_in_the_order_asked_and_checked():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bathyscope.linalg import conv_singular_values
-from bathyscope.linalg.conv_spectrum import isotropic_target, spread_about
+from bathyscope.linalg.conv_spectrum import isotropic_target
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.kernel_projection import (
     alternating_projection,
@@ -12,6 +12,7 @@ from bathyscope.linalg.kernel_projection import (
     exact_projection,
 )
 from bathyscope.linalg.kernel_step import gauge_of, newton_schulz_step
+from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.taps import compress, polyphase
 
 

@@ -49,14 +49,14 @@ def test_step_equals_the_step_at_every_frequency_of_a_large_image_then_the_cut(s
     axes = tuple(range(4, 4 + len(grid)))
     # Place the taps on a torus much larger than the kernel, step there, cut back.
     image = torch.zeros(*taps.weight.shape[:3], 1, *grid, dtype=torch.float64)
-    for index, place in enumerate(taps.layout.offsets):
-        image[(..., 0, *place)] = taps.weight[..., index]
+    for index, location in enumerate(taps.layout.offsets):
+        image[(..., 0, *location)] = taps.weight[..., index]
     p = torch.fft.fftn(image, dim=axes) if axes else image.to(torch.complex128)
     p = p.movedim((1, 2), (-2, -1))
     p = 1.5 * p - 0.5 * (p @ (p.mH @ p)) / target**2
     p = p.movedim((-2, -1), (1, 2))
     image = (torch.fft.ifftn(p, dim=axes) if axes else p).real
-    cut = torch.stack([image[(..., 0, *place)] for place in taps.layout.offsets], -1)
+    cut = torch.stack([image[(..., 0, *location)] for location in taps.layout.offsets], -1)
     reference = taps.with_weight(cut)
     assert (stepped.weight - reference.weight).abs().max() < 1e-12
 

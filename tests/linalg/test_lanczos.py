@@ -37,8 +37,8 @@ def test_no_ghosts_at_any_number_of_steps(steps):
     values = np.concatenate([[10.0, 7.0], np.linspace(-1, 1, 118)])
     basis = krylov(symmetric(values), start(120))
     basis.grow(steps)
-    found, _ = basis.ritz(0)
-    assert (found > 6).sum() == 2
+    result, _ = basis.ritz(0)
+    assert (result > 6).sum() == 2
 
 
 def test_whole_space_gives_every_eigenvalue_with_its_multiplicity():
@@ -47,8 +47,8 @@ def test_whole_space_gives_every_eigenvalue_with_its_multiplicity():
     basis.grow(1000)
     assert basis.size == 30
     assert basis.room == 0
-    found, vectors = basis.ritz(0)
-    np.testing.assert_allclose(found, values, atol=1e-9)
+    result, vectors = basis.ritz(0)
+    np.testing.assert_allclose(result, values, atol=1e-9)
     assert basis.residuals(0, vectors).max() == 0
 
 

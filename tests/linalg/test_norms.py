@@ -28,7 +28,7 @@ def test_float32_squares_neither_overflow_nor_vanish(scale):
     assert frobenius_norm(tensor) == pytest.approx(tensor[0].item() * math.sqrt(5), rel=1e-6)
 
 
-def test_float64_extremes_zeros_empties_and_what_is_not_finite():
+def test_float64_extremes_zeros_empties_and_what_is_non_finite():
     assert frobenius_norm(torch.full((4,), 1e200, dtype=torch.float64)) == pytest.approx(2e200)
     assert frobenius_norm(torch.zeros(3)) == frobenius_norm(torch.zeros(0)) == 0
     assert frobenius_norm(torch.tensor([1.0, -math.inf])) == math.inf

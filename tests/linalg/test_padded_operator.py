@@ -95,21 +95,19 @@ def test_zero_padding_has_another_spectrum_than_the_torus():
     ("kernel", "stride", "padding", "mode"),
     [(4, 2, 1, "circular"), (2, 2, 0, "zeros"), (5, 3, 1, "circular"), (4, 4, 0, "reflect")],
 )
-def test_point_1_a_strided_map_with_n_over_s_outputs_is_exact_on_the_torus(
-    kernel, stride, padding, mode
-):
+def test_a_strided_map_with_n_over_s_outputs_is_exact_on_the_torus(kernel, stride, padding, mode):
     torch.manual_seed(0)
     layer = nn.Conv2d(2, 3, kernel, stride=stride, padding=padding, padding_mode=mode).double()
-    found = conv_singular_values(layer, (4 * stride, 3 * stride))
-    assert found.method == "fourier"
+    result = conv_singular_values(layer, (4 * stride, 3 * stride))
+    assert result.method == "fourier"
     exact = torch.linalg.svdvals(explicit(layer, (4 * stride, 3 * stride), 2))
-    assert (found.values - exact).abs().max() <= 1e-10 * exact[0]
+    assert (result.values - exact).abs().max() <= 1e-10 * exact[0]
 
 
-def test_point_1_the_example_of_all_ones():
+def test_the_example_of_all_ones():
     layer = nn.Conv1d(1, 2, 4, stride=2, padding=1, padding_mode="circular", bias=False).double()
     with torch.no_grad():
         layer.weight.zero_()
         layer.weight[0, 0, 1] = layer.weight[1, 0, 2] = 1.0
-    found = conv_singular_values(layer, 8)
-    assert found.values.tolist() == pytest.approx([1.0] * 8)
+    result = conv_singular_values(layer, 8)
+    assert result.values.tolist() == pytest.approx([1.0] * 8)

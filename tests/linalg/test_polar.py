@@ -55,7 +55,7 @@ def test_without_full_rank_an_isometry_is_returned_and_zero_stays_zero():
 
 
 def test_newton_schulz_starts_from_any_size():
-    # Unnormalised, the iteration diverges for singular values above √3.
+    # Unnormalized, the iteration diverges for singular values above √3.
     matrix = 1e6 * gaussian(5, 3)
     torch.testing.assert_close(newton_schulz(matrix), by_definition(matrix), atol=1e-8, rtol=0)
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from bathyscope.linalg.scaling import rescale
+from bathyscope.linalg.norms import rescale
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -27,7 +27,7 @@ def test_extreme_tensors_come_to_one_and_can_be_put_back(dtype, scale):
     torch.testing.assert_close((small.double() * unit).to(dtype), tensor)
 
 
-def test_zeros_empties_halves_and_what_is_not_finite():
+def test_zeros_empties_halves_and_what_is_non_finite():
     assert rescale(torch.zeros(3))[1] == rescale(torch.zeros(0))[1] == 0
     assert rescale(torch.tensor([1.0, math.inf]))[1] == math.inf
     assert math.isnan(rescale(torch.tensor([1.0, math.nan]))[1])

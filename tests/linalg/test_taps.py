@@ -57,10 +57,10 @@ def test_products_of_taps_transform_to_gram_matrices(shape, options):
     taps = polyphase(convolution_of(weight, **options))
     grid = (5, 4)[: len(shape) - 2]
     products = tap_products(taps)
-    found = frequency_matrices(products.weight, half_plane(products.layout.offsets, grid).analysis)
+    result = frequency_matrices(products.weight, half_plane(products.layout.offsets, grid).analysis)
     for P, gram in zip(
         frequency_matrices(taps.weight, half_plane(taps.layout.offsets, grid).analysis),
-        found,
+        result,
         strict=True,
     ):
         for matrix, product in zip(P, gram, strict=True):

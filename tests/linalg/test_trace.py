@@ -24,8 +24,8 @@ def test_within_two_standard_errors_in_88_of_100_seeds(sketch):
     a, truth = a_matrix()
     inside = 0
     for seed in range(100):
-        found = trace_estimate(a, sketch=sketch, generator=torch.Generator().manual_seed(seed))
-        inside += abs(found.value - truth) <= 2 * found.standard_error
+        result = trace_estimate(a, sketch=sketch, generator=torch.Generator().manual_seed(seed))
+        inside += abs(result.value - truth) <= 2 * result.standard_error
     assert inside >= 88
 
 
@@ -46,9 +46,9 @@ def test_in_parts_is_the_same():
 @pytest.mark.parametrize("at_once", [None, 2])
 def test_the_diagonal_is_taken_where_it_costs_no_more(at_once):
     a, truth = a_matrix(48)
-    found = trace_estimate(a, at_once=at_once)
-    assert found.value == pytest.approx(truth, abs=1e-12)
-    assert (found.standard_error, found.num_probes, found.products) == (0.0, 0, 48)
+    result = trace_estimate(a, at_once=at_once)
+    assert result.value == pytest.approx(truth, abs=1e-12)
+    assert (result.standard_error, result.num_probes, result.products) == (0.0, 0, 48)
     assert trace_estimate(a_matrix(49)[0]).standard_error > 0
 
 

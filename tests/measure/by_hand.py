@@ -52,12 +52,12 @@ def passed_through(pieces_of):
     leaf = x.detach().clone().requires_grad_()
     value = pieces.loss(pieces.head(leaf), targets)
     (gradient,) = torch.autograd.grad(value, leaf)
-    found = []
+    result = []
     for x, y in reversed(passes):
         (gradient_x,) = torch.autograd.grad(y, x, gradient)
-        found.append(Passed(x.detach(), y.detach(), gradient_x, gradient))
+        result.append(Passed(x.detach(), y.detach(), gradient_x, gradient))
         gradient = gradient_x
-    return found[::-1], value.item()
+    return result[::-1], value.item()
 
 
 def residual_convolutions():

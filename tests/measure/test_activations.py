@@ -14,21 +14,21 @@ from tests.measure.by_hand import CASES, passed_through
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_each_block_run_alone(case):
     pieces = CASES[case]()
-    found = activations(pieces.model, pieces.batch, loss=pieces.loss)
+    result = activations(pieces.model, pieces.batch, loss=pieces.loss)
     passes, _ = passed_through(CASES[case])
-    assert [block.name for block in found.blocks] == pieces.names
+    assert [block.name for block in result.blocks] == pieces.names
     for i, p in enumerate(passes):
         y = p.y.numpy()
-        assert found["mean"][i] == pytest.approx(y.mean(), rel=1e-6, abs=1e-12)
-        assert found["std"][i] == pytest.approx(y.std(), rel=1e-6)
-        assert found["min"][i] == y.min()
-        assert found["max"][i] == y.max()
-        assert found["not_finite"][i] == 0
+        assert result["mean"][i] == pytest.approx(y.mean(), rel=1e-6, abs=1e-12)
+        assert result["std"][i] == pytest.approx(y.std(), rel=1e-6)
+        assert result["min"][i] == y.min()
+        assert result["max"][i] == y.max()
+        assert result["non_finite"][i] == 0
         if p.x.shape == p.y.shape:
             change = ((p.y - p.x).norm() / p.x.norm()).item()
-            assert found["change"][i] == pytest.approx(change, rel=1e-6)
+            assert result["change"][i] == pytest.approx(change, rel=1e-6)
         else:
-            assert found["change"][i] is None
+            assert result["change"][i] is None
 
 
 def test_dead_units_of_modules_and_functions_are_counted_by_block():
@@ -44,8 +44,8 @@ def test_dead_units_of_modules_and_functions_are_counted_by_block():
 
     model = nn.Sequential(nn.Linear(5, 8), Branch(0), Branch(3), Branch(8), nn.Linear(8, 2))
     batch = torch.randn(64, 5), torch.randint(2, (64,))
-    found = activations(model, batch, loss=F.cross_entropy, blocks=["1", "2", "3", "4"])
-    assert found["dead_units"] == (0.0, 3 / 8, 1.0, None)
+    result = activations(model, batch, loss=F.cross_entropy, blocks=["1", "2", "3", "4"])
+    assert result["dead_units"] == (0.0, 3 / 8, 1.0, None)
 
 
 def test_in_place_activations_inside_and_after_the_blocks():
@@ -55,9 +55,9 @@ def test_in_place_activations_inside_and_after_the_blocks():
         model.layer1[1].bn1.weight[:4] = 0  # four of eight channels are constant after the norm,
         model.layer1[1].bn1.bias[:4] = -1  # and cut off by the in-place ReLU
     batch = torch.randn(8, 3, 8, 8), torch.arange(8) % 5
-    found = activations(model, batch, loss=F.cross_entropy)
-    assert found["dead_units"][1] == 4 / 8  # the worse of the block's two calls of its ReLU
-    assert found["dead_units"][0] == 0
+    result = activations(model, batch, loss=F.cross_entropy)
+    assert result["dead_units"][1] == 4 / 8  # the worse of the block's two calls of its ReLU
+    assert result["dead_units"][0] == 0
 
 
 def test_an_input_that_is_overwritten_has_no_change():
@@ -77,30 +77,30 @@ def test_an_input_that_is_overwritten_has_no_change():
     )
 
 
-def test_what_is_not_finite_is_counted_and_left_out_of_the_moments():
+def test_what_is_non_finite_is_counted_and_left_out_of_the_moments():
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2))
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[3e38, 3e38], [1.0, 1.0]]))
     batch = torch.ones(4, 2), torch.zeros(4).long()
-    found = activations(model, batch, loss=F.cross_entropy)
-    assert found["not_finite"] == (0.5, 1.0)
-    assert (found["mean"][0], found["max"][0]) == (2.0, 2.0)
-    assert found["mean"][1] is None
+    result = activations(model, batch, loss=F.cross_entropy)
+    assert result["non_finite"] == (0.5, 1.0)
+    assert (result["mean"][0], result["max"][0]) == (2.0, 2.0)
+    assert result["mean"][1] is None
 
 
 def test_moments_with_a_mean_far_above_the_deviation():
     x = torch.randn(20_000, generator=torch.Generator().manual_seed(0)) * 0.1 + 1000
-    found = moments_of(x)
-    assert found.mean == pytest.approx(x.double().mean().item(), rel=1e-6)
-    assert found.std == pytest.approx(x.double().std(correction=0).item(), rel=1e-4)
+    result = moments_of(x)
+    assert result.mean == pytest.approx(x.double().mean().item(), rel=1e-6)
+    assert result.std == pytest.approx(x.double().std(correction=0).item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_moments_of_extreme_float32_values(scale):
     x = torch.randn(5000, generator=torch.Generator().manual_seed(0)) * scale
-    found = moments_of(x)
-    assert found.std == pytest.approx(x.double().std(correction=0).item(), rel=1e-5)
-    assert math.copysign(1, found.min) == -1
+    result = moments_of(x)
+    assert result.std == pytest.approx(x.double().std(correction=0).item(), rel=1e-5)
+    assert math.copysign(1, result.min) == -1
 
 
 def test_moments_of_zeros_and_of_nothing():

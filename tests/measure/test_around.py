@@ -66,12 +66,12 @@ def test_numbers_of_stem_and_head(network, batch):
 
 
 def test_blocks_are_measured_as_without_stem_and_head(network, batch):
-    found = blocks_of(network, batch[0])
-    alone = type(found)(found.blocks, found.how)
+    result = blocks_of(network, batch[0])
+    alone = type(result)(result.blocks, result.how)
     sgd = torch.optim.SGD(network.parameters(), lr=0.5)
     both = [
         measure.standard(network, batch, loss=F.cross_entropy, optimizer=sgd, blocks=blocks)
-        for blocks in (found, alone)
+        for blocks in (result, alone)
     ]
     assert set(both[0]) - set(both[1]) == {"around"}
     for name, measurement in both[1].items():
@@ -79,9 +79,9 @@ def test_blocks_are_measured_as_without_stem_and_head(network, batch):
 
 
 def test_rows_are_joined_in_the_order_of_the_pass(network, batch):
-    found = blocks_of(network, batch[0])
-    measured = measure.standard(network, batch, loss=F.cross_entropy, blocks=found)
-    joined = with_around(measured, found)
+    result = blocks_of(network, batch[0])
+    measured = measure.standard(network, batch, loss=F.cross_entropy, blocks=result)
+    joined = with_around(measured, result)
     assert "around" not in joined
     labels = [b.label for b in joined["weights"].blocks]
     assert labels == ["conv1", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "fc"]

@@ -1,4 +1,4 @@
-"""What is measured around the trunk, each number beside one computed the long way."""
+"""What is measured around the body, each number beside one computed the long way."""
 
 import copy
 from functools import partial
@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.measure.graph import adjacent_maps, is_linear, output_activation
-from bathyscope.measure.inputs import inputs_measurement
-from bathyscope.measure.labels import labels_measurement
-from bathyscope.measure.loss_form import LossForm, best_constant, loss_form, trial_of
+from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
+from bathyscope.measure.loss_form import LossForm, constant_baseline, loss_form, trial_of
 from bathyscope.measure.standard import standard
 from bathyscope.measure.trial_step import loss_after
 from bathyscope.measure.updates import next_steps
@@ -49,8 +48,8 @@ def test_a_loss_is_known_by_how_it_behaves(loss, output, targets, form):
     from bathyscope.measure.graph import operations_between
 
     through = leaf * 1
-    found = loss_form(trial, output, operations_between(loss(through, targets), through))
-    assert found == LossForm(*form)
+    result = loss_form(trial, output, operations_between(loss(through, targets), through))
+    assert result == LossForm(*form)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_the_best_constant_answer_is_where_descent_on_one_ends(loss, targets, fo
         return value
 
     optimizer.step(closure)
-    assert best_constant(trial, form) <= float(closure()) + 1e-4
+    assert constant_baseline(trial, form) <= float(closure()) + 1e-4
 
 
 def test_the_activation_at_the_end_is_seen_through_reshapes_and_functions():
@@ -118,8 +117,8 @@ def test_the_loss_after_a_step_is_that_of_the_step_taken(kind):
     torch.set_rng_state(state)
     expected = float(F.cross_entropy(twin(x), y))
     torch.set_rng_state(state)
-    found = standard(model, (x, y), loss=F.cross_entropy, optimizer=optimizer)
-    assert found["step"].settings["loss_after"] == pytest.approx(expected, rel=1e-5)
+    result = standard(model, (x, y), loss=F.cross_entropy, optimizer=optimizer)
+    assert result["step"].settings["loss_after"] == pytest.approx(expected, rel=1e-5)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -137,18 +136,18 @@ def test_tied_weights_step_together():
 
 def test_numbers_of_a_table():
     x = torch.tensor([[0.0, 1.0, 7.0], [2.0, 1.0, 700.0], [0.0, 1.0, 7.0], [2.0, 1.0, 700.0]])
-    told = inputs_measurement(x).settings
-    assert told["largest"] == 700.0
-    assert told["column_range"] == pytest.approx(346.5)
-    assert (told["wide_column"], told["narrow_column"], told["constant_columns"]) == (2, 0, 1)
-    assert told["repeated_samples"] == 0.5
+    result = inputs_measurement(x).settings
+    assert result["largest"] == 700.0
+    assert result["column_range"] == pytest.approx(346.5)
+    assert (result["wide_column"], result["narrow_column"], result["constant_columns"]) == (2, 0, 1)
+    assert result["repeated_samples"] == 0.5
     assert inputs_measurement(torch.zeros(3, 2, dtype=torch.long)).settings == {}
 
 
 def test_numbers_of_labels():
     x = torch.randn(8, 4)
-    told = labels_measurement(x, torch.tensor([1, -100, 1, 2, -100, 2, 2, 2])).settings
-    assert (told["ignored"], told["different"], told["samples"]) == (0.25, 2, 6)
+    result = labels_measurement(x, torch.tensor([1, -100, 1, 2, -100, 2, 2, 2])).settings
+    assert (result["ignored"], result["different"], result["samples"]) == (0.25, 2, 6)
     named = labels_measurement({"input_ids": x, "labels": LABELS}, None).settings
     assert named["different"] == 3
 
@@ -158,10 +157,10 @@ def test_dropout_norms_and_mode_are_heard_in_the_pass():
         nn.Linear(4, 6), nn.GroupNorm(6, 6), nn.ReLU(), nn.Dropout(0.8), nn.Linear(6, 3)
     )
     batch = torch.randn(8, 4), LABELS
-    told = standard(model, batch, loss=F.cross_entropy)["mode"].settings
-    assert (told["training"], told["lone_norms"], told["dropped"]) == (True, 1, 0.8)
-    told = standard(model.eval(), batch, loss=F.cross_entropy)["mode"].settings
-    assert (told["training"], told["dropped"], told["resting"]) == (False, 0.0, 1)
+    result = standard(model, batch, loss=F.cross_entropy)["mode"].settings
+    assert (result["training"], result["lone_norms"], result["dropped"]) == (True, 1, 0.8)
+    result = standard(model.eval(), batch, loss=F.cross_entropy)["mode"].settings
+    assert (result["training"], result["dropped"], result["resting"]) == (False, 0.0, 1)
 
 
 def test_parameters_that_are_frozen_missing_unreached_or_without_gradient():
@@ -170,10 +169,12 @@ def test_parameters_that_are_frozen_missing_unreached_or_without_gradient():
     model[0].bias.requires_grad_(False)
     optimizer = torch.optim.SGD([model[0].weight, model[2].bias], lr=0.1, weight_decay=0.5)
     batch = torch.randn(8, 4), LABELS
-    told = standard(model, batch, loss=F.cross_entropy, optimizer=optimizer)["parameters"].settings
-    assert (told["frozen_names"], told["missing_names"]) == ("0.bias", "2.weight")
-    assert told["unreached_names"] == "spare"
+    result = standard(model, batch, loss=F.cross_entropy, optimizer=optimizer)[
+        "parameters"
+    ].settings
+    assert (result["frozen_names"], result["missing_names"]) == ("0.bias", "2.weight")
+    assert result["unreached_names"] == "spare"
     gradient = torch.autograd.grad(F.cross_entropy(model(batch[0]), LABELS), model[0].weight)[0]
     expected = 0.5 * model[0].weight.norm() / gradient.norm()
-    assert told["largest_decay"] == 0.5
-    assert told["decay_over_gradient"] == pytest.approx(float(expected), rel=1e-4)
+    assert result["largest_decay"] == 0.5
+    assert result["decay_over_gradient"] == pytest.approx(float(expected), rel=1e-4)

@@ -22,7 +22,7 @@ ALL = {"samples": 99, "queries": 99}
 def by_hand(scores, seen):
     """The statistics of explicit scores (n, h, t, k) and of what is seen, row by row."""
     n, h, t, _ = scores.shape
-    found = {
+    result = {
         name: torch.zeros(h, dtype=torch.float64)
         for name in (
             *("entropy", "largest_logit", "logit_std", "uniform_rows"),
@@ -34,23 +34,25 @@ def by_hand(scores, seen):
         for sample in range(n):
             for query in range(t):
                 kept = scores[sample, head, query][seen[sample, head, query]]
-                found["masked_rows"][head] += (len(kept) == 0) / (n * t)
+                result["masked_rows"][head] += (len(kept) == 0) / (n * t)
                 if len(kept):
                     largest = float(kept.abs().max())
-                    found["largest_logit"][head] = max(float(found["largest_logit"][head]), largest)
+                    result["largest_logit"][head] = max(
+                        float(result["largest_logit"][head]), largest
+                    )
                 if len(kept) >= 2:
                     p = kept.softmax(0)
                     several.append((p, kept))
         for p, kept in several:
-            share = -float((p * p.clamp(min=1e-300).log()).sum()) / math.log(len(p))
-            found["entropy"][head] += share / len(several)
-            found["uniform_rows"][head] += (share >= 0.999) / len(several)
-            found["one_hot_rows"][head] += (float(p.max()) >= 0.99) / len(several)
-            found["logit_std"][head] += float(kept.std(correction=0)) / len(several)
+            fraction = -float((p * p.clamp(min=1e-300).log()).sum()) / math.log(len(p))
+            result["entropy"][head] += fraction / len(several)
+            result["uniform_rows"][head] += (fraction >= 0.999) / len(several)
+            result["one_hot_rows"][head] += (float(p.max()) >= 0.99) / len(several)
+            result["logit_std"][head] += float(kept.std(correction=0)) / len(several)
         matrix = explicit_weights(scores, seen)[0, head]
-        found["rank"][head] = torch.linalg.matrix_rank(matrix)
+        result["rank"][head] = torch.linalg.matrix_rank(matrix)
         rows.append(matrix)
-    return found
+    return result
 
 
 def explicit_weights(scores, seen):
@@ -146,11 +148,11 @@ def softmax_where(q, k, v, mask):
     "written",
     [softmax_with_division, softmax_of_scaled_queries, softmax_filled, softmax_where],
 )
-@pytest.mark.parametrize("least", [-math.inf, torch.finfo(torch.float64).min, -1e4])
-def test_attention_written_out(written, least):
+@pytest.mark.parametrize("minimum", [-math.inf, torch.finfo(torch.float64).min, -1e4])
+def test_attention_written_out(written, minimum):
     query, key, value = random_heads()
     seen = torch.ones(7, 7, dtype=torch.bool).tril()
-    mask = torch.zeros(7, 7, dtype=torch.float64).masked_fill(~seen, least)
+    mask = torch.zeros(7, 7, dtype=torch.float64).masked_fill(~seen, minimum)
     calls = []
     with AttentionCalls(calls.append):
         written(query, key, value, mask)
@@ -204,13 +206,13 @@ def test_multihead_attention(batch_first, train, extra, masked):
     seen = weights.detach() > 0
     statistics = head_statistics(calls[0], **ALL)
     for head in range(3):
-        shares = []
+        fractions = []
         for sample in range(2):
             for row, visible in zip(weights[sample, head], seen[sample, head], strict=True):
                 p = row.detach()[visible]
                 if len(p) >= 2:
-                    shares.append(-float((p * p.log()).sum()) / math.log(len(p)))
-        expected = sum(shares) / len(shares)
+                    fractions.append(-float((p * p.log()).sum()) / math.log(len(p)))
+        expected = sum(fractions) / len(fractions)
         assert float(statistics.entropy[head]) == pytest.approx(expected, abs=1e-6)
     rank = torch.linalg.matrix_rank(weights[0].detach())
     assert statistics.rank.tolist() == rank.tolist()
@@ -237,19 +239,19 @@ def test_hugging_face_gpt2(implementation, padded):
     with torch.no_grad():
         explicit = model(**inputs, output_attentions=True).attentions
     assert len(heads) >= 3
-    found = [heads[f"transformer.h.{i}"][0] for i in range(3)]
-    for statistics, weights in zip(found, explicit, strict=True):
+    result = [heads[f"transformer.h.{i}"][0] for i in range(3)]
+    for statistics, weights in zip(result, explicit, strict=True):
         seen = weights > 0
-        shares = torch.zeros(3, dtype=torch.float64)
+        fractions = torch.zeros(3, dtype=torch.float64)
         count = 0
         for sample in range(3):
             for query in range(8):
                 for head in range(3):
                     p = weights[sample, head, query][seen[sample, head, query]]
                     if len(p) >= 2:
-                        shares[head] += -float((p * p.log()).sum()) / math.log(len(p))
+                        fractions[head] += -float((p * p.log()).sum()) / math.log(len(p))
                 count += len(p) >= 2
-        assert torch.allclose(statistics.entropy.double(), shares / count, atol=1e-6)
+        assert torch.allclose(statistics.entropy.double(), fractions / count, atol=1e-6)
         assert statistics.rank.tolist() == torch.linalg.matrix_rank(weights[0]).tolist()
 
 
@@ -289,17 +291,17 @@ def test_sizes_and_gradient_ratios_of_the_branches(norm):
             streams.append(total if part.post is None else part.post(total))
     on_blocks = [b.name.startswith("blocks.") for b in measured.blocks]
     for kind, expected in sizes.items():
-        found = [v for v, on in zip(measured[f"{kind}_size"], on_blocks, strict=True) if on]
-        assert found == pytest.approx(expected, rel=1e-6)
+        result = [v for v, on in zip(measured[f"{kind}_size"], on_blocks, strict=True) if on]
+        assert result == pytest.approx(expected, rel=1e-6)
     loss = _token_loss(model.head(streams[-1]), tokens)
-    normalised = norm in ("post", "deep")
+    normalized = norm in ("post", "deep")
     back = torch.autograd.grad(loss, streams)
-    if not normalised:
+    if not normalized:
         ratios = [float(b.norm() / a.norm()) for a, b in pairwise(back)]
-        found = [v for v, on in zip(measured["mlp_gradient_ratio"], on_blocks, strict=True) if on]
-        assert found == pytest.approx(ratios[1::2], rel=1e-6)
+        result = [v for v, on in zip(measured["mlp_gradient_ratio"], on_blocks, strict=True) if on]
+        assert result == pytest.approx(ratios[1::2], rel=1e-6)
     post = [v for v, on in zip(measured["post_norm"], on_blocks, strict=True) if on]
-    assert post == [normalised, normalised]
+    assert post == [normalized, normalized]
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -334,7 +336,9 @@ def test_likeness_of_tokens_by_hand():
         if i != j
     ]
     last = max(i for i, b in enumerate(measured.blocks) if b.name.startswith("blocks."))
-    assert measured["token_likeness"][last] == pytest.approx(sum(cosines) / len(cosines), abs=1e-6)
+    assert measured["token_similarity"][last] == pytest.approx(
+        sum(cosines) / len(cosines), abs=1e-6
+    )
     spread = (x - x.mean(1, keepdim=True)).norm() / x.norm()
     assert measured["token_spread"][last] == pytest.approx(float(spread), abs=1e-6)
 

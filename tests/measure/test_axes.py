@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from bathyscope.core import blocks_of
-from bathyscope.measure.axes import axes_of
+from bathyscope.measure.rows import axes_of
 
 
 def axes(model, x, ndim):
@@ -28,16 +28,16 @@ def axes(model, x, ndim):
     ],
 )
 def test_axes_follow_the_layers_of_the_block(layer, shape, ndim, names, units):
-    found = axes(nn.Sequential(layer), torch.randn(shape), ndim)
-    assert (found.names, found.units, found.samples) == (names, units, 0)
+    result = axes(nn.Sequential(layer), torch.randn(shape), ndim)
+    assert (result.names, result.units, result.samples) == (names, units, 0)
 
 
 def test_samples_come_second_where_a_layer_says_so():
     encoder = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False
     )
-    found = axes(encoder, torch.randn(5, 3, 8), 3)
-    assert found.names == ("tokens", "samples", "features")
-    assert found.samples == 1
+    result = axes(encoder, torch.randn(5, 3, 8), 3)
+    assert result.names == ("tokens", "samples", "features")
+    assert result.samples == 1
     first = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
     assert axes(first, torch.randn(3, 5, 8), 3).samples == 0

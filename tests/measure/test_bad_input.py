@@ -9,9 +9,9 @@ from torch import nn
 
 from bathyscope.core import UsageError
 from bathyscope.measure import standard
-from bathyscope.measure.blocks import find_blocks
+from bathyscope.measure.rows import find_blocks
 from tests.core import lookalikes as like
-from tests.measure.test_contract import MEASUREMENTS, measured
+from tests.support.measurements import MEASUREMENTS, measured
 from tests.unchecked import unchecked
 
 IMAGES, LABELS = torch.randn(4, 3, 8, 8), torch.arange(4)
@@ -96,24 +96,24 @@ def test_a_batch_of_one_with_batch_norm(name):
 
 def test_a_batch_of_one_without_batch_norm_is_measured():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-    found = standard(model, (torch.randn(1, 4), torch.tensor([0])), loss=F.cross_entropy)
-    assert found["representations"]["rank_samples"] == (1, 1)
-    assert found["representations"]["mean_cosine"] == (None, None)
-    assert found["activations"]["dead_units"] == (None, None)
+    result = standard(model, (torch.randn(1, 4), torch.tensor([0])), loss=F.cross_entropy)
+    assert result["representations"]["rank_samples"] == (1, 1)
+    assert result["representations"]["mean_cosine"] == (None, None)
+    assert result["activations"]["dead_units"] == (None, None)
 
 
 def test_integer_inputs_are_measured_and_the_first_block_has_its_gradient():
     model = like.HuggingFaceLike()
     batch = {"input_ids": torch.randint(11, (5, 6))}, torch.arange(5) % 4
-    found = standard(model, batch, loss=lambda o, t: F.cross_entropy(o.logits, t))
-    assert None not in found["gradients"]["ratio"]
+    result = standard(model, batch, loss=lambda o, t: F.cross_entropy(o.logits, t))
+    assert None not in result["gradients"]["ratio"]
 
 
 def test_a_model_that_is_frozen_throughout_is_measured():
     model = like.TorchvisionLike().requires_grad_(False)
-    found = standard(model, (IMAGES, LABELS), loss=F.cross_entropy)
-    assert None not in found["gradients"]["ratio"]  # inputs are differentiated all the same
-    assert found["parameter_gradients"]["norm"] == (None,) * 4
+    result = standard(model, (IMAGES, LABELS), loss=F.cross_entropy)
+    assert None not in result["gradients"]["ratio"]  # inputs are differentiated all the same
+    assert result["parameter_gradients"]["norm"] == (None,) * 4
 
 
 def test_unknown_blocks_are_named():

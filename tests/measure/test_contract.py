@@ -1,7 +1,7 @@
 """What every measurement keeps: the model, the optimizer and the batch come back bit for bit."""
 
 import copy
-import functools
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,33 +10,11 @@ from torch import nn
 
 from bathyscope.core import UsageError
 from bathyscope.measure import (
-    activations,
-    deletion,
-    gradients,
-    parameter_gradients,
-    representation_spectra,
-    representations,
     standard,
-    updates,
-    weights,
 )
 from tests.core import lookalikes as like
-from tests.core.test_preserve import assert_same, state_of
-
-MEASUREMENTS = {
-    f.__name__: f
-    for f in (
-        activations,
-        deletion,
-        gradients,
-        parameter_gradients,
-        representation_spectra,
-        representations,
-        standard,
-        updates,
-        weights,
-    )
-}
+from tests.support.measurements import MEASUREMENTS, measured
+from tests.support.model_state import assert_same, state_of
 
 
 class Everything(nn.Module):
@@ -95,8 +73,21 @@ def loss_inside():
     return like.HuggingFaceLike(), (inputs, None)
 
 
+class Encoder(nn.Sequential):
+    """Two layers of attention with dropout, and a head over the mean of the tokens."""
+
+    def __init__(self):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+        super().__init__(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self[0](x).mean(1))
+
+
 MODELS = {
     "everything": everything,
+    "attention": lambda: (Encoder(), (torch.randn(4, 5, 8), torch.arange(4) % 3)),
     "residual": lambda: (like.TorchvisionLike(), images()),
     "partly in eval mode": evaluated,
     "double": lambda: (like.TorchvisionLike().double(), images(torch.float64)),
@@ -114,9 +105,16 @@ MODELS = {
 
 # One pass and its hooks serve them all: all models for these, the rest of the grid when there is time.
 EVERY_MODEL = ("standard", "deletion")
+WITH_ATTENTION = ("attention", "named inputs", "loss inside")
 A_FEW = ("everything", "residual", "named inputs")
 GRID = [
-    pytest.param(name, case, marks=() if name in EVERY_MODEL or case in A_FEW else pytest.mark.slow)
+    pytest.param(
+        name,
+        case,
+        marks=()
+        if name in EVERY_MODEL or case in A_FEW or case in name  # attention of attention
+        else pytest.mark.slow,
+    )
     for name in MEASUREMENTS
     for case in MODELS
 ]
@@ -124,15 +122,6 @@ GRID = [
 
 def loss_of(output, targets):
     return F.cross_entropy(getattr(output, "logits", output), targets)
-
-
-def measured(name, model, batch, loss, optimizer):
-    measure = MEASUREMENTS[name]
-    if name == "weights":
-        return measure(model, batch)
-    if name in ("updates", "standard"):
-        measure = functools.partial(measure, optimizer=optimizer)
-    return measure(model, batch, loss=loss)
 
 
 def prepared(case):
@@ -165,7 +154,7 @@ def assert_equal(before, after):
         assert before == after
 
 
-def test_point_2_a_changed_entry_of_a_large_tensor_is_seen():
+def test_a_changed_entry_of_a_large_tensor_is_seen():
     before = {"state": [torch.zeros(5000)]}
     after = copy.deepcopy(before)
     after["state"][0][2500] = 1.0
@@ -179,7 +168,9 @@ def test_everything_is_left_as_it_was(name, case):
     model, batch, optimizer = prepared(case)
     before, steps = state_of(model), copy.deepcopy(optimizer.state_dict())
     data = copy.deepcopy(batch)
-    measured(name, model, batch, loss_of, optimizer)
+    without = name == "attention" and case not in WITH_ATTENTION
+    with pytest.raises(UsageError, match="No attention") if without else nullcontext():
+        measured(name, model, batch, loss_of, optimizer)
     assert_same(before, state_of(model))
     assert_equal(steps, optimizer.state_dict())
     assert_equal(data, batch)

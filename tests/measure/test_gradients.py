@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bathyscope.linalg import rounding_cutoff
+from bathyscope.linalg import rounding_tolerance
 from bathyscope.measure import gradients
 from tests.core import lookalikes as like
 from tests.measure.by_hand import CASES, passed_through
@@ -14,34 +14,34 @@ from tests.measure.by_hand import CASES, passed_through
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_autograd_on_each_block_alone(case):
     pieces = CASES[case]()
-    found = gradients(pieces.model, pieces.batch, loss=pieces.loss)
+    result = gradients(pieces.model, pieces.batch, loss=pieces.loss)
     passes, loss = passed_through(CASES[case])
-    assert found.settings["loss"] == pytest.approx(loss, rel=1e-12)
+    assert result.settings["loss"] == pytest.approx(loss, rel=1e-12)
     product = 1.0
     for i, p in reversed(list(enumerate(passes))):
         norm_in, norm_out = p.gradient_x.norm().item(), p.gradient_y.norm().item()
         product *= norm_out / norm_in
-        assert found["norm_in"][i] == pytest.approx(norm_in, rel=1e-6)
-        assert found["norm_out"][i] == pytest.approx(norm_out, rel=1e-6)
-        assert found["ratio"][i] == pytest.approx(norm_out / norm_in, rel=1e-6)
-        assert found["ratio_from_loss"][i] == pytest.approx(product, rel=1e-6)
-        assert found["not_finite"][i] == 0
+        assert result["norm_in"][i] == pytest.approx(norm_in, rel=1e-6)
+        assert result["norm_out"][i] == pytest.approx(norm_out, rel=1e-6)
+        assert result["ratio"][i] == pytest.approx(norm_out / norm_in, rel=1e-6)
+        assert result["ratio_from_loss"][i] == pytest.approx(product, rel=1e-6)
+        assert result["non_finite"][i] == 0
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_conditioning_agrees_with_svd_of_the_explicit_matrix(case):
     pieces = CASES[case]()
-    found = gradients(pieces.model, pieces.batch, loss=pieces.loss)
+    result = gradients(pieces.model, pieces.batch, loss=pieces.loss)
     for i, p in enumerate(passed_through(CASES[case])[0]):
         matrix = p.gradient_y.flatten(1)
         values = torch.linalg.svdvals(matrix)
-        cutoff = rounding_cutoff(*matrix.shape, torch.float64)
-        rank = int((values > cutoff * values[0]).sum())
+        tolerance = rounding_tolerance(*matrix.shape, torch.float64)
+        rank = int((values > tolerance * values[0]).sum())
         condition = (values[0] / values[-1]).item() if rank == len(values) else math.inf
-        assert (found["rank"][i], found["full_rank"][i]) == (rank, len(values))
-        assert found["cutoff"][i] == cutoff
-        assert found["condition"][i] == pytest.approx(condition, rel=1e-6)
-        assert found["stable_rank"][i] == pytest.approx(
+        assert (result["rank"][i], result["full_rank"][i]) == (rank, len(values))
+        assert result["tolerance"][i] == tolerance
+        assert result["condition"][i] == pytest.approx(condition, rel=1e-6)
+        assert result["stable_rank"][i] == pytest.approx(
             ((values / values[0]) ** 2).sum().item(), rel=1e-6
         )
 
@@ -61,11 +61,11 @@ def test_vanishing_gradients_keep_their_digits_in_float32():
         for layer in model:
             layer.weight.copy_(1e-4 * torch.eye(4))
     batch = torch.ones(2, 4), None
-    found = gradients(model, batch, loss=lambda y, _: y.sum())
-    assert found["norm_in"][0] == pytest.approx(math.sqrt(8) * 1e-32, rel=1e-5)
-    assert found["ratio"] == pytest.approx([1e4] * 8, rel=1e-5)
-    assert found["ratio_from_loss"][0] == pytest.approx(1e32, rel=1e-4)
-    assert found["rank"][0] == 1
+    result = gradients(model, batch, loss=lambda y, _: y.sum())
+    assert result["norm_in"][0] == pytest.approx(math.sqrt(8) * 1e-32, rel=1e-5)
+    assert result["ratio"] == pytest.approx([1e4] * 8, rel=1e-5)
+    assert result["ratio_from_loss"][0] == pytest.approx(1e32, rel=1e-4)
+    assert result["rank"][0] == 1
 
 
 def test_what_lies_between_two_blocks_counts_in_the_growth_from_the_loss():
@@ -83,13 +83,13 @@ def test_what_lies_between_two_blocks_counts_in_the_growth_from_the_loss():
     with torch.no_grad():
         for layer in model.layers:
             layer.weight.copy_(torch.eye(4))
-    found = gradients(model, (torch.ones(2, 4), None), loss=lambda y, _: y.sum())
-    assert found["ratio"] == pytest.approx([1] * 5)
+    result = gradients(model, (torch.ones(2, 4), None), loss=lambda y, _: y.sum())
+    assert result["ratio"] == pytest.approx([1] * 5)
     # a quarter between two layers; the one after the last block is part of its gradient
-    assert found["ratio_from_loss"] == pytest.approx([4.0**i for i in (4, 3, 2, 1, 0)])
+    assert result["ratio_from_loss"] == pytest.approx([4.0**i for i in (4, 3, 2, 1, 0)])
 
 
-def test_gradients_that_are_not_finite_are_counted_and_end_the_product():
+def test_gradients_that_are_non_finite_are_counted_and_end_the_product():
     class Blow(nn.Module):
         def __init__(self):
             super().__init__()
@@ -100,29 +100,29 @@ def test_gradients_that_are_not_finite_are_counted_and_end_the_product():
 
     model = nn.Sequential(nn.Linear(3, 3), Blow(), nn.Linear(3, 2))
     batch = torch.randn(4, 3), torch.zeros(4).long()
-    found = gradients(model, batch, loss=F.cross_entropy, blocks=["0", "1", "2"])
-    assert found["not_finite"][2] == 0
-    assert found["not_finite"][1] == 1
-    assert found["ratio_from_loss"][2] is not None
-    assert found["ratio_from_loss"][0] is None
+    result = gradients(model, batch, loss=F.cross_entropy, blocks=["0", "1", "2"])
+    assert result["non_finite"][2] == 0
+    assert result["non_finite"][1] == 1
+    assert result["ratio_from_loss"][2] is not None
+    assert result["ratio_from_loss"][0] is None
 
 
 def test_zero_gradient_has_no_ratio():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
     with torch.no_grad():
         model[1].weight.zero_()
-    found = gradients(model, (torch.randn(4, 3), torch.zeros(4).long()), loss=F.cross_entropy)
-    assert found["ratio"] == (None, math.inf)
-    assert found["norm_in"][1] == 0
+    result = gradients(model, (torch.randn(4, 3), torch.zeros(4).long()), loss=F.cross_entropy)
+    assert result["ratio"] == (None, math.inf)
+    assert result["norm_in"][1] == 0
 
 
 def test_blocks_that_the_pass_goes_around_are_blank():
     torch.manual_seed(0)
     model = like.StochasticDepth()
     batch = torch.randn(4, 3, 8, 8), torch.zeros(4).long()
-    found = gradients(model, batch, loss=F.cross_entropy)
-    assert found["norm_in"] == (None,) * 4
-    assert found["ratio_from_loss"] == (None,) * 4
+    result = gradients(model, batch, loss=F.cross_entropy)
+    assert result["norm_in"] == (None,) * 4
+    assert result["ratio_from_loss"] == (None,) * 4
     model.skip_all = False
     assert None not in gradients(model, batch, loss=F.cross_entropy)["ratio"]
 

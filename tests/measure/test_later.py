@@ -3,8 +3,8 @@ import torch.nn.functional as F
 
 from bathyscope import measure, nets
 from bathyscope.core.records import Block
-from bathyscope.measure import later
-from bathyscope.measure.later import Later
+from bathyscope.measure import rows as later
+from bathyscope.measure.rows import Later
 
 BLOCK = Block(index=0, name="0", end="0", kind="")
 
@@ -41,10 +41,10 @@ def test_measured_together_or_one_by_one_is_the_same(monkeypatch):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     def columns():
-        found = measure.standard(model, batch, loss=F.cross_entropy, optimizer=optimizer)
+        result = measure.standard(model, batch, loss=F.cross_entropy, optimizer=optimizer)
         return {
             (name, column): values
-            for name, measured in found.items()
+            for name, measured in result.items()
             for column, values in measured.columns.items()
         }
 

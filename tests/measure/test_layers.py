@@ -18,7 +18,7 @@ def test_layers_of_a_residual_block_are_its_kernels():
     assert layers_of(model, blocks[2])[0].axes == ("outputs", "inputs", "height", "width")
 
 
-def test_a_parametrised_weight_is_taken_as_it_is_applied():
+def test_a_parametrized_weight_is_taken_as_it_is_applied():
     model = nn.Sequential(weight_norm(nn.Linear(4, 4)), nn.ReLU(), nn.Linear(4, 2))
     block = blocks_of(model, torch.randn(2, 4), blocks=["0"])[0]
     (layer,) = layers_of(model, block)

@@ -6,7 +6,7 @@ from bathyscope import data, diagnose, nets
 from bathyscope.core.losses import token_cross_entropy
 from bathyscope.measure.loss_form import (
     LossForm,
-    best_constant,
+    constant_baseline,
     loss_form,
     perfect_output,
     trial_of,
@@ -19,16 +19,16 @@ def test_a_distance_is_one_whatever_the_size_of_its_targets(loss, size):
     torch.manual_seed(0)
     output = torch.randn(64, 2)
     targets = size * (torch.randn(64, 2) + 0.05)
-    found = loss_form(trial_of(loss, output, targets), output, frozenset())
-    assert (found.asks, found.takes) == ("distance", "values")
+    result = loss_form(trial_of(loss, output, targets), output, frozenset())
+    assert (result.asks, result.takes) == ("distance", "values")
 
 
 def test_cross_entropy_on_labels_and_on_shares_asks_for_one_class():
     torch.manual_seed(0)
     output = torch.randn(64, 5)
     for targets in (torch.arange(64) % 5, torch.rand(64, 5).softmax(1)):
-        found = loss_form(trial_of(F.cross_entropy, output, targets), output, frozenset())
-        assert (found.asks, found.takes) == ("one class", "logits")
+        result = loss_form(trial_of(F.cross_entropy, output, targets), output, frozenset())
+        assert (result.asks, result.takes) == ("one class", "logits")
 
 
 @pytest.mark.parametrize(("tokens", "classes"), [(12, 11), (5, 9)])
@@ -45,13 +45,13 @@ def test_a_label_a_token_with_the_classes_last(tokens, classes):
     assert perfect.shape == logits.shape
     assert trial.value(perfect) < 1e-6 < trial.value(-perfect)
     known = labels[labels >= 0]
-    shares = torch.bincount(known, minlength=classes) / len(known)
-    entropy = -(shares * shares.clamp_min(1e-30).log()).sum()
-    assert best_constant(trial, form) == pytest.approx(float(entropy), abs=1e-3)
+    fractions = torch.bincount(known, minlength=classes) / len(known)
+    entropy = -(fractions * fractions.clamp_min(1e-30).log()).sum()
+    assert constant_baseline(trial, form) == pytest.approx(float(entropy), abs=1e-3)
 
 
 def test_the_sequences_are_not_told_of_a_negated_loss():
-    found = data.sequences("copy", context=12, num_train=16, num_test=1)
+    result = data.sequences("copy", context=12, num_train=16, num_test=1)
     model = nets.build("gpt-2", vocabulary=11, context=12, width=8, seed=0)
-    told = diagnose(model, found.batch(8), loss=token_cross_entropy).findings
-    assert "negated-loss" not in [f.code for f in told]
+    reported = diagnose(model, result.batch(8), loss=token_cross_entropy).findings
+    assert "negated-loss" not in [f.code for f in reported]

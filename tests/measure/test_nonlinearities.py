@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
+from bathyscope.measure.functions import Nonlinearities, dead_units
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,18 @@ from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
     ],
 )
 def test_every_form_of_call_is_told_of_exactly_once(call):
-    told = []
-    with Nonlinearities(lambda name, output: told.append(output)):
+    result = []
+    with Nonlinearities(lambda name, output: result.append(output)):
         output = call(torch.randn(3, 4))
-    assert len(told) == 1
-    assert torch.equal(told[0], output)
+    assert len(result) == 1
+    assert torch.equal(result[0], output)
 
 
 def test_what_is_no_activation_function_is_not_told_of():
-    told = []
-    with Nonlinearities(lambda name, output: told.append(output)):
+    result = []
+    with Nonlinearities(lambda name, output: result.append(output)):
         F.linear(torch.randn(3, 4), torch.randn(2, 4)) + torch.ones(2)
-    assert not told
+    assert not result
 
 
 def test_dead_units_are_those_with_one_value_over_samples_and_positions():

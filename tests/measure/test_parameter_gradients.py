@@ -12,7 +12,7 @@ from tests.measure.by_hand import CASES
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_backward(case):
     pieces = CASES[case]()
-    found = parameter_gradients(pieces.model, pieces.batch, loss=pieces.loss)
+    result = parameter_gradients(pieces.model, pieces.batch, loss=pieces.loss)
     inputs, targets = pieces.batch
     output = pieces.model(**inputs) if isinstance(inputs, dict) else pieces.model(inputs)
     pieces.loss(output, targets).backward()
@@ -26,19 +26,19 @@ def test_agrees_with_backward(case):
         )
         for name in pieces.names
     ]
-    assert found["norm"] == pytest.approx(norms, rel=1e-6)
-    assert found["share"] == pytest.approx([n / max(norms) for n in norms], rel=1e-6)
+    assert result["norm"] == pytest.approx(norms, rel=1e-6)
+    assert result["fraction"] == pytest.approx([n / max(norms) for n in norms], rel=1e-6)
 
 
 def test_frozen_blocks_are_blank_and_unreached_weights_are_zero():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
     model[0].requires_grad_(False)
     nn.init.zeros_(model[2].weight)
-    found = parameter_gradients(
+    result = parameter_gradients(
         model, (torch.randn(4, 3), torch.zeros(4).long()), loss=F.cross_entropy
     )
-    assert found["norm"][:2] == (None, 0.0)
-    assert found["zero_layers"] == (None, 1, 0)
+    assert result["norm"][:2] == (None, 0.0)
+    assert result["zero_layers"] == (None, 1, 0)
 
 
 def test_the_gradient_of_scales_is_told_apart_from_that_of_layers():
@@ -47,6 +47,6 @@ def test_the_gradient_of_scales_is_told_apart_from_that_of_layers():
     nn.init.zeros_(branch[1].weight)
     nn.init.ones_(branch[1].bias)
     batch = torch.randn(8, 3), torch.arange(8) % 2
-    found = parameter_gradients(model, batch, loss=F.cross_entropy, blocks=["0", "1"])
-    assert found["share"] == (0.0, 1.0)
-    assert found["scale_share"] == (1.0, None)
+    result = parameter_gradients(model, batch, loss=F.cross_entropy, blocks=["0", "1"])
+    assert result["fraction"] == (0.0, 1.0)
+    assert result["scale_fraction"] == (1.0, None)

@@ -4,17 +4,17 @@ from itertools import permutations
 import pytest
 import torch
 
-from bathyscope.measure.relation import permutation_variance, relation_score
+from bathyscope.measure.inputs_and_labels import permutation_variance, relation_score
 
 
-def centred(n, seed):
+def centered(n, seed):
     a = torch.randn(n, n, generator=torch.Generator().manual_seed(seed)).double()
     h = torch.eye(n).double() - 1 / n
     return h @ (a + a.T) @ h
 
 
 def test_the_variance_is_that_over_all_permutations():
-    a, b = centred(6, 0), centred(6, 1)
+    a, b = centered(6, 0), centered(6, 1)
     values = [float((a * b[list(p)][:, list(p)]).sum()) for p in permutations(range(6))]
     mean = sum(values) / len(values)
     variance = sum((v - mean) ** 2 for v in values) / len(values)

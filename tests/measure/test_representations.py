@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bathyscope.linalg import rounding_cutoff
+from bathyscope.linalg import rounding_tolerance
 from bathyscope.measure import representation_spectra, representations
 from bathyscope.measure.representations import mean_cosine
 from tests.core import lookalikes as like
@@ -19,21 +19,24 @@ MODES[4] = ["samples", "channels", "height", "width"]
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_svd_of_every_explicit_unfolding(case):
     pieces = CASES[case]()
-    found = representations(pieces.model, pieces.batch, loss=pieces.loss)
+    result = representations(pieces.model, pieces.batch, loss=pieces.loss)
     for i, p in enumerate(passed_through(CASES[case])[0]):
         for axis, mode in enumerate(MODES[p.y.ndim]):
             matrix = p.y.movedim(axis, 0).flatten(1)
             values = torch.linalg.svdvals(matrix)
-            cutoff = rounding_cutoff(*matrix.shape, torch.float64)
-            rank = int((values > cutoff * values[0]).sum())
+            tolerance = rounding_tolerance(*matrix.shape, torch.float64)
+            rank = int((values > tolerance * values[0]).sum())
             condition = (values[0] / values[-1]).item() if rank == len(values) else math.inf
-            assert found[f"cutoff_{mode}"][i] == cutoff
-            assert (found[f"rank_{mode}"][i], found[f"full_rank_{mode}"][i]) == (rank, len(values))
-            assert found[f"condition_{mode}"][i] == pytest.approx(condition, rel=1e-6)
-            assert found[f"effective_condition_{mode}"][i] == pytest.approx(
+            assert result[f"tolerance_{mode}"][i] == tolerance
+            assert (result[f"rank_{mode}"][i], result[f"full_rank_{mode}"][i]) == (
+                rank,
+                len(values),
+            )
+            assert result[f"condition_{mode}"][i] == pytest.approx(condition, rel=1e-6)
+            assert result[f"effective_condition_{mode}"][i] == pytest.approx(
                 (values[0] / values[rank - 1]).item(), rel=1e-6
             )
-            assert found[f"stable_rank_{mode}"][i] == pytest.approx(
+            assert result[f"stable_rank_{mode}"][i] == pytest.approx(
                 ((values / values[0]) ** 2).sum().item(), rel=1e-6
             )
 
@@ -41,11 +44,11 @@ def test_agrees_with_svd_of_every_explicit_unfolding(case):
 @pytest.mark.parametrize("case", CASES)
 def test_mean_cosine_agrees_with_every_pair(case):
     pieces = CASES[case]()
-    found = representations(pieces.model, pieces.batch, loss=pieces.loss)
+    result = representations(pieces.model, pieces.batch, loss=pieces.loss)
     for i, p in enumerate(passed_through(CASES[case])[0]):
         pairs = itertools.combinations(p.y.flatten(1), 2)
         cosines = [F.cosine_similarity(a, b, dim=0).item() for a, b in pairs]
-        assert found["mean_cosine"][i] == pytest.approx(sum(cosines) / len(cosines), rel=1e-6)
+        assert result["mean_cosine"][i] == pytest.approx(sum(cosines) / len(cosines), rel=1e-6)
 
 
 def test_spectra_hold_all_singular_values():
@@ -66,11 +69,11 @@ def test_collapse_is_seen_as_rank_one_and_cosine_one():
         model[1].weight.copy_(torch.outer(torch.ones(6), torch.ones(6)))
         model[0].bias.fill_(100.0)
     batch = torch.randn(10, 6), torch.zeros(10).long()
-    found = representations(model, batch, loss=F.cross_entropy)
-    assert found["rank_samples"][1] == 1
-    assert found["condition_samples"][1] == math.inf
-    assert found["mean_cosine"][1] == pytest.approx(1, abs=1e-5)
-    assert found["stable_rank_samples"][1] == pytest.approx(1, abs=1e-4)
+    result = representations(model, batch, loss=F.cross_entropy)
+    assert result["rank_samples"][1] == 1
+    assert result["condition_samples"][1] == math.inf
+    assert result["mean_cosine"][1] == pytest.approx(1, abs=1e-5)
+    assert result["stable_rank_samples"][1] == pytest.approx(1, abs=1e-4)
 
 
 def test_float32_agrees_with_float64_to_a_per_cent_and_decides_the_same_rank():
@@ -89,29 +92,31 @@ def test_samples_in_the_second_axis():
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double()
     tokens = torch.randn(5, 3, 8, dtype=torch.float64)
-    found = representations(model, (tokens, None), loss=lambda y, _: y.square().sum())
+    result = representations(model, (tokens, None), loss=lambda y, _: y.square().sum())
     y = model.layers[0](tokens).detach()
     values = torch.linalg.svdvals(y.movedim(1, 0).flatten(1))
-    assert found["condition_samples"][0] == pytest.approx((values[0] / values[-1]).item(), rel=1e-6)
+    assert result["condition_samples"][0] == pytest.approx(
+        (values[0] / values[-1]).item(), rel=1e-6
+    )
     pairs = itertools.combinations(y.movedim(1, 0).flatten(1), 2)
     cosines = [F.cosine_similarity(a, b, dim=0).item() for a, b in pairs]
-    assert found["mean_cosine"][0] == pytest.approx(sum(cosines) / 3, rel=1e-6)
+    assert result["mean_cosine"][0] == pytest.approx(sum(cosines) / 3, rel=1e-6)
 
 
 def test_wide_modes_are_left_out_with_a_note():
     model = nn.Sequential(nn.Linear(4, 30), nn.ReLU(), nn.Linear(30, 3))
     batch = torch.randn(20, 4), torch.zeros(20).long()
-    found = representations(model, batch, loss=F.cross_entropy, largest_side=10)
-    assert found["rank_samples"] == (None, 3)
-    assert any("wider than 10" in note for note in found.notes)
-    assert found["mean_cosine"][0] is not None
+    result = representations(model, batch, loss=F.cross_entropy, largest_side=10)
+    assert result["rank_samples"] == (None, 3)
+    assert any("wider than 10" in note for note in result.notes)
+    assert result["mean_cosine"][0] is not None
 
 
 def test_cutoff_is_the_users():
     pieces = CASES["perceptron"]()
-    found = representations(pieces.model, pieces.batch, loss=pieces.loss, cutoff=0.5)
-    assert set(found["cutoff_samples"]) == {0.5}
-    assert found["rank_samples"][0] < 9
+    result = representations(pieces.model, pieces.batch, loss=pieces.loss, tolerance=0.5)
+    assert set(result["tolerance_samples"]) == {0.5}
+    assert result["rank_samples"][0] < 9
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.core import UsageError
-from bathyscope.linalg import rounding_cutoff
+from bathyscope.linalg import rounding_tolerance
 from bathyscope.measure import updates
 from bathyscope.measure.updates import Step, next_steps
 from tests.core import lookalikes as like
@@ -72,7 +72,7 @@ def test_agrees_with_a_step_really_taken(name, case):
     pieces = CASES[case]()
     optimizer = trained_a_little(pieces, OPTIMIZERS[name])
     steps = really_stepped(pieces.model, optimizer, pieces)
-    found = updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
+    result = updates(pieces.model, pieces.batch, loss=pieces.loss, optimizer=optimizer)
     for i, block in enumerate(pieces.names):
         named = {
             n: p.detach()
@@ -81,23 +81,23 @@ def test_agrees_with_a_step_really_taken(name, case):
         }
         moved = sum(steps[n].square().sum() for n in named).sqrt()
         size = sum(w.square().sum() for w in named.values()).sqrt()
-        assert found["ratio"][i] == pytest.approx((moved / size).item(), rel=1e-6)
+        assert result["ratio"][i] == pytest.approx((moved / size).item(), rel=1e-6)
         ratios = {n: (steps[n].norm() / w.norm()).item() for n, w in named.items()}
         largest = max(ratios, key=ratios.get)
-        assert found["largest_ratio"][i] == pytest.approx(ratios[largest], rel=1e-6)
-        assert found["largest_ratio_layer"][i] == largest
-        shares = []
+        assert result["largest_ratio"][i] == pytest.approx(ratios[largest], rel=1e-6)
+        assert result["largest_ratio_layer"][i] == largest
+        fractions = []
         for n, w in named.items():
             values = torch.linalg.svdvals(steps[n].flatten(1))
-            rounding = rounding_cutoff(len(values), len(values), torch.float64)
-            cutoff = rounding * max(1, (w.norm() / steps[n].norm()).item())
-            shares.append((values > cutoff * values[0]).sum().item() / len(values))
-        assert found["rank_share"][i] == pytest.approx(min(shares))
+            rounding = rounding_tolerance(len(values), len(values), torch.float64)
+            tolerance = rounding * max(1, (w.norm() / steps[n].norm()).item())
+            fractions.append((values > tolerance * values[0]).sum().item() / len(values))
+        assert result["rank_fraction"][i] == pytest.approx(min(fractions))
         values = [torch.linalg.svdvals(steps[n].flatten(1)) for n in named]
         stable = min(((v / v[0]) ** 2).sum().item() for v in values)
-        assert found["stable_rank"][i] == pytest.approx(stable, rel=1e-6)
-        assert found["lost"][i] == 0
-        assert found["not_finite"][i] == 0
+        assert result["stable_rank"][i] == pytest.approx(stable, rel=1e-6)
+        assert result["lost"][i] == 0
+        assert result["non_finite"][i] == 0
 
 
 def test_model_and_optimizer_are_left_as_they_were():
@@ -121,18 +121,20 @@ def test_steps_below_rounding_are_measured_and_counted_as_lost():
     model = nn.Sequential(nn.Linear(4, 4, bias=False))
     nn.init.ones_(model[0].weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
-    found = updates(model, (torch.ones(1, 4), None), loss=lambda y, _: y.sum(), optimizer=optimizer)
-    assert found["ratio"][0] == pytest.approx(1e-12, rel=1e-9)
-    assert found["lost"] == (1.0,)
+    result = updates(
+        model, (torch.ones(1, 4), None), loss=lambda y, _: y.sum(), optimizer=optimizer
+    )
+    assert result["ratio"][0] == pytest.approx(1e-12, rel=1e-9)
+    assert result["lost"] == (1.0,)
 
 
 def test_rank_of_the_update_is_at_most_that_of_the_input():
     model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
     rows = torch.outer(torch.arange(1.0, 9.0), torch.arange(1.0, 7.0))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = updates(model, (rows, torch.arange(8) % 3), loss=F.cross_entropy, optimizer=optimizer)
-    assert found["rank_share"][0] == 1 / 5
-    assert found["rank_layer"][0] == "0.weight"
+    result = updates(model, (rows, torch.arange(8) % 3), loss=F.cross_entropy, optimizer=optimizer)
+    assert result["rank_fraction"][0] == 1 / 5
+    assert result["rank_layer"][0] == "0.weight"
 
 
 def test_frozen_unused_and_zero_weights():
@@ -140,13 +142,13 @@ def test_frozen_unused_and_zero_weights():
     model[0].requires_grad_(False)
     nn.init.zeros_(model[1].weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = updates(
+    result = updates(
         model, (torch.randn(5, 4), torch.zeros(5).long()), loss=F.cross_entropy, optimizer=optimizer
     )
-    assert found["ratio"][0] is None
-    assert found["ratio"][1] == float("inf")
-    assert found["largest_ratio"][1] is None
-    assert found["ratio"][2] > 0
+    assert result["ratio"][0] is None
+    assert result["ratio"][1] == float("inf")
+    assert result["largest_ratio"][1] is None
+    assert result["ratio"][2] > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -171,14 +173,14 @@ def test_sparse_gradients():
     model.embeddings.sparse = True
     batch = {"input_ids": torch.randint(11, (4, 5))}, torch.arange(4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = updates(
+    result = updates(
         model,
         batch,
         loss=lambda o, t: F.cross_entropy(o.logits, t),
         optimizer=optimizer,
         blocks=["layer.*.mlp"],
     )
-    assert None not in found["ratio"]
+    assert None not in result["ratio"]
 
 
 def test_optimizers_that_cannot_be_used_are_told_in_one_sentence():
@@ -199,24 +201,24 @@ def step(change, *, weight=1.0, dtype=torch.float32):
 
 def test_the_cutoff_of_a_step_is_the_coarser_rounding_and_at_most_a_half():
     ordinary = step(torch.ones(4, 9) * 0.1)
-    assert ordinary.cutoff == rounding_cutoff(4, 9, torch.float32)
+    assert ordinary.tolerance == rounding_tolerance(4, 9, torch.float32)
     tiny = step(torch.ones(4, 9) * 1e-12)
-    assert tiny.cutoff == pytest.approx(rounding_cutoff(4, 9, torch.float64) * 1e12, rel=1e-6)
+    assert tiny.tolerance == pytest.approx(rounding_tolerance(4, 9, torch.float64) * 1e12, rel=1e-6)
     lost = step(torch.ones(4, 9) * 1e-20)
-    assert lost.cutoff == 0.5
+    assert lost.tolerance == 0.5
     double = step(torch.ones(4, 9) * 0.1, dtype=torch.float64)
-    assert double.cutoff == pytest.approx(rounding_cutoff(4, 9, torch.float64) * 10)
+    assert double.tolerance == pytest.approx(rounding_tolerance(4, 9, torch.float64) * 10)
 
 
 def test_a_side_as_large_as_the_largest_is_decomposed():
     model = nn.Sequential(nn.Linear(3, 5, bias=False))
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = torch.randn(8, 3), torch.randn(8, 5)
-    found = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=3)
-    assert found["rank_share"] == (1.0,)
-    assert not found.notes
+    result = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=3)
+    assert result["rank_fraction"] == (1.0,)
+    assert not result.notes
     left_out = updates(model, batch, loss=F.mse_loss, optimizer=sgd, largest_side=2)
-    assert left_out["rank_share"] == (None,)
+    assert left_out["rank_fraction"] == (None,)
     assert "largest_side" in left_out.notes[0]
 
 
@@ -229,6 +231,6 @@ def test_the_state_of_an_optimizer_is_taken_in_float64():
     optimizer.step()
     momentum = optimizer.state[layer.weight]["momentum_buffer"].double()
     gradient = torch.randn(4, 5)
-    found = next_steps(layer, {"weight": gradient}, optimizer)["weight"]
+    result = next_steps(layer, {"weight": gradient}, optimizer)["weight"]
     expected = -0.1 * (0.9 * momentum + gradient.double())
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-15)

@@ -30,36 +30,36 @@ def condition(matrix):
 
 def test_linear_layers_agree_with_svd():
     pieces = CASES["perceptron"]()
-    found = weights(pieces.model, pieces.batch)
+    result = weights(pieces.model, pieces.batch)
     for i, name in enumerate(pieces.names):
         weight = pieces.model.get_submodule(name).weight.detach()
-        assert found["min"][i] == weight.min().item()
-        assert found["max"][i] == weight.max().item()
-        assert found["norm"][i] == pytest.approx(weight.norm().item(), rel=1e-12)
-        assert found["spectral_norm"][i] == pytest.approx(
+        assert result["min"][i] == weight.min().item()
+        assert result["max"][i] == weight.max().item()
+        assert result["norm"][i] == pytest.approx(weight.norm().item(), rel=1e-12)
+        assert result["spectral_norm"][i] == pytest.approx(
             torch.linalg.matrix_norm(weight, 2).item(), rel=1e-9
         )
         for column in ("condition_outputs", "condition_inputs", "condition_operator"):
-            assert found[column][i] == pytest.approx(condition(weight), rel=1e-6)
-        assert found["rank_share"][i] == 1
-        assert found["worst_layer"][i] == name
+            assert result[column][i] == pytest.approx(condition(weight), rel=1e-6)
+        assert result["rank_fraction"][i] == 1
+        assert result["worst_layer"][i] == name
 
 
 def test_kernels_agree_with_every_unfolding_and_with_the_explicit_operator():
     pieces = CASES["residual_convolutions"]()
     model = pieces.model
-    found = weights(model, pieces.batch)
+    result = weights(model, pieces.batch)
     sizes = [(8, 8), (8, 8), (8, 8), (4, 4)]
     for i, name in enumerate(pieces.names):
         block = model.get_submodule(name)
         convs = [m for m in block.modules() if isinstance(m, nn.Conv2d)]
         kernels = [c.weight.detach() for c in convs]
-        assert found["norm"][i] == pytest.approx(
+        assert result["norm"][i] == pytest.approx(
             math.sqrt(sum(k.square().sum().item() for k in kernels)), rel=1e-9
         )
         for axis, mode in enumerate(("outputs", "inputs", "height", "width")):
             worst = max(condition(k.movedim(axis, 0).flatten(1)) for k in kernels)
-            assert found[f"condition_{mode}"][i] == pytest.approx(worst, rel=1e-6)
+            assert result[f"condition_{mode}"][i] == pytest.approx(worst, rel=1e-6)
         operators = [
             explicit_operator(
                 c, sizes[i] if c is not block.conv2 else ((4, 4) if i > 1 else (8, 8))
@@ -67,22 +67,22 @@ def test_kernels_agree_with_every_unfolding_and_with_the_explicit_operator():
             for c in convs
         ]
         values = [torch.linalg.svdvals(o) for o in operators]
-        assert found["spectral_norm"][i] == pytest.approx(
+        assert result["spectral_norm"][i] == pytest.approx(
             max(v[0].item() for v in values), rel=1e-6
         )
         effective = [(v[0] / v[v > 1e-12 * v[0]][-1]).item() for v in values]
-        assert found["condition_operator"][i] == pytest.approx(max(effective), rel=1e-6)
+        assert result["condition_operator"][i] == pytest.approx(max(effective), rel=1e-6)
         worst = [n for n, m in block.named_modules() if m is convs[effective.index(max(effective))]]
-        assert found["worst_layer"][i] == f"{name}.{worst[0]}"
+        assert result["worst_layer"][i] == f"{name}.{worst[0]}"
 
 
 def test_grouped_convolutions_count_as_operators():
     torch.manual_seed(0)
     conv = nn.Conv2d(4, 4, 3, padding=1, groups=2, bias=False)
     model = nn.Sequential(conv, nn.Flatten(), nn.Linear(64, 2)).double()
-    found = weights(model, (torch.randn(2, 4, 4, 4, dtype=torch.float64), None))
+    result = weights(model, (torch.randn(2, 4, 4, 4, dtype=torch.float64), None))
     norm = torch.linalg.matrix_norm(explicit_operator(conv, (4, 4)), 2).item()
-    assert found["spectral_norm"][0] == pytest.approx(norm, rel=1e-6)
+    assert result["spectral_norm"][0] == pytest.approx(norm, rel=1e-6)
 
 
 def test_zero_and_singular_layers():
@@ -90,34 +90,34 @@ def test_zero_and_singular_layers():
     with torch.no_grad():
         model[0].weight.zero_()
         model[1].weight.copy_(torch.diag(torch.tensor([4.0, 2.0, 0.0, 0.0])))
-    found = weights(model, (torch.randn(2, 4), None))
-    assert found["zero_layers"] == (1, 0, 0)
-    assert found["condition_outputs"][0] is None
-    assert found["spectral_norm"][0] == 0
-    assert found["condition_outputs"][1] == math.inf
-    assert found["condition_operator"][1] == pytest.approx(2)
-    assert found["rank_share"][1] == 0.5
+    result = weights(model, (torch.randn(2, 4), None))
+    assert result["zero_layers"] == (1, 0, 0)
+    assert result["condition_outputs"][0] is None
+    assert result["spectral_norm"][0] == 0
+    assert result["condition_outputs"][1] == math.inf
+    assert result["condition_operator"][1] == pytest.approx(2)
+    assert result["rank_fraction"][1] == 0.5
 
 
 @pytest.mark.parametrize("layer", [nn.Linear(4, 4), nn.Conv2d(4, 4, 3, padding=1)])
-def test_weights_that_are_not_finite(layer):
+def test_weights_that_are_non_finite(layer):
     x = torch.randn(2, 4) if isinstance(layer, nn.Linear) else torch.randn(2, 4, 5, 5)
     model = nn.Sequential(layer, nn.ReLU())
     with torch.no_grad():
         layer.weight.view(-1)[0] = math.nan
-    found = weights(model, (x, None))
-    assert found["not_finite"][0] == pytest.approx(1 / layer.weight.numel())
-    assert found["condition_outputs"] == (None,)
-    assert found["norm"] == (None,)
+    result = weights(model, (x, None))
+    assert result["non_finite"][0] == pytest.approx(1 / layer.weight.numel())
+    assert result["condition_outputs"] == (None,)
+    assert result["norm"] == (None,)
 
 
 def test_wide_layers_are_left_out_with_a_note():
     model = nn.Sequential(nn.Linear(40, 40), nn.Linear(40, 3))
-    found = weights(model, (torch.randn(2, 40), None), largest_side=20)
-    assert found["spectral_norm"][0] is None
-    assert found["norm"][0] is not None
-    assert found["spectral_norm"][1] is not None
-    assert "wider than 20 were not decomposed (0: 40)" in found.notes[0]
+    result = weights(model, (torch.randn(2, 40), None), largest_side=20)
+    assert result["spectral_norm"][0] is None
+    assert result["norm"][0] is not None
+    assert result["spectral_norm"][1] is not None
+    assert "wider than 20 were not decomposed (0: 40)" in result.notes[0]
 
 
 def test_blocks_found_before_give_the_same_numbers():
@@ -131,6 +131,6 @@ def test_blocks_found_before_give_the_same_numbers():
 
 def test_a_kernel_wider_than_its_image_falls_back_to_the_unfolding():
     conv = nn.Conv2d(2, 3, 5, padding=2, bias=False)
-    found = weights(nn.Sequential(conv, nn.ReLU()), (torch.randn(2, 2, 3, 3), None))
+    result = weights(nn.Sequential(conv, nn.ReLU()), (torch.randn(2, 2, 3, 3), None))
     values = torch.linalg.svdvals(conv.weight.detach().flatten(1))
-    assert found["spectral_norm"][0] == pytest.approx(values[0].item(), rel=1e-4)
+    assert result["spectral_norm"][0] == pytest.approx(values[0].item(), rel=1e-4)

@@ -142,8 +142,8 @@ def copy_in_order(source: nn.Module, target: nn.Module) -> None:
     target.load_state_dict(dict(zip(target.state_dict(), tensors, strict=True)))
 
 
-def randomise_norms_(model: nn.Module, *, seed: int = 0) -> None:
-    """Give normalisation layers weights and statistics that are not 1 and 0, so that they matter."""
+def randomize_norms_(model: nn.Module, *, seed: int = 0) -> None:
+    """Give normalization layers weights and statistics that are not 1 and 0, so that they matter."""
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):

@@ -42,7 +42,7 @@ def test_unknown_name_suggests_the_nearest(wrong, suggestion):
         ("linear-plain-5", "2n", ("linear-plain-4", "linear-plain-6")),
     ],
 )
-def test_impossible_depth_names_the_formula_and_its_neighbours(impossible, formula, near):
+def test_impossible_depth_names_the_formula_and_its_neighbors(impossible, formula, near):
     with pytest.raises(UsageError) as caught:
         nets.build(impossible)
     message = str(caught.value)
@@ -53,7 +53,7 @@ def test_impossible_depth_names_the_formula_and_its_neighbours(impossible, formu
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "words"),
+    ("name", "options", "text"),
     [
         ("resnet-20", {"wdth": 3}, ("wdth", "width", "num_classes")),
         ("resnet-20", {"width": 0}, ("width", "at least 1", "0")),
@@ -69,10 +69,10 @@ def test_impossible_depth_names_the_formula_and_its_neighbours(impossible, formu
         ("resnet-20", {"init": "hee"}, ("hee", "he")),
     ],
 )
-def test_bad_options_are_named(name, options, words):
+def test_bad_options_are_named(name, options, text):
     with pytest.raises(UsageError) as caught:
         nets.build(name, **options)
-    for word in words:
+    for word in text:
         assert word in str(caught.value)
 
 

@@ -7,10 +7,10 @@ from bathyscope.nets import DiracConv2d
 
 
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
-@pytest.mark.parametrize("normalised", [False, True])
-def test_identity_when_a_is_one_and_w_zero(kernel_size, normalised):
+@pytest.mark.parametrize("normalized", [False, True])
+def test_identity_when_a_is_one_and_w_zero(kernel_size, normalized):
     layer = DiracConv2d(
-        4, 4, kernel_size, padding=kernel_size // 2, bias=False, normalised=normalised
+        4, 4, kernel_size, padding=kernel_size // 2, bias=False, normalized=normalized
     )
     nn.init.zeros_(layer.weight)
     x = torch.randn(2, 4, 7, 7)
@@ -33,7 +33,7 @@ def test_effective_weight_by_loops():
 
 
 def test_without_norm_the_weight_is_added():
-    layer = DiracConv2d(2, 2, 3, normalised=False)
+    layer = DiracConv2d(2, 2, 3, normalized=False)
     difference = layer.effective_weight() - layer.weight
     torch.testing.assert_close(difference[:, :, 1, 1], torch.eye(2))
     assert len(list(layer.parameters())) == 3  # weight, bias, a

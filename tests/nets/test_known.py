@@ -24,7 +24,7 @@ from tests.zoo import torchvision_models
 )
 def test_torchvision(name, factory):
     theirs = getattr(torchvision_models(), factory)(weights=None)
-    by_hand.randomise_norms_(theirs)
+    by_hand.randomize_norms_(theirs)
     ours = nets.skeleton(name).to_empty(device="cpu")
     by_hand.copy_in_order(theirs, ours)
     _agree(ours, theirs, size=64)
@@ -74,7 +74,7 @@ class _ResNeXtBlock(by_hand.PostGrouped):
 )
 def test_second_implementation(name, options, reference):
     ours = nets.build(name, seed=0, **options)
-    by_hand.randomise_norms_(ours)
+    by_hand.randomize_norms_(ours)
     theirs = reference()
     by_hand.copy_in_order(ours, theirs)
     _agree(ours, theirs, size=28)

@@ -20,8 +20,8 @@ def test_resnest_is_equation_1_and_2():
         x_i = x_i + features[-1] @ block.mix.weight.T
     torch.testing.assert_close(network(x), x_i @ network.output.weight.T)
     torch.testing.assert_close(network.representations(x)[-1], x_i)
-    for found, expected in zip(network.features(x), features, strict=True):
-        torch.testing.assert_close(found, expected)
+    for result, expected in zip(network.features(x), features, strict=True):
+        torch.testing.assert_close(result, expected)
     # equation 2: the output is linear in the features
     torch.testing.assert_close(prediction_of(features, prediction_weights(network)), network(x))
 

@@ -126,6 +126,6 @@ def test_proposition_4_on_images():
     assert (wide(x) - dense(x)).abs().max() < 1e-10
 
 
-def test_a_network_with_normalised_shortcuts_is_refused():
+def test_a_network_with_normalized_shortcuts_is_refused():
     with pytest.raises(UsageError, match=r"shortcut of block .* is not linear"):
         nets.standard_to_resnest(nets.build("prebasic-14", shortcut="B", shortcut_norm=True))

@@ -67,7 +67,7 @@ def test_general_form_of_equation_1():
 
 
 @pytest.mark.parametrize(
-    ("units", "shortcuts", "words"),
+    ("units", "shortcuts", "text"),
     [
         ([[2, 3]], ["identity"], "cannot be the identity"),
         ([[2, 3]], [torch.zeros(2, 3)], "3 × 2 matrix"),
@@ -77,8 +77,8 @@ def test_general_form_of_equation_1():
         ([], [], "needs a shortcut"),
     ],
 )
-def test_general_form_says_what_does_not_fit(units, shortcuts, words):
-    with pytest.raises(UsageError, match=words):
+def test_general_form_says_what_does_not_fit(units, shortcuts, text):
+    with pytest.raises(UsageError, match=text):
         nets.general_shortcut(units, shortcuts)
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bathyscope import nets
-from tests.nets.by_hand import randomise_norms_
+from tests.nets.by_hand import randomize_norms_
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tests.nets.by_hand import randomise_norms_
 )
 def test_plain_is_residual_with_the_skips_removed(plain, residual, options):
     ours = nets.build(plain, seed=0, **options).eval()
-    randomise_norms_(ours)
+    randomize_norms_(ours)
     other = nets.build(residual, seed=1, **options).eval()
     for block in other.blocks:
         block.shortcut = None
@@ -32,7 +32,7 @@ def test_plain_is_residual_with_the_skips_removed(plain, residual, options):
 @pytest.mark.parametrize("shortcut", ["A", "B"])
 def test_highway_with_both_gates_at_one_is_the_resnet(shortcut):
     resnet = nets.build("resnet-14", seed=0, shortcut=shortcut).eval()
-    randomise_norms_(resnet)
+    randomize_norms_(resnet)
     x = torch.randn(2, 3, 16, 16)
 
     constant = nets.build("highway-14", shortcut=shortcut, gates="one").eval()

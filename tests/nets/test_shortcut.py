@@ -19,8 +19,8 @@ def test_subsample_has_the_shape_of_a_strided_convolution(size, c, d, stride):
 
 
 def test_stages_chain_and_halve_once_each():
-    places = stages((2, 1, 3), (4, 8, 16), 4)
-    assert [p.out_channels for p in places] == [4, 4, 8, 16, 16, 16]
-    assert [p.stride for p in places] == [1, 1, 2, 2, 1, 1]
-    assert [p.changes_dimension for p in places] == [False, False, True, True, False, False]
-    assert all(a.out_channels == b.in_channels for a, b in pairwise(places))
+    locations = stages((2, 1, 3), (4, 8, 16), 4)
+    assert [p.out_channels for p in locations] == [4, 4, 8, 16, 16, 16]
+    assert [p.stride for p in locations] == [1, 1, 2, 2, 1, 1]
+    assert [p.changes_dimension for p in locations] == [False, False, True, True, False, False]
+    assert all(a.out_channels == b.in_channels for a, b in pairwise(locations))

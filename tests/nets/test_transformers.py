@@ -12,7 +12,7 @@ from bathyscope.nets.attention import rotate
 
 SMALL = {"vocabulary": 11, "context": 9, "width": 8, "heads": 2}
 OPTIONS = [
-    *({"norm": place} for place in ("pre", "post", "deep", "sandwich", "none")),
+    *({"norm": location} for location in ("pre", "post", "deep", "sandwich", "none")),
     {"norm_kind": "rms"},
     {"feed_forward": "swiglu"},
     {"positions": "rotary"},

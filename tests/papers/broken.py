@@ -82,12 +82,12 @@ BROKEN = {
     ],
     "norm_preservation.theorem_3": lambda n: [at_most("any", max(n["errors"].values()), 1e-10)],
     "norm_preservation.equation_8": lambda n: [
-        at_least("farther than others", n["distance"], 1.01 * n["least_distance_of_others"])
+        at_least("farther than others", n["distance"], 1.01 * n["smallest_distance_of_others"])
     ],
-    "norm_preservation.equation_9": lambda n: [at_most("linear", n["least_order"], 1.2)],
-    "norm_preservation.algorithm_1": lambda n: [at_least("cut", n["cut_least"], 0.99)],
+    "norm_preservation.equation_9": lambda n: [at_most("linear", n["smallest_order"], 1.2)],
+    "norm_preservation.algorithm_1": lambda n: [at_least("cut", n["cut_smallest"], 0.99)],
     "norm_preservation.lemma_1": lambda n: [
-        at_least("σ_min", row["least"], 1 + row["norm"]) for row in n["matrices"]
+        at_least("σ_min", row["smallest"], 1 + row["norm"]) for row in n["matrices"]
     ],
     "norm_preservation.lemma_3": lambda n: [
         at_most("any det", case["largest_weight"], case["delta"]) for case in n["cases"]
@@ -106,7 +106,7 @@ BROKEN = {
     "singularity.theorem_1": lambda n: [at_most("less is enough", n["smallest_after_smaller"], 0)],
     "singularity.lemma_2": lambda n: [at_most("σ^m", max(n["symmetric_halved"]), 1e-9)],
     "singularity.equation_14": vanishes("error_without_the_last"),
-    "singularity.theorem_2": lambda n: [at_most("no collapse", n["top_share"][82], 0.5)],
+    "singularity.theorem_2": lambda n: [at_most("no collapse", n["top_fraction"][82], 0.5)],
     "singularity.remark_1": lambda n: [equal("full rank", n["last"]["rank"], 8)],
     "singularity.theorem_3": vanishes("shrunk_error"),
     "singularity.theorem_4": vanishes("shrunk_error"),
@@ -121,8 +121,8 @@ BROKEN = {
     "singularity.definition_3": vanishes("gradient_without_transpose"),
     "singularity.definition_4": vanishes("step_with_other_sign"),
     "singularity.remark_4": lambda n: [equal("first", n["gradient_first"], n["width"])],
-    "singularity.remark_5": lambda n: [at_most("rank", n["scaled"]["gradient_least"], 15)],
-    "singularity.remark_6": lambda n: [at_most("rank", n["scaled"]["gradient_least"], 15)],
+    "singularity.remark_5": lambda n: [at_most("rank", n["scaled"]["smallest_gradient"], 15)],
+    "singularity.remark_6": lambda n: [at_most("rank", n["scaled"]["smallest_gradient"], 15)],
     "singularity.proposition_2": lambda n: [at_most("large", n["over_bound"]["large"], 1.0)],
     "singularity.remark_7": lambda n: [at_most("calm", n["amplification"], 1e3)],
     "singularity.remark_8": lambda n: [
@@ -151,7 +151,7 @@ BROKEN = {
         at_most("gradients stay", n["gradient_growth_at_start"], EXPLODING)
     ],
     "singularity.finding_2": lambda n: [
-        at_most("does not train", n["normalised"]["resnet"]["train_accuracy"], 0.5)
+        at_most("does not train", n["normalized"]["resnet"]["train_accuracy"], 0.5)
     ],
     "singularity.finding_3": lambda n: [
         at_least("worse κ", n["condition"]["resnext"], n["condition"]["resnet"])
@@ -162,7 +162,7 @@ BROKEN = {
     "nests.equation_9": vanishes("error_without_the_last"),
     "nests.proposition_1": lambda n: [at_least("convex", n["zero"]["smallest_curvature"], 0)],
     "nests.proposition_2": lambda n: [at_most("ε ≤ 0", c["drawn"], -1e-6) for c in n["cases"]],
-    "nests.equation_7": lambda n: [at_most("cut off", n["largest_rise_cut_off"], 1e-9)],
+    "nests.equation_7": lambda n: [at_most("cut off", n["largest_rise_tolerance"], 1e-9)],
     "nests.theorem_1": lambda n: [at_most("any M", n["attainable_by_width"][17], 1e-6)],
     "nests.remark_2": lambda n: [at_least("worse", n["risks"][-1], n["risks"][0])],
     "nests.corollary_1": lambda n: [at_least("worse", n["risks"][-1], n["risks"][0])],

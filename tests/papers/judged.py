@@ -7,6 +7,6 @@ def quick(name):
     return all_studies()[name].presets["quick"]
 
 
-def met(checks):
+def passed(checks):
     """Of those that are judged."""
-    return [check.met for check in checks if check.met is not None]
+    return [check.passed for check in checks if check.passed is not None]

@@ -29,11 +29,11 @@ BREAKING = [
 
 @pytest.mark.parametrize(("name", "settings", "failing", "visible"), BREAKING)
 def test_a_failed_assumption_makes_a_claim_inapplicable(name, settings, failing, visible):
-    found = check(name, settings=settings)
-    assert found.verdict is Verdict.INAPPLICABLE
-    assert any(failing in a.statement for a in found.assumptions if not a.holds)
+    result = check(name, settings=settings)
+    assert result.verdict is Verdict.INAPPLICABLE
+    assert any(failing in a.statement for a in result.assumptions if not a.holds)
     if visible:
-        relations = found.numbers["relations"]["printed"]
+        relations = result.numbers["relations"]["printed"]
         assert not all(relation["holds"] for relation in relations)
 
 
@@ -45,9 +45,9 @@ def test_an_unknown_activation():
 def test_labels_that_coincide():
     torch.manual_seed(0)
     x = nn.functional.normalize(torch.randn(4, 5, dtype=torch.float64))
-    found = check("shortcut_length.theorem_1", data=(x, torch.tensor([0, 1, 1, 2])))
-    assert found.verdict is Verdict.INAPPLICABLE
-    assert any("coincide" in a.statement and a.value == 0 for a in found.assumptions)
+    result = check("shortcut_length.theorem_1", data=(x, torch.tensor([0, 1, 1, 2])))
+    assert result.verdict is Verdict.INAPPLICABLE
+    assert any("coincide" in a.statement and a.value == 0 for a in result.assumptions)
 
 
 def test_own_data_of_theorem_1_and_2():
@@ -55,27 +55,27 @@ def test_own_data_of_theorem_1_and_2():
     x = nn.functional.normalize(torch.randn(3, 4, dtype=torch.float64))
     own = (x, torch.tensor([2, 0, 1]))
     settings = {"units": (60, 240)}
-    found = check("shortcut_length.theorem_1", data=own, settings=settings)
-    assert found.verdict is Verdict.HOLDS_UNDER
+    result = check("shortcut_length.theorem_1", data=own, settings=settings)
+    assert result.verdict is Verdict.HOLDS_UNDER
     digits = data.load("digits", num_train=60)
     few = digits.train_labels < 4
-    found = check(
+    result = check(
         "shortcut_length.theorem_2", data=(digits.train_inputs[few], digits.train_labels[few])
     )
-    assert found.verdict is Verdict.HOLDS
-    assert found.settings["width"] == 4
+    assert result.verdict is Verdict.HOLDS
+    assert result.settings["width"] == 4
 
 
 def test_corollary_1_on_own_networks():
     torch.manual_seed(0)
     batch = (torch.randn(16, 6), torch.randn(16, 6))
     model = nets.build("nshortcut-4-3", width=6, pre="tanh", mid="sigmoid", seed=1)
-    found = check("norm_preservation.corollary_1", model=model, data=batch)
-    assert found.verdict is Verdict.HOLDS
-    assert len(found.numbers["blocks"]) == 4
+    result = check("norm_preservation.corollary_1", model=model, data=batch)
+    assert result.verdict is Verdict.HOLDS
+    assert len(result.numbers["blocks"]) == 4
     images = (torch.randn(4, 3, 8, 8), torch.randint(10, (4,)))
-    found = check("norm_preservation.corollary_1", model=nets.build("preresnet-11"), data=images)
-    assert found.verdict is Verdict.INAPPLICABLE  # batch normalisation in the branch
+    result = check("norm_preservation.corollary_1", model=nets.build("preresnet-11"), data=images)
+    assert result.verdict is Verdict.INAPPLICABLE  # batch normalization in the branch
     with pytest.raises(UsageError, match="needs data"):
         check("norm_preservation.corollary_1", model=model)
 
@@ -103,18 +103,18 @@ def test_a_minimum_of_ones_own_network_is_found_or_nothing_is_said(seed):
     model = nets.resnest(6, 2, width=19, feature_sizes=[4, 4, 4, 4])
     x = torch.randn(60, 6)
     y = torch.stack([(x[:, 0] * x[:, 1]).sin(), x[:, 2].cos() + x[:, 3]], dim=1)
-    found = check("nests.theorem_1", model=model, data=(x, y))
-    assert found.verdict is Verdict.HOLDS
-    assert all(row["gradient"] < 1e-8 for row in found.numbers["minima"])
+    result = check("nests.theorem_1", model=model, data=(x, y))
+    assert result.verdict is Verdict.HOLDS
+    assert all(row["gradient"] < 1e-8 for row in result.numbers["minima"])
 
 
 def test_where_no_critical_point_was_found_nothing_is_said(monkeypatch):
     monkeypatch.setattr(
         "bathyscope.papers.nests.claims.problems.minimum_of", lambda risk, start: start
     )
-    found = check("nests.theorem_1")
-    assert found.verdict is Verdict.INAPPLICABLE
-    assert any("critical point" in a.statement for a in found.assumptions if not a.holds)
+    result = check("nests.theorem_1")
+    assert result.verdict is Verdict.INAPPLICABLE
+    assert any("critical point" in a.statement for a in result.assumptions if not a.holds)
 
 
 def test_the_input_as_a_feature_meets_the_printed_premise_and_gains_nothing():
@@ -125,15 +125,15 @@ def test_the_input_as_a_feature_meets_the_printed_premise_and_gains_nothing():
 
 
 def test_with_relu_the_hessian_at_zero_is_zero():
-    found = check("shortcut_length.equation_3")
-    assert found.verdict is Verdict.HOLDS_UNDER
-    assert found.numbers["largest_entry_with_relu"] == 0
-    assert "ReLU" in found.extra_assumption
+    result = check("shortcut_length.equation_3")
+    assert result.verdict is Verdict.HOLDS_UNDER
+    assert result.numbers["largest_entry_with_relu"] == 0
+    assert "ReLU" in result.extra_assumption
 
 
 def test_theorem_1_of_shortcut_length_says_what_n_and_m_are():
-    found = check("shortcut_length.theorem_1", settings={"units": (60, 240)})
-    assert "number of units R" in found.extra_assumption
+    result = check("shortcut_length.theorem_1", settings={"units": (60, 240)})
+    assert "number of units R" in result.extra_assumption
     many = nn.functional.normalize(torch.randn(6, 5, dtype=torch.float64))
     more = check("shortcut_length.theorem_1", data=(many, torch.arange(6) % 5))
     assert more.verdict is Verdict.INAPPLICABLE
@@ -159,12 +159,12 @@ def test_corollary_1_of_singularity_finds_a_singular_weight():
 
 def test_theorem_3_of_norm_preservation_on_own_convolutions():
     model = nets.build("procresnet-13", num_classes=10)
-    found = check("norm_preservation.theorem_3", model=model)
-    assert found.verdict is Verdict.HOLDS_UNDER
-    assert found.settings["layers"][0] == "blocks.0.entry"
+    result = check("norm_preservation.theorem_3", model=model)
+    assert result.verdict is Verdict.HOLDS_UNDER
+    assert result.settings["layers"][0] == "blocks.0.entry"
     pointwise = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 2))
-    found = check("norm_preservation.theorem_3", model=pointwise)
-    assert found.verdict is Verdict.INAPPLICABLE
+    result = check("norm_preservation.theorem_3", model=pointwise)
+    assert result.verdict is Verdict.INAPPLICABLE
 
 
 def _with_a_module_as_mix():
@@ -180,7 +180,7 @@ def _with_a_module_as_mix():
         ("nests.theorem_1", resnest(4, 2, width=14, feature_sizes=[3, 3]),
          torch.zeros(40, dtype=torch.long), "equal"),
         ("nests.corollary_2", resnest(4, 2, width=14, feature_sizes=[3, 3]), torch.randn(40, 5),
-         "5 values a sample"),
+         "5 values per sample"),
         ("nests.proposition_2", _with_a_module_as_mix(), torch.randn(40, 2), "nn.Linear layers"),
         ("nests.proposition_3", densenest(4, 2, feature_sizes=[3, 3]), torch.ones(40, 2), "equal"),
     ],

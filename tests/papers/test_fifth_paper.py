@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from bathyscope import claims, studies
 from bathyscope.cli import app
-from bathyscope.core import papers
+from bathyscope.plugins import papers
 
 CLAIMS = """
 from bathyscope.claims import Claim, Measured, at_most
@@ -72,8 +72,8 @@ def fifth(tmp_path, monkeypatch):
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fifth-paper\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[bathyscope.papers]\nfifth = fifth_paper\n")
-    caches = [papers.papers, claims.all_claims, studies.all_studies]
-    kept = [list(cache()) for cache in caches]
+    caches = [papers.papers, papers.part]
+    kept = [list(known()) for known in (papers.papers, claims.all_claims, studies.all_studies)]
     monkeypatch.syspath_prepend(tmp_path)
     for cache in caches:
         cache.cache_clear()
@@ -83,11 +83,14 @@ def fifth(tmp_path, monkeypatch):
         cache.cache_clear()
     for name in [name for name in sys.modules if name.startswith("fifth_paper")]:
         del sys.modules[name]
-    assert [list(cache()) for cache in caches] == kept
+    for known, names in zip(
+        (papers.papers, claims.all_claims, studies.all_studies), kept, strict=True
+    ):
+        assert list(known()) == names
 
 
-def shown(*words):
-    return CliRunner().invoke(app, [*words], catch_exceptions=False, env={"COLUMNS": "250"}).output
+def shown(*text):
+    return CliRunner().invoke(app, [*text], catch_exceptions=False, env={"COLUMNS": "250"}).output
 
 
 def test_a_new_paper_is_found_everywhere(fifth, tmp_path):

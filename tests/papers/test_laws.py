@@ -15,8 +15,8 @@ def block(ratio, delta, network="He"):
     return {"network": network, "block": "b", "ratio": ratio, "delta": delta}
 
 
-def matrix(norm, least, largest):
-    return {"norm": norm, "least": least, "largest": largest}
+def matrix(norm, minimum, largest):
+    return {"norm": norm, "smallest": minimum, "largest": largest}
 
 
 def case(n, **changed):
@@ -34,7 +34,7 @@ LAWS = [
     (
         branch_bound.lemma_1,
         {"matrices": [matrix(0.1, 0.95, 1.05), matrix(2.0, 0.5, 2.5), matrix(0.5, 0.5, 1.5)]},
-        {("matrices", 2, "least"): 0.49, ("matrices", 2, "largest"): 1.51},
+        {("matrices", 2, "smallest"): 0.49, ("matrices", 2, "largest"): 1.51},
     ),
     (
         branch_bound.corollary_1,
@@ -118,15 +118,15 @@ LAWS = [
         {
             "hermitian_spread": 0.0,
             "distance": 2.0,
-            "least_distance_of_others": 2.0,
+            "smallest_distance_of_others": 2.0,
             "wide_residual": 0.5,
         },
         {("hermitian_spread",): 1e-4, ("distance",): 2.1, ("wide_residual",): 0.49},
     ),
     (
         procrustes.equation_9_divided,
-        {"divided_error": 0.0, "least_order": 1.6, "largest_eigenvalue": 3.0},
-        {("divided_error",): 1e-4, ("least_order",): 1.5, ("largest_eigenvalue",): 2.9},
+        {"divided_error": 0.0, "smallest_order": 1.6, "largest_eigenvalue": 3.0},
+        {("divided_error",): 1e-4, ("smallest_order",): 1.5, ("largest_eigenvalue",): 2.9},
     ),
     (
         small_weights.lemma_2,
@@ -136,14 +136,14 @@ LAWS = [
             "step": 0.2,
             "path_lengths": [1.0, 3.0],
             "length_bound": 3.0,
-            "least_distance": 0.25,
+            "smallest_distance": 0.25,
             "rho": 0.5,
         },
         {
             ("arrived",): 1e-4,
             ("longest_step",): 0.21,
             ("path_lengths", 1): 3.1,
-            ("least_distance",): 0.24,
+            ("smallest_distance",): 0.24,
         },
     ),
     (
@@ -176,10 +176,10 @@ LAWS = [
 )
 def test_a_law_is_met_at_its_bounds_and_missed_beyond_each(law, numbers, beyond):
     assert [relation for relation in law(numbers) if not relation.holds] == []
-    for place, value in beyond.items():
+    for location, value in beyond.items():
         changed = copy.deepcopy(numbers)
         inside = changed
-        for key in place[:-1]:
+        for key in location[:-1]:
             inside = inside[key]
-        inside[place[-1]] = value
-        assert not all(relation.holds for relation in law(changed)), place
+        inside[location[-1]] = value
+        assert not all(relation.holds for relation in law(changed)), location

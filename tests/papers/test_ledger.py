@@ -52,7 +52,7 @@ def test_the_ledger_lists_all_and_takes_checks():
 
 
 def test_the_ledger_tells_what_was_assumed_corrected_and_vacuous():
-    told = ClaimCheck(
+    result = ClaimCheck(
         claim="norm_preservation.lemma_1",
         verdict=Verdict.HOLDS_UNDER,
         assumptions=(),
@@ -62,7 +62,7 @@ def test_the_ledger_tells_what_was_assumed_corrected_and_vacuous():
         corrected="less",
         vacuous=True,
     )
-    table = ledger([told])
+    table = ledger([result])
     columns = ["verdict", "extra_assumption", "corrected", "vacuous"]
-    assert table.loc[told.claim, columns].to_list() == ["holds under", "more", "less", True]
-    assert table.drop(index=told.claim)[columns].eq("").all(axis=None)
+    assert table.loc[result.claim, columns].to_list() == ["holds under", "more", "less", True]
+    assert table.drop(index=result.claim)[columns].eq("").all(axis=None)

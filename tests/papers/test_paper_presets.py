@@ -26,15 +26,15 @@ LARGEST = 64
 
 def paper_tasks():
     """One trial for every network and batch size of the paper presets."""
-    found = {}
+    result = {}
     for study in all_studies().values():
         for task in study.tasks(study.presets["paper"]):
             if isinstance(task, TrainingTask):
                 # of the grid of channels the last, which is the widest
                 name = "three-layers" if isinstance(task, figure_2.ChannelTrial) else task.model
-                key = (name, task.batch_size, task.projection, task.init, task.normalisation)
-                found[key] = task
-    return list(found.values())
+                key = (name, task.batch_size, task.projection, task.init, task.normalization)
+                result[key] = task
+    return list(result.values())
 
 
 # More than about two seconds: Hessians of 9,600 rows, whitening 3,072 pixels, eight models, 164 layers.
@@ -42,9 +42,9 @@ LONG = {
     *(f"figure_4-{kind}-last" for kind in ("shortcut_1", "shortcut_2", "xavier", "orthogonal")),
     *(f"figure_{k}-{kind}-first" for k in (7, 8) for kind in ("shortcut_2", "orthogonal")),
     *(
-        f"bottleneck-{basis}-{place}"
-        for basis in ("drawn", "learnt")
-        for place in ("first", "last")
+        f"bottleneck-{basis}-{location}"
+        for basis in ("drawn", "learned")
+        for location in ("first", "last")
     ),
     *("estimators-first", "estimators-last", "overhead-first", "figure_10-first", "figure_10-last"),
     "held_out-last",
@@ -61,9 +61,9 @@ def paper_computations():
                 label = "-".join(filter(None, [name.partition(".")[2], kind]))
                 groups.setdefault(label, []).append(task)
     for label, tasks in groups.items():
-        for place, task in (("first", tasks[0]), ("last", tasks[-1])):
-            marks = [pytest.mark.slow] if f"{label}-{place}" in LONG else []
-            yield pytest.param(task, id=f"{label}-{place}", marks=marks)
+        for location, task in (("first", tasks[0]), ("last", tasks[-1])):
+            marks = [pytest.mark.slow] if f"{label}-{location}" in LONG else []
+            yield pytest.param(task, id=f"{label}-{location}", marks=marks)
 
 
 def images_like(name, num_train=None, num_test=None, *, count=256):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bathyscope import studies
-from bathyscope.curvature import linear_network_hessian
+from bathyscope.papers.shortcut_length.linear_network import linear_network_hessian
 from bathyscope.studies.examples import second_moments
 from tests.papers.tiny import PRESETS, shrink
 
@@ -50,8 +50,8 @@ def test_figure_10_shows_the_network_and_not_a_sketch(store, monkeypatch):
     """A sample that was led around keeps ρ/2 from the others, and its path ends at the label."""
     shrink(monkeypatch, "shortcut_length.figure_10")
     table = studies.run("shortcut_length.figure_10", out=store).table
-    places = table[["a", "b", "c"]].to_numpy()
-    assert np.linalg.norm(places, axis=1) == pytest.approx(np.ones(len(places)), abs=1e-9)
+    locations = table[["a", "b", "c"]].to_numpy()
+    assert np.linalg.norm(locations, axis=1) == pytest.approx(np.ones(len(locations)), abs=1e-9)
     last = table[table["unit"] == table["unit"].max()].sort_values("sample")
     assert last[["a", "b", "c"]].to_numpy() == pytest.approx(np.eye(3), abs=1e-9)
     assert (table["apart"] >= table["rho"] / 2 - 1e-9).all()
@@ -61,7 +61,7 @@ def test_figure_10_shows_the_network_and_not_a_sketch(store, monkeypatch):
 def test_figure_11_has_the_blocks_of_the_closed_form(store, monkeypatch):
     shrink(monkeypatch, "shortcut_length.figure_11")
     result = studies.run("shortcut_length.figure_11", out=store)
-    assert [check.met for check in result.checks] == [True] * 5
+    assert [check.passed for check in result.checks] == [True] * 5
     two = result.table[result.table["length"] == 2]
     weights = torch.zeros(2, 2, 10, 10, dtype=torch.float64)
     whole = linear_network_hessian(weights, *second_moments("digits", 10, None))
@@ -78,7 +78,7 @@ def test_conditions_report_every_mode_and_their_greatest(store, monkeypatch):
         values = [float(getattr(row, mode)) for mode in modes]
         if any(math.isnan(v) for v in values):
             continue
-        assert row.greatest == max(values)
+        assert row.largest == max(values)
         assert row.condition == float(row.samples)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bathyscope import data
-from bathyscope.core.papers import papers
+from bathyscope.plugins.papers import papers
 from bathyscope.studies import PRESETS, all_studies
 
 

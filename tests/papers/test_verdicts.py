@@ -67,14 +67,14 @@ LONG = {
 )
 def test_claim(name):
     before = torch.random.get_rng_state()
-    found = check(name)
+    result = check(name)
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert found.verdict is expected(name), found.numbers["relations"]
-    assert (found.extra_assumption is not None) == (found.verdict is Verdict.HOLDS_UNDER)
+    assert result.verdict is expected(name), result.numbers["relations"]
+    assert (result.extra_assumption is not None) == (result.verdict is Verdict.HOLDS_UNDER)
     # where a claim is violated we know what is true instead, and it was checked
-    assert found.corrected is not None or found.verdict is not Verdict.VIOLATED
-    assert found.vacuous == (name in VACUOUS)
-    assert not all(relation.holds for relation in broken.BROKEN[name](found.numbers))
+    assert result.corrected is not None or result.verdict is not Verdict.VIOLATED
+    assert result.vacuous == (name in VACUOUS)
+    assert not all(relation.holds for relation in broken.BROKEN[name](result.numbers))
 
 
 @pytest.mark.slow

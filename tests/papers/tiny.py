@@ -20,7 +20,7 @@ from bathyscope.papers.singularity.studies import (
     trained,
     which_came_first,
 )
-from bathyscope.studies import all_studies
+from bathyscope.studies import all_studies, registry
 
 _ARCHITECTURES = architectures.ArchitecturePreset(
     depths=(11, 20), epochs=2, lr=0.02, batch_size=16, num_train=16, num_test=16, watch_every=2
@@ -100,8 +100,14 @@ PRESETS = {
 
 def shrink(monkeypatch, *names):
     """Give these studies their tiny preset in place of `quick`."""
-    for name in names:
-        small = replace(
-            all_studies()[name], presets={**all_studies()[name].presets, "quick": PRESETS[name]}
-        )
-        monkeypatch.setitem(all_studies(), name, small)
+    known = registry.studies_of
+
+    def studies_of(theme):
+        return {
+            name: replace(study, presets={**study.presets, "quick": PRESETS[name]})
+            if name in names
+            else study
+            for name, study in known(theme).items()
+        }
+
+    monkeypatch.setattr(registry, "studies_of", studies_of)

@@ -1,4 +1,4 @@
-"""What is told after the crash: from a log, from metrics, from two states of the weights."""
+"""What is reported after the crash: from a log, from metrics, from two states of the weights."""
 
 import multiprocessing
 import os
@@ -36,11 +36,11 @@ def test_a_run_killed_after_its_nan_still_tells_the_block_and_the_step(tmp_path)
     fork = multiprocessing.get_context("fork")
     process = fork.Process(target=train_until_killed, args=(tmp_path / "log",))
     process.start()
-    process.join(120)
+    process.join(900)
     assert process.exitcode == -signal.SIGKILL
-    found = autopsy_of_log(tmp_path / "log")
-    assert (found.began, found.events[0].step) == ("blocks.4", 23)
-    assert "Step 23" in str(found)
+    result = autopsy_of_log(tmp_path / "log")
+    assert (result.began, result.events[0].step) == ("blocks.4", 23)
+    assert "Step 23" in str(result)
 
 
 def session(folder, state, *, seed, steps=30):
@@ -67,10 +67,10 @@ def test_a_resume_with_corrupted_weights_is_told_from_the_log(tmp_path):
     assert "up to step 59" in str(autopsy_of_log(tmp_path / "log"))
     state["blocks.4.one.weight"] *= 6
     session(tmp_path / "log", state, seed=2)
-    found = autopsy_of_log(tmp_path / "log")
-    assert (found.events[0].kind, found.events[0].step) == ("weights-changed", 60)
-    assert found.began == "blocks.4"
-    assert "step 59: the log ended" in str(found)
+    result = autopsy_of_log(tmp_path / "log")
+    assert (result.events[0].code, result.events[0].step) == ("weights-changed", 60)
+    assert result.began == "blocks.4"
+    assert "step 59: the log ended" in str(result)
 
 
 def test_a_log_whose_weights_are_damaged_is_begun_anew_and_not_blamed(tmp_path):
@@ -89,17 +89,17 @@ def test_two_states_of_the_weights_name_the_layer():
     assert autopsy_of_weights(before, after).began == "blocks.2.one"
     after["blocks.3.two.bias"] = torch.full_like(after["blocks.3.two.bias"], torch.nan)
     after["stem.weight"] = torch.full_like(after["stem.weight"], torch.nan)
-    found = autopsy_of_weights(before, after)
-    assert found.began == "blocks.3.two"  # gradients run back: the last is the first
-    assert found.layers[0].lost > 0
+    result = autopsy_of_weights(before, after)
+    assert result.began == "blocks.3.two"  # gradients run back: the last is the first
+    assert result.layers[0].lost > 0
 
 
 def test_weights_that_are_all_lost_do_not_tell_and_say_so():
     before = ResidualNet().state_dict()
     after = {name: torch.full_like(value, torch.nan) for name, value in before.items()}
-    found = autopsy_of_weights(before, after)
-    assert found.began is None
-    assert "do not tell where it began" in str(found)
+    result = autopsy_of_weights(before, after)
+    assert result.began is None
+    assert "do not show where it began" in str(result)
 
 
 def test_weights_of_two_models_are_refused():
@@ -114,10 +114,10 @@ def test_metrics_without_blocks_tell_when():
     ]
     assert autopsy_of_metrics(ordinary).events == ()
     jumped = [*ordinary, {"step": 60, "loss": 30.0, "gradient_norm": 90.0, "lr": 0.1}]
-    found = autopsy_of_metrics(jumped)
-    assert [(e.kind, e.step) for e in found.events] == [("loss-spike", 60)]
+    result = autopsy_of_metrics(jumped)
+    assert [(e.code, e.step) for e in result.events] == [("loss-spike", 60)]
     lost = [*ordinary, {"step": 60, "loss": float("nan"), "gradient_norm": 1.0, "lr": 0.1}]
-    assert autopsy_of_metrics(lost).events[0].kind == "not-finite"
+    assert autopsy_of_metrics(lost).events[0].code == "non-finite"
 
 
 @unchecked()

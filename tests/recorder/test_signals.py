@@ -7,7 +7,7 @@ from torch import nn
 
 from bathyscope.core import blocks_of
 from bathyscope.recorder.groups import parameter_groups
-from bathyscope.recorder.samples import COLUMNS, SampleTap
+from bathyscope.recorder.samples import COLUMNS, SampleObserver
 
 NETWORK = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 
@@ -15,9 +15,9 @@ NETWORK = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 def sample_of(x):
     """What is kept of one output."""
     blocks = blocks_of(NETWORK, torch.zeros(2, 4))
-    tap = SampleTap(blocks, conditioning=False)
-    tap.on_output(blocks[0], x)
-    return dict(zip(COLUMNS, tap.values[0], strict=True))
+    observer = SampleObserver(blocks, conditioning=False)
+    observer.on_output(blocks[0], x)
+    return dict(zip(COLUMNS, observer.values[0], strict=True))
 
 
 @pytest.mark.parametrize("offset", [0.0, 3.0, 1e3])
@@ -26,23 +26,23 @@ def test_a_sample_of_an_output(shape, offset):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(shape, generator=generator) + offset
     (x[:, 2] if len(shape) == 4 else x[..., 2]).fill_(0.25)
-    found = sample_of(x)
+    result = sample_of(x)
     exact, few = x.double(), x[:16].double()
-    assert found["mean"] == pytest.approx(exact.mean().item(), rel=1e-4, abs=1e-5)
-    assert found["std"] == pytest.approx(exact.std(correction=0).item(), rel=1e-4)
+    assert result["mean"] == pytest.approx(exact.mean().item(), rel=1e-4, abs=1e-5)
+    assert result["std"] == pytest.approx(exact.std(correction=0).item(), rel=1e-4)
     units = few.movedim(1, -1) if len(shape) == 4 else few
     constant = [len(units[..., i].unique()) == 1 for i in range(units.shape[-1])]
-    assert found["dead"] == pytest.approx(np.mean(constant))
+    assert result["dead"] == pytest.approx(np.mean(constant))
     flat = few.flatten(1)
-    share = ((flat - flat.mean(0)) ** 2).sum() / (flat**2).sum()
-    assert found["variety"] == pytest.approx(share.item(), rel=1e-3)
+    fraction = ((flat - flat.mean(0)) ** 2).sum() / (flat**2).sum()
+    assert result["variety"] == pytest.approx(fraction.item(), rel=1e-3)
 
 
 @pytest.mark.parametrize("fill", [0.0, float("nan"), 3e38])
 def test_a_sample_of_zeros_or_of_values_beyond_all_numbers(fill):
-    found = sample_of(torch.full((4, 3), fill) * torch.tensor([1.0, -1.0, 1.0]))
-    assert found["std"] == 0 if fill == 0 else not np.isfinite(found["std"])
-    assert np.isnan(found["variety"]) or fill == 3e38
+    result = sample_of(torch.full((4, 3), fill) * torch.tensor([1.0, -1.0, 1.0]))
+    assert result["std"] == 0 if fill == 0 else not np.isfinite(result["std"])
+    assert np.isnan(result["variety"]) or fill == 3e38
 
 
 def test_norms_of_groups_are_those_of_all_their_parameters():

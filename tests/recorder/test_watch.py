@@ -9,10 +9,10 @@ from bathyscope.core import blocks_of, probe
 from bathyscope.measure import activations, gradients
 from bathyscope.recorder import watch
 from bathyscope.recorder.event import Event
-from bathyscope.recorder.samples import SampleTap
+from bathyscope.recorder.samples import SampleObserver
 from bathyscope.runs import read_metrics
-from tests.core.test_preserve import state_of
 from tests.diagnosis.networks import ResidualMLP, batch
+from tests.support.model_state import state_of
 
 
 def train(model, steps=7):
@@ -72,7 +72,7 @@ def test_it_stops_at_once_when_removed_and_ignores_evaluation():
     assert sorted(set(seen.table.step)) == [0, 1]
 
 
-def test_what_is_not_finite_is_recorded():
+def test_what_is_non_finite_is_recorded():
     model = built()
     with torch.no_grad():
         model.blocks[2].two.weight[0, 0] = float("inf")
@@ -103,7 +103,7 @@ def test_a_failure_on_the_way_leaves_no_hook_and_no_mode_behind(monkeypatch):
     def fails(self, block, x):
         raise RuntimeError("half way")
 
-    monkeypatch.setattr(SampleTap, "on_output", fails)
+    monkeypatch.setattr(SampleObserver, "on_output", fails)
     hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
     with watch(model, every=1):
         with pytest.warns(UserWarning, match="half way"):
@@ -135,10 +135,10 @@ def test_after_an_event_steps_are_read_ten_times_as_often_for_a_while(tmp_path):
     model = built()
     with watch(model, every=20, log=tmp_path / "run") as seen:
         train(model, steps=25)
-        seen.recording.tell(Event(kind="loss-spike", step=24, began="loss"))
+        seen.recording.notify(Event(code="loss-spike", step=24, began="loss"))
         train(model, steps=37)
-    told_at = 25
-    dense = set(range(told_at, told_at + 20)) & set(range(0, 62, 2))
+    reported_at = 25
+    dense = set(range(reported_at, reported_at + 20)) & set(range(0, 62, 2))
     written = read_metrics(tmp_path / "run" / "watch.jsonl")
     assert {row["step"] for row in written} == {0, 20, 40, 60} | dense
-    assert [e["kind"] for e in read_metrics(tmp_path / "run" / "events.jsonl")] == ["loss-spike"]
+    assert [e["code"] for e in read_metrics(tmp_path / "run" / "events.jsonl")] == ["loss-spike"]

@@ -81,7 +81,7 @@ class Training:
     generator: torch.Generator
 
 
-class Labelled:
+class Labeled:
     """Labels that the inputs decide, up to noise."""
 
     def __init__(self, generator):
@@ -119,7 +119,7 @@ def parameter_groups(model):
     for name, parameter in model.named_parameters():
         inside = ".attention." in name and parameter.ndim == 2
         (attention.setdefault(name.split(".")[1], []) if inside else rest).append(parameter)
-    return [{"params": rest}, *({"params": found} for found in attention.values())]
+    return [{"params": rest}, *({"params": result} for result in attention.values())]
 
 
 def train(
@@ -142,7 +142,7 @@ def train(
     settings = {"lr": lr or 1e-3} if optimizer == "adam" else {"lr": lr or 0.05, "momentum": 0.9}
     generator = torch.Generator().manual_seed(seed)
     training = Training(model, kind(parameter_groups(model), **settings), generator)
-    task = Counting(generator) if network == "gpt" else Labelled(generator)
+    task = Counting(generator) if network == "gpt" else Labeled(generator)
     with watch(model, every=every, **options) as seen:
         for step in range(steps):
             x, y = task.batch(batch_size)
@@ -225,10 +225,10 @@ def overflow_in_block(index):
 
 def dead_layer(index):
     def plant(training, x, y):
-        found = layer(training, index)
+        result = layer(training, index)
         with torch.no_grad():
-            found.weight.zero_()
-            found.bias.fill_(-1e-3)
+            result.weight.zero_()
+            result.bias.fill_(-1e-3)
         return x, y
 
     return plant

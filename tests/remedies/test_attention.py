@@ -8,16 +8,16 @@ from torch import nn
 from bathyscope import nets
 from bathyscope.core import UsageError
 from bathyscope.core.losses import token_cross_entropy
-from bathyscope.diagnosis.transformer_answers import layer_scale, residual_branches, rezero
 from bathyscope.remedies import (
     LearnFactors,
-    NormaliseQueries,
+    NormalizeQueries,
     NormFirst,
-    PenaliseLogZ,
+    PenalizeLogZ,
     Recipe,
     ScaleBranches,
     apply_,
 )
+from bathyscope.rules.targeted.transformers import layer_scale, residual_branches, rezero
 from tests import zoo
 
 SMALL = {"vocabulary": 11, "context": 9, "width": 8, "heads": 2}
@@ -33,14 +33,14 @@ def queries(model):
 
 
 REMEDIES = {
-    "queries": lambda m: NormaliseQueries(layers=queries(m), heads=2),
+    "queries": lambda m: NormalizeQueries(layers=queries(m), heads=2),
     "branches": lambda m: ScaleBranches(
         layers=("blocks.0.attention.branch", "blocks.1.mlp.branch"), factor=0.25
     ),
     "norms": lambda m: NormFirst(blocks=("blocks.0.attention", "blocks.1.mlp")),
     "layer_scale": lambda m: LearnFactors(layers=residual_branches(m), size=8, start=0.1),
     "rezero": lambda m: LearnFactors(layers=residual_branches(m)),
-    "log_z": lambda m: PenaliseLogZ(layer="head"),
+    "log_z": lambda m: PenalizeLogZ(layer="head"),
 }
 
 
@@ -68,12 +68,12 @@ def test_undone_saved_and_printed(kind):
         assert torch.equal(ours, theirs)
 
 
-def test_normalised_queries_bound_the_scores():
+def test_normalized_queries_bound_the_scores():
     model = gpt()
     with torch.no_grad():
         for name in queries(model):
             model.get_submodule(name).weight.mul_(100)
-    NormaliseQueries(layers=queries(model), heads=2).apply_(model)
+    NormalizeQueries(layers=queries(model), heads=2).apply_(model)
     layer = model.blocks[0].attention.branch[1]
     x = torch.randn(2, 9, 8, dtype=torch.float64)
     q, k = (layer._split(m(x)) for m in (layer.query, layer.key))
@@ -88,7 +88,7 @@ def test_fused_layers_of_hugging_face():
     layer = model.transformer.h[0].attn.c_attn
     x = torch.randn(2, 9, 8)
     plain = layer(x)
-    NormaliseQueries(layers=("transformer.h.0.attn.c_attn",), heads=2, fused=True).apply_(model)
+    NormalizeQueries(layers=("transformer.h.0.attn.c_attn",), heads=2, fused=True).apply_(model)
     q, k, v = layer(x).chunk(3, -1)
     assert torch.equal(v, plain.chunk(3, -1)[2])
     for part in (q, k):
@@ -123,7 +123,7 @@ def test_norm_first_of_torch_layers():
 
 def test_z_loss_gradient_by_hand():
     model, plain = gpt(tied=False), gpt(tied=False)
-    PenaliseLogZ(layer="head", weight=0.3).apply_(model)
+    PenalizeLogZ(layer="head", weight=0.3).apply_(model)
     _, gradient = _output_and_gradient(model)
     logits = plain(TOKENS)
     log_z = torch.logsumexp(logits, -1)
@@ -196,7 +196,7 @@ def test_branches_of_others_transformers_are_known():
 
 def test_what_does_not_fit_is_one_sentence():
     with pytest.raises(UsageError, match="cannot be split into 3 heads"):
-        NormaliseQueries(layers=("blocks.0.attention.branch.1.query",), heads=3).apply_(gpt())
+        NormalizeQueries(layers=("blocks.0.attention.branch.1.query",), heads=3).apply_(gpt())
     with pytest.raises(UsageError, match="no switch norm_first"):
         NormFirst(blocks=("head.0",)).apply_(gpt())
     model = gpt()
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_one_sentence():
     with pytest.raises(UsageError, match="one already"):
         rezero(model).apply_(model, optimizer)
     with pytest.raises(UsageError, match="has no module 'nothing'"):
-        PenaliseLogZ(layer="nothing").apply_(gpt())
+        PenalizeLogZ(layer="nothing").apply_(gpt())
 
 
 def _output_and_gradient(model):
@@ -231,7 +231,7 @@ def test_a_learned_factor_of_a_module_that_gives_out_a_mapping_is_one_sentence()
     "remedy",
     [
         LearnFactors(layers=("a", "b")),
-        NormaliseQueries(layers=("a", "b"), heads=2),
+        NormalizeQueries(layers=("a", "b"), heads=2),
         ScaleBranches(layers=("a", "b"), factor=0.5),
     ],
 )

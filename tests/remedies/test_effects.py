@@ -61,7 +61,7 @@ def test_rates_rise_over_the_first_steps_and_are_put_back_after_each():
         assert optimizer.param_groups[0]["lr"] == 1.0
     assert moved == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 1.0])
     change.undo()
-    assert WarmUp(steps=4).words == "warm-up over 4 steps"
+    assert WarmUp(steps=4).description == "warm-up over 4 steps"
 
 
 def test_rates_and_decays_of_every_group():
@@ -76,8 +76,8 @@ def test_rates_and_decays_of_every_group():
     second.undo()
     first.undo()
     assert [(g["lr"], g["weight_decay"]) for g in held] == [(0.5, 0.2), (0.1, 0.2)]
-    assert (faster.words, decay.words) == ("learning rate × 0.1", "weight decay 0.03")
-    assert DecayWeights(value=0.0).words == "no weight decay"
+    assert (faster.description, decay.description) == ("learning rate × 0.1", "weight decay 0.03")
+    assert DecayWeights(value=0.0).description == "no weight decay"
 
     class Bare(torch.optim.Optimizer):
         def __init__(self, parameters):
@@ -92,8 +92,8 @@ def test_another_optimizer_holds_what_is_trained():
     model[0].requires_grad_(False)
     given = sgd(model)
     made = ReplaceOptimizer(kind="sgd", lr=0.02, momentum=0.8, weight_decay=0.1)
-    found = made.apply_(model, given).optimizer
-    group = found.param_groups[0]
+    result = made.apply_(model, given).optimizer
+    group = result.param_groups[0]
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.02, 0.8, 0.1)
     assert [id(p) for p in group["params"]] == [id(p) for p in model[1].parameters()]
     assert given.param_groups[0]["lr"] == 1.0
@@ -113,7 +113,7 @@ def test_weights_are_scaled_with_their_bias_and_not_what_is_inside():
     assert torch.equal(after["1.0.weight"], before["1.0.weight"])
     change.undo()
     assert all(torch.equal(after[name], before[name]) for name in before)
-    assert ScaleWeights(factors={"0": 3.0}, purpose="smaller").words == "smaller (1 layers)"
+    assert ScaleWeights(factors={"0": 3.0}, purpose="smaller").description == "smaller (1 layers)"
 
 
 def test_values_are_set_where_names_and_shapes_fit():
@@ -125,7 +125,7 @@ def test_values_are_set_where_names_and_shapes_fit():
     for wrong in ({"weight": [[1.0]]}, {"other": [[1.0, 2.0]]}):
         with pytest.raises(UsageError, match="the recipe was made for another one"):
             SetWeights(values=wrong).apply_(model)
-    with pytest.raises(ValueError, match="are not finite"):
+    with pytest.raises(ValueError, match="are non-finite"):
         SetWeights(values={"weight": [[math.inf, 1.0]]})
     with pytest.raises(ValueError, match="no nested lists of numbers"):
         SetWeights(values={"weight": "ones"})
@@ -227,11 +227,11 @@ def test_learned_factors_multiply_are_trained_without_decay_and_can_be_taken_awa
 
 
 def test_the_words_of_learned_factors():
-    told = [
-        LearnFactors(layers=("a", "b"), size=size, start=start).words
+    result = [
+        LearnFactors(layers=("a", "b"), size=size, start=start).description
         for size, start in ((1, 0.0), (1, 0.5), (8, 0.0), (8, 0.1))
     ]
-    assert told == [
+    assert result == [
         "ReZero on 2 branches",
         "Learned factors from 0.5 on 2 branches",
         "LayerScale from 0 on 2 branches",
@@ -273,12 +273,12 @@ def test_lists_of_names_in_code():
 
 
 @pytest.mark.parametrize(
-    ("share", "target"),
+    ("fraction", "target"),
     [(None, None), (1.0, 1.0), (4.0, 1.0), (0.25, 2.0), (0.0625, 4.0), (0.001, 4 / 0.5**0.5)],
 )
-def test_the_gain_of_a_gradient_is_held_between_one_and_four_times_the_isotropic(share, target):
-    energy = GradientEnergy(nn.Linear(2, 2), rank_share=0.5, rank=2)
-    energy.share = share
+def test_the_gain_of_a_gradient_is_held_between_one_and_four_times_the_isotropic(fraction, target):
+    energy = GradientEnergy(nn.Linear(2, 2), rank_fraction=0.5, rank=2)
+    energy.fraction = fraction
     assert energy.target == (None if target is None else pytest.approx(target))
 
 
@@ -286,15 +286,15 @@ def test_the_share_is_a_running_mean_of_a_tenth_each():
     layer = nn.Linear(4, 2, bias=False)
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [0, 0, 0, 0]]))
-    energy = GradientEnergy(layer, rank_share=0.5, rank=1)
-    for gradient, share in (((3.0, 4.0), 9 / 25), ((1.0, 0.0), 0.9 * 9 / 25 + 0.1)):
+    energy = GradientEnergy(layer, rank_fraction=0.5, rank=1)
+    for gradient, fraction in (((3.0, 4.0), 9 / 25), ((1.0, 0.0), 0.9 * 9 / 25 + 0.1)):
         layer(torch.ones(1, 4)).backward(torch.tensor([gradient]))
         energy.update()
-        assert energy.share == pytest.approx(share, rel=1e-6)
+        assert energy.fraction == pytest.approx(fraction, rel=1e-6)
     layer(torch.ones(1, 4)).backward(torch.tensor([[0.0, 0.0]]))
     energy.update()  # a gradient of nothing says nothing
-    assert energy.share == pytest.approx(0.9 * 9 / 25 + 0.1, rel=1e-6)
+    assert energy.fraction == pytest.approx(0.9 * 9 / 25 + 0.1, rel=1e-6)
     energy.remove()
     layer(torch.ones(1, 4)).backward(torch.tensor([[0.0, 1.0]]))
     energy.update()
-    assert energy.share == pytest.approx(0.9 * 9 / 25 + 0.1, rel=1e-6)
+    assert energy.fraction == pytest.approx(0.9 * 9 / 25 + 0.1, rel=1e-6)

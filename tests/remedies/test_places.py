@@ -9,7 +9,7 @@ from torch import nn
 from bathyscope import nets
 from bathyscope.core import blocks_of
 from bathyscope.remedies import ScaleWeights
-from bathyscope.remedies.places import last_layers, places_of, unit_variance_factors
+from bathyscope.remedies.places import last_layers, locations_of, unit_variance_factors
 from tests.core import lookalikes as like
 
 IMAGE = torch.randn(2, 3, 8, 8)
@@ -36,12 +36,12 @@ def units(kind, act=nn.Tanh):
 @pytest.mark.parametrize(("kind", "spans"), [("none", 4), ("post", 4), ("pre", 0)])
 def test_blocks_with_a_shortcut_before_the_activation_are_left_alone(kind, spans):
     model, x = units(kind), torch.randn(7, 5)
-    found = places_of(model, x, blocks_of(model, x))
-    assert len(found.spans) == spans
-    assert len(found.residual) == 4 - spans
-    assert found.head == "5"
-    assert found.norms == ("1.map", "2.map", "3.map", "4.map", "5")
-    assert found.gain == 1
+    result = locations_of(model, x, blocks_of(model, x))
+    assert len(result.spans) == spans
+    assert len(result.residual) == 4 - spans
+    assert result.head == "5"
+    assert result.norms == ("1.map", "2.map", "3.map", "4.map", "5")
+    assert result.gain == 1
 
 
 def test_a_chain_has_no_shortcut_around_its_first_layer_and_its_head():
@@ -49,17 +49,17 @@ def test_a_chain_has_no_shortcut_around_its_first_layer_and_its_head():
     for _ in range(3):
         layers += [nn.Linear(8, 8), nn.ReLU()]
     model = nn.Sequential(*layers, nn.Linear(8, 4))
-    found = places_of(model, IMAGE, blocks_of(model, IMAGE))
-    assert found.spans == (("3", "4"), ("5", "6"), ("7", "8"))
-    assert found.norms == ("3", "5", "7", "9")
-    assert found.gain == pytest.approx(math.sqrt(2))
+    result = locations_of(model, IMAGE, blocks_of(model, IMAGE))
+    assert result.spans == (("3", "4"), ("5", "6"), ("7", "8"))
+    assert result.norms == ("3", "5", "7", "9")
+    assert result.gain == pytest.approx(math.sqrt(2))
 
 
 def test_residual_networks_of_others_are_known_with_their_transitions():
     for model in (like.TorchvisionLike(), nets.build("prebasic-14", in_channels=3)):
         before = {n: p.clone() for n, p in model.named_parameters()}
-        found = places_of(model, IMAGE, blocks_of(model, IMAGE))
-        assert not found.spans
+        result = locations_of(model, IMAGE, blocks_of(model, IMAGE))
+        assert not result.spans
         assert all(torch.equal(before[n], p) for n, p in model.named_parameters())
 
 
@@ -76,8 +76,8 @@ def test_attention_blocks_get_two_norms_where_they_have_none():
 
     model = nn.Sequential(nn.Linear(5, 8), Block(), Block(), nn.Linear(8, 3))
     x = torch.randn(2, 4, 5)
-    found = places_of(model, x, blocks_of(model, x))
-    assert found.norms == ("1.attention", "1.up", "2.attention", "2.up", "3")
+    result = locations_of(model, x, blocks_of(model, x))
+    assert result.norms == ("1.attention", "1.up", "2.attention", "2.up", "3")
 
 
 def test_the_last_layer_is_on_the_branch_not_on_the_projection():

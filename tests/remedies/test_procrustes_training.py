@@ -11,9 +11,10 @@ from torch.nn import functional as F
 
 from bathyscope import data
 from bathyscope.linalg import conv_singular_values
-from bathyscope.linalg.conv_spectrum import isotropic_target, spread_about
+from bathyscope.linalg.conv_spectrum import isotropic_target
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.kernel_projection import exact_projection
+from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.taps import polyphase
 from bathyscope.remedies import procrustes_
 

@@ -11,7 +11,7 @@ from torch import nn
 from bathyscope import remedies
 from bathyscope.core import UsageError
 from bathyscope.remedies import Recipe
-from tests.core.test_preserve import assert_same, state_of
+from tests.support.model_state import assert_same, state_of
 from tests.unchecked import unchecked
 
 
@@ -63,7 +63,7 @@ REMEDIES = {
     "add-norms": remedies.AddNorms(layers=("one.0", "attention", "lstm", "head")),
     "layer-scale": remedies.LearnFactors(layers=("attention", "lstm"), size=6, start=0.1),
     "rezero": remedies.LearnFactors(layers=("one",), start=0.0),
-    "standardise-inputs": remedies.StandardiseInputs(shift=(0.2,), scale=(3.0,)),
+    "standardize-inputs": remedies.StandardizeInputs(shift=(0.2,), scale=(3.0,)),
     "drop-activation": remedies.DropActivation(layer="softmax"),
     "replace-activation": remedies.ReplaceActivation(layer="softmax", kind="sigmoid"),
     "add-activations": remedies.AddActivations(layers=("stem", "head")),
@@ -100,9 +100,9 @@ COMPOSITIONS = {
         REMEDIES[name]
         for name in ("add-shortcuts", "add-norms", "draw-weights", "replace-optimizer")
     ),
-    "settings": tuple(r for r in REMEDIES.values() if r.rung == "settings"),
-    "weights": tuple(r for r in REMEDIES.values() if r.rung == "weights"),
-    "structure": tuple(r for r in REMEDIES.values() if r.rung == "structure"),
+    "settings": tuple(r for r in REMEDIES.values() if r.level == "settings"),
+    "weights": tuple(r for r in REMEDIES.values() if r.level == "weights"),
+    "structure": tuple(r for r in REMEDIES.values() if r.level == "structure"),
     "backwards": tuple(reversed(REMEDIES.values())),
     "all": tuple(REMEDIES.values()),
 }
@@ -157,11 +157,11 @@ def test_a_step_that_does_not_fit_is_named_and_nothing_is_half_applied():
     ("step", "message"),
     [
         (remedies.SetWeights(values={"head.bias": [1.0]}), "no parameter 'head.bias' of shape"),
-        (remedies.AddNorms(layers=("softmax",)), "cannot be normalised"),
+        (remedies.AddNorms(layers=("softmax",)), "cannot be normalized"),
         (remedies.TailorActivations(layers=("head",), slope=0.5), "no activation"),
         (remedies.DropActivation(layer="head"), "has parameters"),
         (remedies.DrawWeights(layers=("softmax",)), "no weight"),
-        (remedies.StandardiseInputs(shift=(1.0, 2.0), scale=(1.0,)), "as many shifts as scales"),
+        (remedies.StandardizeInputs(shift=(1.0, 2.0), scale=(1.0,)), "as many shifts as scales"),
         (remedies.AddShortcuts(spans=(("one", "two"),)), "no module 'two'"),
     ],
 )
@@ -221,7 +221,7 @@ def test_tables_are_drawn_too_and_the_row_of_padding_stays_zero():
     assert torch.equal(model[0].weight, before)
 
 
-def test_attention_really_reads_what_was_normalised_in_train_and_in_eval_mode():
+def test_attention_really_reads_what_was_normalized_in_train_and_in_eval_mode():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     x = 3 + 5 * torch.randn(2, 4, 8)
@@ -267,7 +267,7 @@ def test_the_shortcut_of_a_transition_pools_and_repeats(before, after):
         source = moved[:, channel % moved.shape[1]]
         if source.ndim > 1 and source.shape[1:] != expected.shape[2:]:
             factor = source.shape[-1] // expected.shape[-1]
-            for _ in range(source.ndim - 1):  # means over neighbours, axis by axis
+            for _ in range(source.ndim - 1):  # means over neighbors, axis by axis
                 source = source.unflatten(1, (-1, factor)).mean(2).movedim(1, -1)
         expected[:, channel] = source
     torch.testing.assert_close(got, expected.transpose(1, 2) if sequence else expected)
@@ -285,12 +285,12 @@ EVIL = 'a"])\nimport os\nos.environ["PWNED"] = "1"\n# '
         {"name": "tailor-activations", "layers": [EVIL], "slope": 0.1},
         {"name": "add-shortcuts", "spans": [[EVIL, EVIL + "b"]]},
         {"name": "drop-activation", "layer": EVIL},
-        {"name": "penalise-log-z", "layer": EVIL},
+        {"name": "penalize-log-z", "layer": EVIL},
         {"name": "draw-weights", "layers": [EVIL]},
     ],
     ids=lambda step: step["name"],
 )
-def test_point_6_a_recipe_of_anyone_cannot_leave_its_quotes_in_the_code(step):
+def test_a_recipe_of_anyone_cannot_leave_its_quotes_in_the_code(step):
     text = Recipe.parse({"steps": [step]}).code()
     tree = ast.parse(text)
     names = [

@@ -54,9 +54,9 @@ class ResidualLinear(nn.Module):
 )
 def test_a_projection_beside_a_chain_is_found_whatever_its_name_or_order(block, wanted):
     model = nn.Sequential(nn.Conv2d(3, 8, 3), block, nn.Linear(16, 10))
-    found = transition_layers(model)
-    assert list(found) == [wanted]
-    assert found[wanted] is model.get_submodule(wanted)
+    result = transition_layers(model)
+    assert list(result) == [wanted]
+    assert result[wanted] is model.get_submodule(wanted)
 
 
 def test_blocks_with_an_identity_shortcut_have_none_of_their_own():

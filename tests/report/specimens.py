@@ -4,7 +4,7 @@ import math
 import random
 
 from bathyscope.core.records import Block, Finding, Measurement, Severity
-from bathyscope.report import Judgement, Report
+from bathyscope.report import Judgment, Report
 
 PROVENANCE = {
     "bathyscope": "0.1.0",
@@ -37,14 +37,14 @@ def blocks(count: int) -> tuple[Block, ...]:
     return tuple(block(i) for i in range(count))
 
 
-def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_from: int | None):
+def _measurements(body: tuple[Block, ...], growth: float, seed: int, broken_from: int | None):
     rng = random.Random(seed)
-    count = len(trunk)
+    count = len(body)
 
     def noisy(value: float, spread: float = 0.08) -> float:
         return value * math.exp(rng.gauss(0, spread))
 
-    ratio = [noisy(growth * (1.6 if b.changes_dimension else 1.0), 0.02) for b in trunk]
+    ratio = [noisy(growth * (1.6 if b.changes_dimension else 1.0), 0.02) for b in body]
     product, running = [0.0] * count, 1.0
     for i in reversed(range(count)):
         running *= ratio[i]
@@ -59,10 +59,10 @@ def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_fro
             std[i] = math.nan
     tables = {
         "activations": {
-            "mean": tuple(rng.gauss(0, 0.1) for _ in trunk),
+            "mean": tuple(rng.gauss(0, 0.1) for _ in body),
             "std": tuple(std),
-            "dead_units": tuple(min(1.0, abs(rng.gauss(0.08, 0.04))) for _ in trunk),
-            "not_finite": tuple(
+            "dead_units": tuple(min(1.0, abs(rng.gauss(0.08, 0.04))) for _ in body),
+            "non_finite": tuple(
                 1.0 if broken_from is not None and i >= broken_from else 0.0 for i in range(count)
             ),
         },
@@ -72,7 +72,7 @@ def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_fro
                 int(min(64, 64 / c * 1e6)) if c < math.inf else 1 for c in condition
             ),
             "mean_cosine": tuple(cosine),
-            "cutoff_samples": (7.6e-6,) * count,
+            "tolerance_samples": (7.6e-6,) * count,
             "mode": ("samples",) * count,
         },
         "gradients": {
@@ -81,40 +81,40 @@ def _measurements(trunk: tuple[Block, ...], growth: float, seed: int, broken_fro
             "ratio_from_loss": tuple(1 / p for p in product),
         },
         "weights": {
-            "condition_operator": tuple(noisy(60, 0.4) for _ in trunk),
-            "spectral_norm": tuple(noisy(1.9) for _ in trunk),
-            "worst_layer": tuple(f"{b.name}.conv2" for b in trunk),
+            "condition_operator": tuple(noisy(60, 0.4) for _ in body),
+            "spectral_norm": tuple(noisy(1.9) for _ in body),
+            "worst_layer": tuple(f"{b.name}.conv2" for b in body),
         },
         "updates": {
             "largest_ratio": tuple(None if i % 7 == 3 else noisy(2e-3, 0.5) for i in range(count)),
         },
     }
     return tuple(
-        Measurement(name=name, blocks=trunk, columns=columns, settings={"cutoff": 1e-7})
+        Measurement(name=name, blocks=body, columns=columns, settings={"tolerance": 1e-7})
         for name, columns in tables.items()
     )
 
 
 def clean(count: int = 54, *, title: str = "preresnet-164", seed: int = 0) -> Report:
-    trunk = blocks(count)
+    body = blocks(count)
     return Report(
         title=title,
-        verdict=Judgement(level="clean", sentence="Nothing stands in the way of training."),
-        blocks=trunk,
-        measurements=_measurements(trunk, 1.0, seed, None),
+        verdict=Judgment(level="clean", sentence="Nothing stands in the way of training."),
+        blocks=body,
+        measurements=_measurements(body, 1.0, seed, None),
         provenance=PROVENANCE,
         curves={"training loss": tuple((i, 2.3 * math.exp(-i / 12)) for i in range(31))},
     )
 
 
 def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) -> Report:
-    """A plain network: the gradient grows by a factor a block, the last blocks are singular."""
-    trunk = blocks(count)
+    """A plain network: the gradient grows by a factor per block, the last blocks are singular."""
+    body = blocks(count)
     growth = 10 ** (11.4 / count)
     broken = count - count // 6
-    measured = _measurements(trunk, growth, seed, broken)
+    measured = _measurements(body, growth, seed, broken)
     largest = max(1 / r for r in measured[2]["ratio_from_loss"])
-    labels = tuple(b.label for b in trunk)
+    labels = tuple(b.label for b in body)
     findings = (
         Finding(
             code="gradient-explodes",
@@ -132,7 +132,7 @@ def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) ->
             severity=Severity.PROBLEM,
             title="The representation is singular",
             blocks=labels[broken:],
-            evidence={"condition": math.inf, "rank": 1, "cutoff": 1e-7},
+            evidence={"condition": math.inf, "rank": 1, "tolerance": 1e-7},
             why="All samples have become one: what is lost here no later block can bring back.",
             source="singularity, section IV",
             remedy=None,
@@ -142,7 +142,7 @@ def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) ->
             code="not-norm-preserving",
             severity=Severity.WARNING,
             title="Transitions do not preserve the norm of the gradient",
-            blocks=tuple(b.label for b in trunk if b.changes_dimension),
+            blocks=tuple(b.label for b in body if b.changes_dimension),
             evidence={"ratio": 1.6 * growth},
             why="Transition blocks are where residual networks lose norm.",
             source="norm_preservation, theorem 2",
@@ -166,8 +166,8 @@ def exploding(count: int = 54, *, title: str = "preplain-164", seed: int = 1) ->
     )
     return Report(
         title=title,
-        verdict=Judgement(level="problem", sentence=sentence),
-        blocks=trunk,
+        verdict=Judgment(level="problem", sentence=sentence),
+        blocks=body,
         measurements=measured,
         findings=findings,
         provenance=PROVENANCE,

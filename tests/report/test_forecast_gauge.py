@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from bathyscope.core.forecast import Forecast
-from bathyscope.report import Judgement, Report, to_html
+from bathyscope.foresight.record import Forecast
+from bathyscope.report import Judgment, Report, to_html
 from bathyscope.report.comparison import comparison_html
 
 SEEN = Forecast(
@@ -21,7 +21,7 @@ SEEN = Forecast(
 
 
 def page(forecast, *, compared=False):
-    clean = Judgement(level="clean", sentence="Nothing found.")
+    clean = Judgment(level="clean", sentence="Nothing found.")
     report = Report(title="mlp", verdict=clean, blocks=(), forecast=forecast)
     return comparison_html([report]) if compared else to_html(report)
 

@@ -8,10 +8,10 @@ import pytest
 
 from bathyscope import studies
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forecast import Forecast
+from bathyscope.foresight.record import Forecast
 from bathyscope.report import comparison_html, from_json, to_html, to_json
 from bathyscope.report.training_page import EventView, TrainingPage, training_html
-from tests.report.test_page import HOSTILE, hostile
+from tests.support.hostile_report import HOSTILE, hostile
 
 STUDY = "shortcut_length.figure_4"
 DOT = base64.b64decode(
@@ -21,17 +21,17 @@ DOT = base64.b64decode(
 
 def report():
     """With a forecast and a recipe's code, read from the JSON that someone sent."""
-    told = (HOSTILE,)
+    result = (HOSTILE,)
     seen = Forecast(
         verdict="fails",
         probability=0.02,
         kind="stuck",
-        because=told,
+        because=result,
         spent=8,
         budget=300,
         inside=False,
-        outside=told,
-        notes=told,
+        outside=result,
+        notes=result,
         calibrated_on={HOSTILE: HOSTILE},
     )
     whole = dataclasses.replace(hostile(), forecast=seen, code=HOSTILE)
@@ -54,13 +54,13 @@ def training_page():
 
 
 def gallery(folder):
-    place = folder / STUDY / "quick"
-    place.mkdir(parents=True)
+    location = folder / STUDY / "quick"
+    location.mkdir(parents=True)
     result = {
         "study": HOSTILE,
         "title": HOSTILE,
         "preset": "quick",
-        "checks": [{"statement": HOSTILE, "met": True, "value": HOSTILE}],
+        "checks": [{"statement": HOSTILE, "passed": True, "value": HOSTILE}],
         "notes": [HOSTILE],
         "provenance": {
             "settings": {HOSTILE: HOSTILE},
@@ -70,8 +70,8 @@ def gallery(folder):
             "versions": {"torch": HOSTILE},
         },
     }
-    (place / "result.json").write_text(json.dumps(result))
-    (place / "figure.png").write_bytes(DOT)
+    (location / "result.json").write_text(json.dumps(result))
+    (location / "figure.png").write_bytes(DOT)
     return studies.write_gallery(folder).read_text()
 
 
@@ -84,11 +84,11 @@ PAGES = {
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_point_6_nothing_of_a_hostile_page_runs(browser, tmp_path, kind):
+def test_nothing_of_a_hostile_page_runs(browser, tmp_path, kind):
     page = PAGES[kind](tmp_path)
     browser.open(page)
     browser.run(
-        "document.querySelectorAll('button, summary, a').forEach(e => e.click());"
+        "document.querySelectorAll('button, summary, a[href^=\\'#\\']').forEach(e => e.click());"
         "document.querySelectorAll('main *').forEach("
         "  e => e.dispatchEvent(new MouseEvent('mouseover', {bubbles: true})))"
     )
@@ -107,18 +107,18 @@ def test_point_6_nothing_of_a_hostile_page_runs(browser, tmp_path, kind):
     ("field", "value"),
     [
         ("preset", HOSTILE),
-        ("checks", [{"statement": "s", "met": HOSTILE, "value": "v"}]),
+        ("checks", [{"statement": "s", "passed": HOSTILE, "value": "v"}]),
         ("provenance", {"settings": {}, "seeds": [HOSTILE], "num_runs": HOSTILE}),
         ("notes", HOSTILE),
         (None, [1, 2]),
         (None, HOSTILE),
     ],
 )
-def test_point_8_a_damaged_result_is_one_sentence(tmp_path, field, value):
+def test_a_damaged_result_is_one_sentence(tmp_path, field, value):
     gallery(tmp_path)
     path = tmp_path / STUDY / "quick" / "result.json"
-    found = json.loads(path.read_text())
-    path.write_text(json.dumps(value if field is None else found | {field: value}))
-    with pytest.raises(UsageError, match=r"is no study's result") as refusal:
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps(value if field is None else result | {field: value}))
+    with pytest.raises(UsageError, match=r"is not a study's result") as refusal:
         studies.write_gallery(tmp_path)
     assert "\n" not in str(refusal.value)

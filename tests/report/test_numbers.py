@@ -6,9 +6,9 @@ from bathyscope.report.numbers import amount, name_list, number, range_of
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "result"),
     [
-        # 0.001 and 9,999 are the ends of what is told without an exponent
+        # 0.001 and 9,999 are the ends of what is reported without an exponent
         (0.001, "0.001"),
         (0.000999, "9.99e-4"),
         (-0.0015, "-0.0015"),
@@ -31,8 +31,8 @@ from bathyscope.report.numbers import amount, name_list, number, range_of
         (0, "0"),
     ],
 )
-def test_a_number_in_a_few_characters(value, told):
-    assert number(value) == told
+def test_a_number_in_a_few_characters(value, result):
+    assert number(value) == result
 
 
 def test_the_digits_are_those_asked_for():
@@ -58,15 +58,15 @@ def test_a_list_is_cut_in_the_middle_and_only_where_it_is_too_long():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "result"),
     [
         ([3.0, 1.0, 2.0], "1 – 3"),
         ([2.0, None, 2.0], "2"),
-        ([1.0, math.nan, math.inf], "1, 2 not finite"),
-        ([math.nan, None], "1 not finite"),
+        ([1.0, math.nan, math.inf], "1, 2 non-finite"),
+        ([math.nan, None], "1 non-finite"),
         ([None], ""),
         ([], ""),
     ],
 )
-def test_the_range_tells_what_is_not_finite(values, told):
-    assert range_of(values) == told
+def test_the_range_tells_what_is_non_finite(values, result):
+    assert range_of(values) == result

@@ -5,31 +5,18 @@ from PIL import Image
 from rich.console import Console
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forecast import Forecast
-from bathyscope.report import comparison_png, overview, show_overview
+from bathyscope.report import comparison_picture, overview, show_overview
 from tests.report.specimens import clean, exploding, staged
-
-FORECAST = Forecast(
-    verdict="fails",
-    probability=0.03,
-    kind="stuck",
-    because=(),
-    spent=8,
-    budget=100,
-    inside=True,
-    outside=(),
-    notes=(),
-    calibrated_on={},
-)
+from tests.support.forecasts import FORECAST
 
 
-def told(reports, *, width: int, colour: bool = False) -> str:
+def describe(reports, *, width: int, color: bool = False) -> str:
     written = io.StringIO()
     console = Console(
         file=written,
         width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
+        force_terminal=color,
+        color_system="standard" if color else None,
     )
     show_overview(overview(reports), console)
     return written.getvalue()
@@ -37,9 +24,9 @@ def told(reports, *, width: int, colour: bool = False) -> str:
 
 def test_the_quantity_that_tells_networks_apart_is_the_worst_of_any():
     seen = overview([clean(20), exploding(20)])
-    assert seen.label == "growth from the loss"
-    assert [row.series.key for row in seen.rows] == ["gradients.ratio_from_loss"] * 2
-    assert max(seen.rows[1].series.values) > 1e11  # the factor, as findings tell it
+    assert seen.label == "cumulative gradient ratio"
+    assert seen.panel.key == "gradients.ratio_from_loss"
+    assert min(seen.rows[1].trace.y) < 1e-11  # the ratio, as tables and JSON hold it
     assert overview([clean(20), clean(20)]).label != seen.label
 
 
@@ -56,23 +43,25 @@ def test_every_line_fits_and_tells_severity_forecast_and_outcome(width):
     from dataclasses import replace
 
     report = replace(exploding(54), forecast=FORECAST, outcome="After 100 steps: accuracy 9 %.")
-    lines = told([report, clean(54)], width=width).splitlines()
+    lines = describe([report, clean(54)], width=width).splitlines()
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     assert "✗ problem: " in text
     assert "✓ clean: " in text
-    assert "fails (stuck): 3 % to train within 100 steps, seen after 8" in text
+    assert "fails (stuck): 3 % to train within 100 steps, after 8 steps on a copy" in " ".join(
+        text.split()
+    )
     assert "accuracy 9 %" in text
     assert "\x1b" not in text
 
 
-def test_colour_only_on_a_terminal():
-    assert "\x1b" in told([exploding(20)], width=80, colour=True)
+def test_color_only_on_a_terminal():
+    assert "\x1b" in describe([exploding(20)], width=80, color=True)
 
 
 def test_the_picture_fits_a_screen(tmp_path):
     reports = [exploding(54), clean(54), clean(54, title="procresnet-58"), exploding(333)]
-    comparison_png(reports, tmp_path / "all.png")
+    comparison_picture(reports, tmp_path / "all.png")
     with Image.open(tmp_path / "all.png") as image:
         assert image.width == 1650
         assert image.height <= 1100

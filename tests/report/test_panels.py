@@ -1,21 +1,36 @@
 import dataclasses
-import itertools
 import math
 
 import pytest
 
+from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Measurement
-from bathyscope.report.panels import Line, Panel, calm_range, curve_panels, depth_panels
-from bathyscope.report.plots import figure, plot
-from tests.report.specimens import clean, exploding
+from bathyscope.report.panels import (
+    Panel,
+    Trace,
+    calm_range,
+    columns_of,
+    curve_panels,
+    decisive_panel,
+    depth_panels,
+    main_panels,
+    panel_named,
+)
+from tests.report.specimens import clean, exploding, staged
 
 
-def panel(*ys, log=False, x=None, marks=()):
-    lines = [
-        Line(name=f"line {at}", colour=at, x=x or [float(i) for i in range(len(y))], y=y)
+def panel(*ys, log=False, x=None):
+    traces = [
+        Trace(name=f"line {at}", color=at, x=x or [float(i) for i in range(len(y))], y=y)
         for at, y in enumerate(ys)
     ]
-    return Panel(title="t", log=log, lines=lines, marks=marks)
+    return Panel(title="t", log=log, traces=traces)
+
+
+def one_column(report, key, values):
+    name, _, column = key.partition(".")
+    measured = Measurement(name=name, blocks=report.blocks, columns={column: values})
+    return dataclasses.replace(report, measurements=(measured,))
 
 
 @pytest.mark.parametrize(
@@ -32,12 +47,8 @@ def panel(*ys, log=False, x=None, marks=()):
 )
 def test_small_differences_are_shown_from_zero_on(values, ends):
     assert calm_range(values) == ends
-
-
-def one_column(report, key, values):
-    name, _, column = key.partition(".")
-    measured = Measurement(name=name, blocks=report.blocks, columns={column: values})
-    return dataclasses.replace(report, measurements=(measured,))
+    if ends is not None:
+        assert panel(values).limits == ends
 
 
 @pytest.mark.parametrize(
@@ -51,24 +62,23 @@ def one_column(report, key, values):
 )
 def test_a_decade_is_worth_a_logarithmic_axis(values, log):
     report = one_column(clean(3), "gradients.ratio_from_loss", values)
-    (found,) = depth_panels([("", report)])
-    # the page tells the factor from the loss, which is one over what was measured
-    assert found.log is log
-    assert found.lines[0].y == tuple(1 / v if v else math.inf for v in values)
+    (result,) = depth_panels([("", report)])
+    assert result.log is log
+    assert result.traces[0].y == values  # as tables and JSON hold it
 
 
 def test_the_panels_of_several_networks():
     one, other = clean(6), exploding(9)
     panels = depth_panels([("one", one), ("other", other)])
-    assert [line.name for line in panels[0].lines] == ["one", "other"]
-    assert [line.colour for line in panels[0].lines] == [0, 1]
-    assert [len(line.x) for line in panels[0].lines] == [6, 9]
-    assert panels[0].lines[1].text[0] == other.blocks[0].label
+    assert [trace.name for trace in panels[0].traces] == ["one", "other"]
+    assert [trace.color for trace in panels[0].traces] == [0, 1]
+    assert [len(trace.x) for trace in panels[0].traces] == [6, 9]
+    assert panels[0].traces[1].names[0] == other.blocks[0].label
     assert not panels[0].marks  # their transitions stand at different blocks
     assert depth_panels([("one", one), ("again", one)])[0].marks
     only = one_column(clean(6), "mine.x", (1.0,) * 6)
     (mine,) = depth_panels([("without", dataclasses.replace(one, measurements=())), ("with", only)])
-    assert [(line.name, line.colour) for line in mine.lines] == [("with", 1)]
+    assert [(trace.name, trace.color) for trace in mine.traces] == [("with", 1)]
 
 
 @pytest.mark.parametrize(("count", "shown"), [(12, 12), (13, 0)])
@@ -78,7 +88,6 @@ def test_more_than_twelve_transitions_would_hide_the_curves(count, shown):
         dataclasses.replace(block, changes_dimension=block.index < count) for block in report.blocks
     )
     panels = depth_panels([("", dataclasses.replace(report, blocks=blocks))])
-    assert len(panels[0].marks) == shown
     assert list(panels[0].marks) == [float(i) for i in range(shown)]
 
 
@@ -87,76 +96,106 @@ def test_a_curve_that_one_network_lacks_is_drawn_for_the_others():
     other = dataclasses.replace(clean(3), curves={"loss": ((0, 2.0),), "accuracy": ((0, 0.5),)})
     loss, accuracy = curve_panels([("one", one), ("other", other)])
     assert (loss.title, accuracy.title) == ("loss", "accuracy")
-    assert (loss.lines[0].x, loss.lines[0].y) == ([0.0, 5.0], [1.0, None])
-    assert [(line.name, line.colour) for line in accuracy.lines] == [("other", 1)]
-
-
-def test_panels_stand_under_each_other_with_gaps():
-    drawn = figure([panel([1.0, 9.0])] * 4, x_title="block")["layout"]
-    domains = [drawn[f"yaxis{n}"]["domain"] for n in ("", "2", "3", "4")]
-    assert domains[0] == [pytest.approx(0.83), 1]
-    assert domains[3] == [0, pytest.approx(0.25)]  # the last reaches the bottom
-    for (low, _), (_, high) in itertools.pairwise(domains):
-        assert low - high == pytest.approx(0.08)
-    assert drawn["xaxis"]["anchor"] == "y4"
-    assert drawn["hovermode"] == "closest"
-    alone = figure([panel([1.0, 9.0])], x_title="block")["layout"]
-    assert (alone["xaxis"]["anchor"], alone["hovermode"]) == ("y", "x unified")
-
-
-def test_a_legend_only_where_there_are_several_lines_and_each_once():
-    one = figure([panel([1.0]), panel([1.0])], x_title="step")
-    assert not one["layout"]["showlegend"]
-    assert one["layout"]["margin"]["t"] == 24
-    two = figure([panel([1.0], [2.0]), panel([1.0], [2.0])], x_title="step")
-    assert two["layout"]["showlegend"]
-    assert two["layout"]["margin"]["t"] == 52
-    assert [trace["showlegend"] for trace in two["data"]] == [True, True, False, False]
-
-
-def test_what_is_not_finite_is_a_band_and_a_gap():
-    broken = [1.0, math.inf, math.nan, 2.0, None, math.inf]
-    drawn = figure([panel(broken)], x_title="block")
-    assert drawn["data"][0]["y"] == [1.0, None, None, 2.0, None, None]
-    assert [(s["x0"], s["x1"]) for s in drawn["layout"]["shapes"]] == [(0.5, 2.5), (4.5, 5.5)]
-
-
-def test_zero_is_a_gap_on_a_logarithmic_axis_only():
-    values = [0.0, -1.0, 1.0]
-    assert figure([panel(values)], x_title="")["data"][0]["y"] == values
-    assert figure([panel(values, log=True)], x_title="")["data"][0]["y"] == [None, None, 1.0]
+    assert (loss.traces[0].x, loss.traces[0].y) == ([0.0, 5.0], [1.0, None])
+    assert [(trace.name, trace.color) for trace in accuracy.traces] == [("other", 1)]
 
 
 @pytest.mark.parametrize(
-    ("most", "axis"),
-    [(100.0, {"nticks": 4}), (101.0, {"dtick": 1}), (1e4, {"dtick": 1}), (1.1e4, {"dtick": 2})],
+    ("values", "log", "ticks"),
+    [
+        ([1.0, 50.0], True, ["1", "2", "5", "10", "20", "50"]),
+        ([1.0, 1e4], True, ["1", "10", "100", "1000", "1e4"]),
+        ([1e-25, 1.0], True, ["1e-24", "1e-18", "1e-12", "1e-6", "1"]),
+        ([0.0, 1.0], False, ["0", "0.5", "1"]),
+        ([0.0, 40.0], False, ["0", "20", "40"]),
+    ],
 )
-def test_whole_decades_are_named_where_there_are_several(most, axis):
-    drawn = figure([panel([1.0, 0.0, most], log=True)], x_title="")["layout"]["yaxis"]
-    assert drawn["type"] == "log"
-    assert axis.items() <= drawn.items()
-    assert ("dtick" in drawn) is ("dtick" in axis)
+def test_whole_decades_or_round_numbers_are_named(values, log, ticks):
+    assert [text for _, text in panel(values, log=log).ticks] == ticks
+
+
+def test_every_value_lies_between_the_limits_and_so_does_a_bound_that_is_crossed():
+    report = one_column(clean(3), "updates.largest_ratio", (1e-9, 1e-3, 5e-3))
+    (result,) = depth_panels([("", report)])
+    low, high = result.limits
+    assert result.band == (pytest.approx(1e-3 / 30), pytest.approx(3e-2))
+    heights = result.heights()
+    for value in (1e-9, 5e-3, result.band[0]):
+        assert low < value < high
+        assert 0 < heights(value) < 1
+    assert result.band[1] > high  # nothing is above it: it would take room from the values
+    assert heights(low) == pytest.approx(0)
+    assert heights(high) == pytest.approx(1)
+
+
+def test_blocks_are_named_at_the_axis_and_the_last_is_among_them():
+    result = depth_panels([("", clean(54))])[0]
+    names = [text for _, text in result.x_ticks]
+    assert names[0] == "stage1.0"
+    assert names[-1] == "stage3.17"
+    assert len(names) == 6
+    assert depth_panels([("", clean(1))])[0].x_ticks == [(0.0, "stage1.0")]
 
 
 def test_the_axis_of_places_has_a_margin():
-    def ends(*x):
-        y = [1.0] * len(x)
-        return figure([panel(y, x=[*x])], x_title="")["layout"]["xaxis"]["range"]
-
-    assert ends(0.0, 10.0) == [-0.5, 10.5]
-    assert ends(0.0, 1000.0) == [-10.0, 1010.0]
+    assert panel([1.0, 1.0], x=[0.0, 10.0]).x_limits == (-0.5, 10.5)
+    assert panel([1.0, 1.0], x=[0.0, 1000.0]).x_limits == (-10.0, 1010.0)
 
 
-def test_marks_are_lines_and_points_are_seen_where_they_are_few():
-    drawn = figure([panel([1.0, 2.0], marks=(1.0,))], x_title="")
-    (mark,) = drawn["layout"]["shapes"]
-    assert (mark["type"], mark["x0"], mark["x1"]) == ("line", 1.0, 1.0)
-    modes = [figure([panel([1.0] * n)], x_title="")["data"][0]["mode"] for n in (2, 60, 61)]
-    assert modes == ["lines+markers", "lines+markers", "lines"]
+def test_blocks_that_were_not_measured_are_gaps():
+    report = clean(6)
+    some = Measurement(
+        name="weights",
+        blocks=report.blocks[::-2],
+        columns={"spectral_norm": (5, math.nan, 1.0), "flag": (True, None, False)},
+    )
+    report = dataclasses.replace(report, measurements=(some,))
+    (result,) = depth_panels([("", report)])  # truth values have no panel
+    values = result.traces[0].y
+    assert values[0] is None
+    assert values[1] == 1.0
+    assert math.isnan(values[3])
+    assert values[5] == 5.0
+    assert result.traces[0].num_broken == 1
+    assert columns_of(report)["weights.flag"] == (None, False, None, None, None, True)
 
 
-def test_a_place_is_as_high_as_its_panels():
-    assert plot("p", [], x_title="block") is None
-    place = plot("p", [panel([1.0]), panel([2.0])], x_title="block")
-    assert place.height == 60 + 2 * 150
-    assert place.spoken == "Curves by block: t, t"
+def test_main_quantities_in_their_order_and_all_where_none_is_known():
+    report = clean(6)
+    keys = [panel.key for panel in main_panels(depth_panels([("", report)]))]
+    assert "gradients.ratio_from_loss" in keys
+    assert "representations.tolerance_samples" not in keys
+    mine = Measurement(name="mine", blocks=report.blocks, columns={"x": (1.0,) * 6})
+    alone = depth_panels([("", dataclasses.replace(report, measurements=(mine,)))])
+    assert [panel.key for panel in main_panels(alone)] == ["mine.x"]
+
+
+def test_the_decisive_panel_is_the_named_one_or_the_worst():
+    panels = depth_panels([("", exploding(20))])
+    assert decisive_panel(panels).key == "gradients.ratio_from_loss"
+    assert decisive_panel(panels, "activations.dead_units").key == "activations.dead_units"
+    assert decisive_panel(panels, "gone.away").key == "gradients.ratio_from_loss"
+    assert decisive_panel([]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("gradients.ratio", "gradients.ratio"),
+        ("dead_units", "activations.dead_units"),
+        ("gradient norm ratio", "gradients.ratio"),
+        ("gradient_ratio", "gradients.ratio"),
+        ("cumulative", "gradients.ratio_from_loss"),
+        ("", "gradients.ratio_from_loss"),
+    ],
+)
+def test_a_panel_is_named_by_key_label_or_words(name, key):
+    assert panel_named(staged(20), name).key == key
+
+
+def test_a_panel_that_is_not_there_is_refused():
+    assert panel_named(exploding(9), "training loss").title == "training loss"
+    with pytest.raises(UnknownName, match="no_such"):
+        panel_named(clean(3), "no_such")
+    with pytest.raises(UsageError, match="nothing was measured"):
+        panel_named(dataclasses.replace(clean(3), measurements=(), curves={}))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.json_values import decode_json, encode_json
 from bathyscope.core.records import Block, Measurement
-from bathyscope.report import Judgement, Report, from_json, schema, to_json
+from bathyscope.report import Judgment, Report, from_json, schema, to_json
 from tests.report.specimens import blocks, clean, exploding, staged, treated
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -54,24 +54,24 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_survives(values):
     text = json.dumps(encode_json(tuple(values)), allow_nan=False)
     assert all(map(same, decode_json(json.loads(text)), values))
 
 
 def test_a_measurement_of_some_blocks_keeps_its_own():
-    trunk = blocks(6)
-    part = Measurement(name="weights", blocks=trunk[::2], columns={"range": (1.0, math.inf, None)})
-    verdict = Judgement(level="clean", sentence="Nothing found.")
-    report = Report(title="m", verdict=verdict, blocks=trunk, measurements=(part,))
+    body = blocks(6)
+    part = Measurement(name="weights", blocks=body[::2], columns={"range": (1.0, math.inf, None)})
+    verdict = Judgment(level="clean", sentence="Nothing found.")
+    report = Report(title="m", verdict=verdict, blocks=body, measurements=(part,))
     VALIDATOR.validate(to_json(report))
     assert from_json(to_json(report)) == report
 
 
 def test_a_block_named_like_an_infinity_keeps_its_name():
     odd = Block(index=0, name="nan", end="inf", kind="-inf")
-    verdict = Judgement(level="clean", sentence="nan")
+    verdict = Judgment(level="clean", sentence="nan")
     report = Report(title="inf", verdict=verdict, blocks=(odd,), provenance={"device": "nan"})
     assert from_json(to_json(report)) == report
 
@@ -116,7 +116,7 @@ def test_the_document_names_every_field():
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("location", "value"),
     [
         (("verdict", "level"), "<script>"),
         (("blocks", 0, "index"), "<script>"),
@@ -138,9 +138,9 @@ def test_the_document_names_every_field():
         (("stages",), [{"label": 3, "report": None}]),
     ],
 )
-def test_point_6_a_field_of_another_type_is_one_sentence(place, value):
+def test_a_field_of_another_type_is_one_sentence(location, value):
     forged = json.loads(json.dumps(to_json(exploding(4))))
-    *way, last = place
+    *way, last = location
     inner = forged
     for step in way:
         inner = inner[step]

@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from bathyscope.report import Quantity, quantity
-from bathyscope.report.glossary import GLOSSARY
+from bathyscope.core.quantity import Quantity
+from bathyscope.measure.quantities import QUANTITIES, quantity_of
 from bathyscope.report.shading import shading
 
 
-@pytest.mark.parametrize(("key", "known"), GLOSSARY.items())
+@pytest.mark.parametrize(("key", "known"), QUANTITIES.items())
 def test_every_entry_says_what_it_is_and_can_be_shaded(key, known):
     assert known.label
     assert known.what.endswith(".")
@@ -23,14 +23,14 @@ def test_every_entry_says_what_it_is_and_can_be_shaded(key, known):
 
 
 def test_bad_is_dark_and_good_is_pale():
-    condition = shading(quantity("representations.condition_samples"), [])
+    condition = shading(quantity_of("representations.condition_samples"), [])
     assert condition.shade(10.0) == 0
     assert condition.shade(1e12) == 1
     assert condition.shade(math.inf) is None
 
 
 def test_a_target_has_two_bad_sides():
-    ratio = shading(quantity("gradients.ratio"), [])
+    ratio = shading(quantity_of("gradients.ratio"), [])
     assert ratio.shade(1.0) == 0
     assert ratio.shade(100.0) == 1
     assert ratio.shade(0.01) == -1
@@ -38,15 +38,17 @@ def test_a_target_has_two_bad_sides():
     assert ratio.shade(4.0) == pytest.approx(-ratio.shade(0.25))
 
 
-def test_low_is_bad_where_the_glossary_says_so():
-    rank = shading(Quantity(label="r", scale="log", direction="low", anchors=(10.0, 1.0)), [])
+def test_low_is_bad_where_the_quantity_says_so():
+    rank = shading(
+        Quantity(key="m.r", label="r", scale="log", direction="low", anchors=(10.0, 1.0)), []
+    )
     assert rank.shade(64.0) == 0
     assert rank.shade(1.0) == 1
     assert rank.shade(0.0) == 1
 
 
 def test_unknown_columns_are_shaded_over_their_own_range():
-    unknown = quantity("mine.special")
+    unknown = quantity_of("mine.special")
     assert unknown.direction == "none"
     wide, narrow = shading(unknown, [1e-4, 1.0, None, math.nan]), shading(unknown, [-1.0, 1.0])
     assert wide.log
@@ -57,6 +59,6 @@ def test_unknown_columns_are_shaded_over_their_own_range():
     assert shading(unknown, []).shade(None) is None
 
 
-def test_a_share_is_shaded_from_none_to_all_whatever_the_values():
-    share = shading(Quantity(label="share", scale="share"), [0.2, 0.25])
-    assert [share.shade(value) for value in (0.0, 0.25, 1.0)] == [0.0, 0.25, 1.0]
+def test_a_fraction_is_shaded_from_none_to_all_whatever_the_values():
+    fraction = shading(Quantity(key="m.f", label="fraction", scale="fraction"), [0.2, 0.25])
+    assert [fraction.shade(value) for value in (0.0, 0.25, 1.0)] == [0.0, 0.25, 1.0]

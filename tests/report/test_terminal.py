@@ -8,9 +8,9 @@ from rich.console import Console
 
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.report import show
-from bathyscope.report.depth_strip import Cell, cells, marks, strip
-from bathyscope.report.depth_view import _style
 from bathyscope.report.shading import Shading
+from bathyscope.report.strip_text import Cell, cells, marks, strip
+from bathyscope.report.terminal import cell_style
 from tests.report.specimens import blocks, clean, exploding, staged, treated
 
 
@@ -27,7 +27,7 @@ def printed(report, *, width=80, color=None, encoding="utf-8", **options) -> str
 
 @pytest.mark.parametrize("make", [clean, exploding, staged, treated])
 @pytest.mark.parametrize("count", [1, 20, 110, 333])
-def test_fits_80_columns_without_colour(make, count):
+def test_fits_80_columns_without_color(make, count):
     text = printed(make(count))
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines()) <= 80
@@ -38,14 +38,14 @@ def test_the_verdict_is_first_and_findings_are_in_order():
     report = exploding(54)
     text = printed(report)
     assert text.startswith("preplain-164 ✗ problem: The gradient grows")
-    places = [text.index(finding.code) for finding in report.findings]
-    assert places == sorted(places)
+    locations = [text.index(finding.code) for finding in report.findings]
+    assert locations == sorted(locations)
     assert "condition ∞" in text
     assert "none known" in text
     assert "Add identity shortcuts" in text
 
 
-def test_colour_adds_nothing_but_colour():
+def test_color_adds_nothing_but_color():
     report = exploding(54)
     assert re.sub(r"\x1b\[[0-9;]*m", "", printed(report, color="truecolor")) == printed(report)
 
@@ -68,10 +68,10 @@ def test_the_outcome_is_told():
 
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    colour = r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;)[0-9;]*m"
-    assert not re.search(colour, printed(exploding(54), color="truecolor"))
+    color = r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;)[0-9;]*m"
+    assert not re.search(color, printed(exploding(54), color="truecolor"))
     monkeypatch.delenv("NO_COLOR")
-    assert re.search(colour, printed(exploding(54), color="truecolor"))
+    assert re.search(color, printed(exploding(54), color="truecolor"))
 
 
 def test_ascii_terminals_get_ascii_strips():
@@ -107,23 +107,23 @@ def test_every_block_is_in_a_cell_and_the_worst_wins(count):
     covered = [i for members in cells(count, 40) for i in members]
     assert sorted(set(covered)) == list(range(count))
     shading = Shading(family="warm", log=True, start=1e2, end=1e6)
-    for place in (0, count // 2, count - 1):
+    for location in (0, count // 2, count - 1):
         values = [1.0] * count
-        values[place] = 1e9
+        values[location] = 1e9
         assert "█" in "".join(c.character for c in strip(values, shading=shading, width=40))
-        values[place] = math.nan
+        values[location] = math.nan
         assert "∞" in "".join(c.character for c in strip(values, shading=shading, width=40))
 
 
-def test_the_gravest_finding_marks_the_cell():
-    trunk = blocks(100)
+def test_the_most_severe_finding_marks_the_cell():
+    body = blocks(100)
     note, problem = (
         Finding(
-            code=s, severity=s, title=s, blocks=(trunk[at].label,), evidence={}, why="", source=""
+            code=s, severity=s, title=s, blocks=(body[at].label,), evidence={}, why="", source=""
         )
         for s, at in ((Severity.NOTE, 50), (Severity.PROBLEM, 51))
     )
-    line = marks(trunk, [note, problem], width=20)
+    line = marks(body, [note, problem], width=20)
     assert line[10] == Severity.PROBLEM
     assert [s for s in line if s] == [Severity.PROBLEM]
 
@@ -139,7 +139,7 @@ def test_the_worst_of_a_cell_may_lie_below_the_target():
     assert mild.character == "▁"
 
 
-def test_a_cell_is_marked_by_the_gravest_of_its_findings():
+def test_a_cell_is_marked_by_the_most_severe_of_its_findings():
     grave, light = (
         dataclasses.replace(exploding(4).findings[0], severity=level, blocks=(blocks(4)[0].label,))
         for level in (Severity.PROBLEM, Severity.NOTE)
@@ -156,9 +156,9 @@ def test_the_legend_tells_of_ticks_only_where_there_are_any():
 
 
 @pytest.mark.parametrize(
-    ("shade", "colour"),
+    ("shade", "color"),
     [(None, "dim"), (-0.5, "blue"), (0.0, "green"), (0.12, "green"), (0.5, "yellow"), (0.9, "red")],
 )
-def test_the_colour_of_a_cell_tells_its_shade(shade, colour):
-    assert _style(Cell("x", shade)) == colour
-    assert _style(Cell("x", shade, finite=False)) == "bold magenta"
+def test_the_color_of_a_cell_tells_its_shade(shade, color):
+    assert cell_style(Cell("x", shade)) == color
+    assert cell_style(Cell("x", shade, finite=False)) == "bold magenta"

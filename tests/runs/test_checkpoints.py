@@ -23,12 +23,12 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     shared = torch.randn(4, 4)
     weights = {"a": shared, "tied": shared, "view": shared.t()}
     save_checkpoint(tmp_path, 7, weights=weights, state={"x": 0.1, "deep": [{"k": shared}]})
-    found = load_checkpoint(tmp_path)
-    assert found.step == 7
-    assert found.notes == ()
-    assert all(torch.equal(found.weights[k], weights[k]) for k in weights)
-    assert found.state["x"] == 0.1
-    assert torch.equal(found.state["deep"][0]["k"], shared)
+    result = load_checkpoint(tmp_path)
+    assert result.step == 7
+    assert result.notes == ()
+    assert all(torch.equal(result.weights[k], weights[k]) for k in weights)
+    assert result.state["x"] == 0.1
+    assert torch.equal(result.state["deep"][0]["k"], shared)
 
 
 def test_two_generations_are_kept(tmp_path):
@@ -58,9 +58,9 @@ def test_a_damaged_checkpoint_falls_back_and_says_so(tmp_path, name, damage):
         path.write_bytes(data)
     else:
         path.unlink()
-    found = load_checkpoint(tmp_path)
-    assert found.step == 1
-    assert "step-000000002 was passed over" in found.notes[0]
+    result = load_checkpoint(tmp_path)
+    assert result.step == 1
+    assert "step-000000002 was passed over" in result.notes[0]
 
 
 def test_only_damaged_ones_are_an_error(tmp_path):
@@ -127,24 +127,24 @@ def test_a_crash_in_the_middle_of_a_save_is_cleared_away(tmp_path):
 
 
 @pytest.mark.parametrize("index", ["[]", "3", '{"state.pt": 5}', '{"weights.safetensors": {}}'])
-def test_point_8_an_index_of_another_type_falls_back(tmp_path, index):
+def test_an_index_of_another_type_falls_back(tmp_path, index):
     saved(tmp_path, 1)
     (saved(tmp_path, 2) / "index.json").write_text(index)
-    found = load_checkpoint(tmp_path)
-    assert found.step == 1
-    assert "step-000000002 was passed over" in found.notes[0]
+    result = load_checkpoint(tmp_path)
+    assert result.step == 1
+    assert "step-000000002 was passed over" in result.notes[0]
 
 
-def test_point_8_a_state_without_its_keys_falls_back(tmp_path):
+def test_a_state_without_its_keys_falls_back(tmp_path):
     saved(tmp_path, 1)
     save_checkpoint(tmp_path, 2, weights={"w": torch.ones(1)}, state={"step": 2})
     assert load_checkpoint(tmp_path).step == 2
-    found = load_checkpoint(tmp_path, keys=("step", "rng"))
-    assert found.step == 1
-    assert "state.pt lacks rng" in found.notes[0]
+    result = load_checkpoint(tmp_path, keys=("step", "rng"))
+    assert result.step == 1
+    assert "state.pt lacks rng" in result.notes[0]
 
 
-def test_point_8_a_stray_folder_among_checkpoints_is_left_alone(tmp_path):
+def test_a_stray_folder_among_checkpoints_is_left_alone(tmp_path):
     saved(tmp_path, 1)
     (tmp_path / "checkpoints" / "step-abc").mkdir()
     assert load_checkpoint(tmp_path).step == 1

@@ -21,17 +21,17 @@ def test_an_unknown_key_is_named_with_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "text"),
     [
         ({"steps": "many"}, "key 'steps' is 'many'; input should be a valid integer"),
         ({"steps": 1.5}, "key 'steps' is 1.5"),
         ({"kind": "middling"}, "'long' or 'short'"),
     ],
 )
-def test_a_wrong_value_is_named(values, words):
+def test_a_wrong_value_is_named(values, text):
     with pytest.raises(UsageError) as caught:
         Walk.parse(values)
-    assert words in str(caught.value)
+    assert text in str(caught.value)
 
 
 def test_the_digest_is_that_of_the_resolved_values():

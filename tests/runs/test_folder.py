@@ -4,6 +4,7 @@ import signal
 import time
 
 import pytest
+import torch
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import Locked
@@ -26,7 +27,7 @@ def hold(folder, ready):
         run.log({"step": 1})
         run.metrics.flush()
         ready.set()
-        time.sleep(60)
+        time.sleep(900)
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def holder(tmp_path):
     ready = context.Event()
     process = context.Process(target=hold, args=(tmp_path / "run", ready))
     process.start()
-    assert ready.wait(30)
+    assert ready.wait(900)
     yield process
     process.kill()
     process.join()
@@ -54,6 +55,7 @@ def test_a_run_tells_its_story(tmp_path):
     assert manifest.seeds == [3]
     assert manifest.versions["torch"]
     assert manifest.hardware["threads"] >= 1
+    assert manifest.hardware["instructions"] == torch.backends.cpu.get_cpu_capability()
     assert manifest.started <= manifest.ended
     assert metrics == [{"step": 1, "loss": 0.5}]
     assert has_result(tmp_path / "run")
@@ -138,20 +140,20 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, deeper):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000])
-def test_point_8_a_damaged_configuration_is_one_sentence(tmp_path, text):
+def test_a_damaged_configuration_is_one_sentence(tmp_path, text):
     with open_run(tmp_path / "run", Walk()):
         pass
     (tmp_path / "run" / "configuration.json").write_text(text)
-    with pytest.raises(UsageError, match="is no run's configuration"):
+    with pytest.raises(UsageError, match="is not a run's configuration"):
         read_run(tmp_path / "run")
     with (
-        pytest.raises(UsageError, match="is no run's configuration"),
+        pytest.raises(UsageError, match="is not a run's configuration"),
         open_run(tmp_path / "run", Walk()),
     ):
         pass
 
 
-def test_point_8_damaged_metrics_leave_a_note_in_the_manifest(tmp_path):
+def test_damaged_metrics_leave_a_note_in_the_manifest(tmp_path):
     with open_run(tmp_path / "run", Walk()) as run:
         run.log({"step": 1})
     (tmp_path / "run" / "metrics.jsonl").write_bytes(b"\x00\x01\x02\n")
@@ -160,7 +162,7 @@ def test_point_8_damaged_metrics_leave_a_note_in_the_manifest(tmp_path):
     assert "was damaged at line 1" in read_run(tmp_path / "run")[1].notes[0]
 
 
-def test_point_8_a_full_disk_is_one_sentence_from_the_lock_and_the_tables(tmp_path, monkeypatch):
+def test_a_full_disk_is_one_sentence_from_the_lock_and_the_tables(tmp_path, monkeypatch):
     import filelock
     import pandas as pd
 

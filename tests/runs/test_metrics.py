@@ -19,7 +19,7 @@ def written(path, *records, **options):
     return position
 
 
-def test_records_come_back_in_order_and_not_finite_ones_too(tmp_path):
+def test_records_come_back_in_order_and_non_finite_ones_too(tmp_path):
     path = tmp_path / "metrics.jsonl"
     records = [{"step": 1, "loss": 0.1}, {"step": 2, "loss": math.inf, "note": "nan-free"}]
     written(path, *records)
@@ -27,7 +27,7 @@ def test_records_come_back_in_order_and_not_finite_ones_too(tmp_path):
     assert "Infinity" not in path.read_text()
 
 
-def test_numbers_that_are_not_finite_are_written_wherever_they_stand(tmp_path):
+def test_numbers_that_are_non_finite_are_written_wherever_they_stand(tmp_path):
     writer = MetricsWriter(tmp_path / "m.jsonl")
     writer.append({"step": 1, "numbers": {"loss": math.nan, "rates": [0.1, -math.inf]}})
     writer.flush()
@@ -101,7 +101,7 @@ def test_a_full_disk_cuts_back_to_the_last_whole_record(tmp_path):
         (b'{"a": 1}\nnothing more', [{"a": 1}]),
     ],
 )
-def test_point_8_a_damaged_history_is_set_aside_and_said(tmp_path, damaged, kept):
+def test_a_damaged_history_is_set_aside_and_said(tmp_path, damaged, kept):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(damaged)
     writer = MetricsWriter(path)
@@ -113,7 +113,7 @@ def test_point_8_a_damaged_history_is_set_aside_and_said(tmp_path, damaged, kept
     assert read_metrics(path) == [*kept, {"a": 9}]
 
 
-def test_point_8_a_history_shorter_than_the_checkpoint_says_is_told(tmp_path):
+def test_a_history_shorter_than_the_checkpoint_says_is_told(tmp_path):
     path = tmp_path / "metrics.jsonl"
     position = written(path, {"a": 1}, {"a": 2})
     path.write_bytes(b'{"a": 1}\n')

@@ -14,9 +14,9 @@ def test_columns_that_mix_types_become_text_and_others_stay():
             "numbers": [1.0, 2.0, 3.0],
         }
     )
-    found = _uniform(frame)
-    assert found["mixed"].to_list() == ["1", "one", "None"]
+    result = _uniform(frame)
+    assert result["mixed"].to_list() == ["1", "one", "None"]
     for name in ("words", "lists", "numbers"):
-        assert found[name].to_list()[:1] == frame[name].to_list()[:1]
-    assert found["words"].isna().to_list() == [False, True, False]
-    assert found["lists"].iloc[2] is None
+        assert result[name].to_list()[:1] == frame[name].to_list()[:1]
+    assert result["words"].isna().to_list() == [False, True, False]
+    assert result["lists"].iloc[2] is None

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 
 from bathyscope.report.palette import LINES
 from bathyscope.studies.drawing import (
-    colour,
+    color,
     label_axes,
     matrix,
     mean_lines,
@@ -45,7 +45,7 @@ def test_on_a_logarithmic_axis_the_mean_is_geometric():
     assert drawn([("a", 0, 1.0), ("a", 0, 100.0)]).lines[0].get_ydata()[0] == 50.5
 
 
-def test_what_is_not_finite_is_left_out_and_one_seed_has_no_band():
+def test_what_is_non_finite_is_left_out_and_one_seed_has_no_band():
     ax = drawn([("a", 0, 1.0), ("a", 0, math.inf), ("a", 1, math.nan), ("a", 2, 4.0)])
     values = ax.lines[0].get_ydata()
     assert values[0] == 1.0
@@ -54,18 +54,20 @@ def test_what_is_not_finite_is_left_out_and_one_seed_has_no_band():
     assert not ax.collections
 
 
-def test_groups_keep_their_order_names_and_colours():
+def test_groups_keep_their_order_names_and_colors():
     rows = [("b", 0, 1.0), ("a", 0, 2.0)]
     assert [line.get_label() for line in drawn(rows).lines] == ["b", "a"]
     ax = drawn(rows, order=["a", "c", "b"], labels={"a": "first"})
     assert [line.get_label() for line in ax.lines] == ["first", "b"]
     assert [to_hex(line.get_color()) for line in ax.lines] == [LINES[0], LINES[2]]
-    assert {line.get_linestyle() for line in drawn(rows, colours=["r", "b"]).lines} == {"-"}
-    assert drawn(rows).lines[1].get_linestyle() == "--"  # told apart from the first by its dashes
+    assert {line.get_linestyle() for line in drawn(rows, colors=["r", "b"]).lines} == {"-"}
+    assert (
+        drawn(rows).lines[1].get_linestyle() == "--"
+    )  # distinguished from the first by its dashes
 
 
-def test_colours_begin_anew_and_shades_run_from_light_to_dark():
-    assert colour(len(LINES)) == colour(0) != colour(1)
+def test_colors_begin_anew_and_shades_run_from_light_to_dark():
+    assert color(len(LINES)) == color(0) != color(1)
     brightness = [sum(shade[:3]) for shade in shades(4)]
     assert brightness == sorted(brightness, reverse=True)
     assert len(set(shades(4))) == 4
@@ -121,7 +123,7 @@ def test_a_table_tells_four_digits_and_what_is_missing():
     made = pd.DataFrame({"name": ["a", "b"], "value": [0.123456, math.nan], "n": [3, 4]})
     figure = text_table(made, title="t")
     (drawn,) = figure.axes[0].tables
-    cells = {place: cell.get_text().get_text() for place, cell in drawn.get_celld().items()}
+    cells = {location: cell.get_text().get_text() for location, cell in drawn.get_celld().items()}
     assert [cells[0, c] for c in range(3)] == ["name", "value", "n"]
     assert [cells[r, 1] for r in (1, 2)] == ["0.1235", "–"]
     assert cells[2, 2] == "4"

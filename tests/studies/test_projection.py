@@ -32,7 +32,7 @@ def test_singular_values_stand_at_their_target(tmp_path):
 
 
 class Stop(Callback):
-    """Ends the process' patience after so many steps, as a signal would."""
+    """Ends the process' patience after this many steps, as a signal would."""
 
     def __init__(self, after):
         self.after = after

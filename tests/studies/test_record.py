@@ -22,9 +22,9 @@ from bathyscope.studies.runner import _provenance, _title, settings_of, study_of
 from tests.unchecked import unchecked
 
 CHECKS = (
-    Check("met", True, 0.123456),
+    Check("passed", True, 0.123456),
     Check("missed", False, 7),
-    Check("told", None, "as it is"),
+    Check("reported", None, "as it is"),
     Check("met too", True, 12345.678),
 )
 
@@ -57,16 +57,16 @@ def test_values_are_told_to_four_digits():
 
 
 def test_what_is_reported_is_neither_met_nor_missed():
-    assert (result().num_met, result().num_judged) == (2, 3)
+    assert (result().num_passed, result().num_judged) == (2, 3)
 
 
 def test_the_gallery_counts_what_was_met_and_what_was_not(tmp_path):
     result().save(tmp_path / "shortcut_length.figure_4" / "quick")
     html = write_gallery(tmp_path).read_text()
     assert "1 studies: 2 parts of the papers' shape were met, 1 were not." in html
-    for mark in ('class="met"><b title="met">✓', 'class="missed"><b title="not met">✗'):
+    for mark in ('class="passed"><b title="passed">✓', 'class="missed"><b title="not met">✗'):
         assert mark in html
-    assert html.count('<b title="reported">·</b>told: <strong>as it is</strong>') == 1
+    assert html.count('<b title="reported">·</b>reported: <strong>as it is</strong>') == 1
     assert "6 runs, seeds 0, 3, 13 CPU seconds; torch 9.9." in html
 
 
@@ -90,10 +90,10 @@ def test_seconds_that_are_no_number_are_refused(tmp_path, name):
 def test_what_is_published_is_read_by_study_and_preset(tmp_path):
     publish(result(), tmp_path / "new")
     publish(result(preset="full", checks=()), tmp_path / "new")
-    found = read_published(tmp_path / "new")["shortcut_length.figure_4"]
-    assert set(found) == {"quick", "full"}
-    assert [check["met"] for check in found["quick"]["checks"]] == [True, False, None, True]
-    assert found["full"]["checks"] == []
+    outcome = read_published(tmp_path / "new")["shortcut_length.figure_4"]
+    assert set(outcome) == {"quick", "full"}
+    assert [check["passed"] for check in outcome["quick"]["checks"]] == [True, False, None, True]
+    assert outcome["full"]["checks"] == []
     assert (tmp_path / "new" / "shortcut_length.figure_4.full.png").stat().st_size > 0
 
 
@@ -112,15 +112,15 @@ def claim(name, **changes):
 def test_published_verdicts_are_rounded_and_those_of_other_claims_stay(tmp_path):
     publish_claims([claim("a.one"), claim("a.two")], tmp_path / "new", commit="abc")
     publish_claims([claim("a.two", verdict=Verdict.VIOLATED)], tmp_path / "new", commit="def")
-    found = published_claims(tmp_path / "new")
-    assert {name: row["verdict"] for name, row in found.items()} == {
+    outcome = published_claims(tmp_path / "new")
+    assert {name: row["verdict"] for name, row in outcome.items()} == {
         "a.one": "holds",
         "a.two": "violated",
     }
-    assert (found["a.one"]["commit"], found["a.two"]["commit"]) == ("abc", "def")
-    assert found["a.one"]["seed"] == 3
-    assert found["a.one"]["assumptions"][0]["value"] == 0.1235
-    assert found["a.one"]["relations"] == {"left": 1.0, "right": "inf", "few": [1e-9, 2]}
+    assert (outcome["a.one"]["commit"], outcome["a.two"]["commit"]) == ("abc", "def")
+    assert outcome["a.one"]["seed"] == 3
+    assert outcome["a.one"]["assumptions"][0]["value"] == 0.1235
+    assert outcome["a.one"]["relations"] == {"left": 1.0, "right": "inf", "few": [1e-9, 2]}
     assert published_claims(tmp_path / "nowhere") == {}
 
 
@@ -134,7 +134,7 @@ def test_a_title_names_the_data_that_stand_in():
     study = SimpleNamespace(title="T", presets={"paper": paper})
     assert _title(study, paper) == "T"
     assert _title(study, Also(data="mnist")) == "T"
-    assert _title(study, Also(data="digits", also="cifar-10")) == "T [stand-in: digits]"
+    assert _title(study, Also(data="digits", also="cifar-10")) == "T [substitute: digits]"
     assert Also(data="digits").data_names() == {"digits"}
 
 
@@ -160,9 +160,9 @@ def test_provenance_adds_seconds_and_tells_machines_once():
 
     tasks = [SimpleNamespace(seeds_used=lambda n=n: (n, 0)) for n in (2, 1, 2)]
     manifests = [manifest(1.04, 2, "b"), manifest(2.0, 2, "a"), manifest(3.0, 4, "b")]
-    found = _provenance(Preset(), tasks, manifests)
-    assert found.seeds == (0, 1, 2)
-    assert found.num_runs == 3
-    assert (found.seconds, found.cpu_seconds) == (6.0, 3.0)
-    assert found.hardware == ({"cores": 2}, {"cores": 4})
-    assert found.commits == ("a", "b")
+    outcome = _provenance(Preset(), tasks, manifests)
+    assert outcome.seeds == (0, 1, 2)
+    assert outcome.num_runs == 3
+    assert (outcome.seconds, outcome.cpu_seconds) == (6.0, 3.0)
+    assert outcome.hardware == ({"cores": 2}, {"cores": 4})
+    assert outcome.commits == ("a", "b")

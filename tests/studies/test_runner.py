@@ -57,7 +57,7 @@ def test_a_result_carries_table_figure_checks_and_provenance(tmp_path, monkeypat
     assert kept["provenance"]["seeds"] == [0, 1]
     assert kept["provenance"]["settings"]["depths"] == [2, 4]
     assert "torch" in kept["provenance"]["versions"]
-    assert [check["met"] for check in kept["checks"]] == [c.met for c in result.checks]
+    assert [check["passed"] for check in kept["checks"]] == [c.passed for c in result.checks]
 
 
 def test_seeds_replace_the_preset_s(tmp_path, monkeypatch):
@@ -84,7 +84,7 @@ def test_a_killed_study_goes_on(tmp_path, monkeypatch):
     child.start()
     runs = tmp_path / "cut" / "runs"
     while not finished(runs):
-        assert child.is_alive()
+        assert child.is_alive() or finished(runs)
         time.sleep(0.02)
     child.kill()
     child.join()

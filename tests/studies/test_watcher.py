@@ -5,21 +5,23 @@ import torch.nn.functional as F
 
 from bathyscope import data, measure, nets
 from bathyscope.curvature import hessian
+from bathyscope.papers.norm_preservation.studies.watches import ratios
+from bathyscope.papers.shortcut_length.studies.linear_spectrum import linear_spectrum
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
-from bathyscope.studies.linear_spectrum import linear_spectrum
-from bathyscope.studies.trial import TrainingTask, half_squared_error
-from bathyscope.studies.watcher import WATCHES, histogram
+from bathyscope.papers.singularity.studies.trained import NetworkTrial
+from bathyscope.papers.singularity.studies.watches import histogram
+from bathyscope.studies.trial import half_squared_error
 from bathyscope.training import outcome_of
 
 
 def probe(size=32):
-    digits = data.load("digits", normalise=True)
+    digits = data.load("digits", normalize=True)
     return digits.train_inputs[:size], digits.train_labels[:size]
 
 
 def test_ratios_are_those_of_the_measurement():
     model = nets.build("procresnet-13", in_channels=1, seed=0)
-    rows = list(WATCHES["ratios"](model, probe()))
+    rows = list(ratios(model, probe()))
     blocks = {r["block"]: r["ratio"] for r in rows if r["part"] == "block"}
     by_hand = measure.gradients(model, probe(), loss=F.cross_entropy)
     assert list(blocks.values()) == list(by_hand["ratio"])
@@ -30,8 +32,8 @@ def test_ratios_are_those_of_the_measurement():
 
 def test_the_skip_s_chain_is_told_from_its_bare_convolution():
     model = nets.build("preresnet-11", in_channels=1, seed=0)
-    parts = [r["part"] for r in WATCHES["ratios"](model, probe())]
-    assert parts.count("convolution") == parts.count("normalised convolution") == 3
+    parts = [r["part"] for r in ratios(model, probe())]
+    assert parts.count("convolution") == parts.count("normalized convolution") == 3
 
 
 def test_spectrum_against_the_general_hessian():
@@ -49,16 +51,17 @@ def test_spectrum_against_the_general_hessian():
 
 def test_a_histogram_counts_every_finite_value_once():
     x = torch.cat([torch.randn(1000), torch.tensor([float("inf"), float("nan")])])
-    found = histogram(x)
-    assert sum(found["counts"]) == 1000
-    assert found["not_finite"] == 2
+    result = histogram(x)
+    assert sum(result["counts"]) == 1000
+    assert result["non_finite"] == 2
     assert histogram(torch.ones(5))["counts"] == [5]
 
 
 def test_watching_does_not_change_the_run(tmp_path):
-    settings = {"model": "resnet-8", "num_train": 64, "num_test": 32, "epochs": 1, "batch_size": 32}
-    plain = TrainingTask(**settings)
-    watched = TrainingTask(**settings, watch=("conditions", "values", "deletion"), watch_every=1)
+    settings = {"model": "resnet-8", "network": "ResNet", "num_train": 64}
+    settings |= {"num_test": 32, "epochs": 1, "batch_size": 32}
+    plain = NetworkTrial(**settings)
+    watched = NetworkTrial(**settings, watch=("conditions", "values", "deletion"), watch_every=1)
     results = []
     for trial in (plain, watched):
         trial.run(tmp_path / trial.folder_name())
@@ -70,7 +73,7 @@ def test_watching_does_not_change_the_run(tmp_path):
     assert [r["step"] for r in last] == [2, 2, 2]
 
 
-def test_normalisation_can_be_taken_out():
-    model = nets.without_normalisation_(nets.build("resnet-8", seed=0))
+def test_normalization_can_be_taken_out():
+    model = nets.without_normalization_(nets.build("resnet-8", seed=0))
     assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in model.modules())
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 10)

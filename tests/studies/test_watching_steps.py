@@ -1,4 +1,4 @@
-"""When is measured, and what of a task's records a study reads."""
+"""When is measured, and what of a task's records per study reads."""
 
 import math
 
@@ -7,15 +7,21 @@ import torch
 from torch import nn
 
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.papers.shortcut_length.studies.convolutional import LengthTrial
+from bathyscope.papers.shortcut_length.studies.linear_spectrum import (
+    linear_spectrum,
+    spectrum_row,
+    unit_weights,
+)
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.studies.weight_norms import norms
+from bathyscope.papers.singularity.studies.watches import histogram
 from bathyscope.runs import open_run
-from bathyscope.studies import watcher
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.examples import optimal_linear_loss, whitened_examples
-from bathyscope.studies.linear_spectrum import linear_spectrum, spectrum_row, unit_weights
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
-from bathyscope.studies.watcher import WATCHES, Watcher, histogram
+from bathyscope.studies.watcher import Watcher
 from tests.unchecked import unchecked
 
 
@@ -30,11 +36,13 @@ class Loop:
 PROBE = (torch.zeros(1), torch.zeros(1))
 
 
-def watch_run(monkeypatch, *, num_steps, every=0, at=(), ending="finished", start=0, last=None):
+def watch_run(*, num_steps, every=0, at=(), ending="finished", start=0, last=None):
     """Kind and step of what a run logs that is watched by one at any time and one at its end."""
-    for name in ("norms", "deletion"):
-        monkeypatch.setitem(WATCHES, name, lambda model, probe: [{"value": 1.0}])
-    loop, seen = Loop(), Watcher(("norms", "deletion"), PROBE, every=every, at=frozenset(at))
+    watches = dict.fromkeys(("norms", "deletion"), lambda model, probe: [{"value": 1.0}])
+    seen = Watcher(
+        watches, PROBE, every=every, at=frozenset(at), at_end_only=frozenset({"deletion"})
+    )
+    loop = Loop()
     if last is not None:
         seen.load_state_dict({"last": last})
     loop.step = start
@@ -59,16 +67,16 @@ def watch_run(monkeypatch, *, num_steps, every=0, at=(), ending="finished", star
         ({"start": 5, "last": 5}, []),
     ],
 )
-def test_measured_at_the_start_the_end_and_between(monkeypatch, options, steps):
-    found = watch_run(monkeypatch, num_steps=5, **options)
-    assert [step for kind, step in found if kind == "norms"] == steps
-    assert [step for kind, step in found if kind == "deletion"] == [5]
+def test_measured_at_the_start_the_end_and_between(options, steps):
+    result = watch_run(num_steps=5, **options)
+    assert [step for kind, step in result if kind == "norms"] == steps
+    assert [step for kind, step in result if kind == "deletion"] == [5]
 
 
 @unchecked()
-def test_a_run_that_was_stopped_is_not_measured_at_its_end(monkeypatch):
-    found = watch_run(monkeypatch, num_steps=2, ending="stopped by a signal")
-    assert found == [("norms", 0)]
+def test_a_run_that_was_stopped_is_not_measured_at_its_end():
+    result = watch_run(num_steps=2, ending="stopped by a signal")
+    assert result == [("norms", 0)]
 
 
 def test_norms_are_those_of_matrices_alone():
@@ -76,14 +84,14 @@ def test_norms_are_those_of_matrices_alone():
     nn.init.constant_(model[0].weight, 3.0)
     nn.init.constant_(model[1].weight, 1.0)
     nn.init.constant_(model[0].bias, 100.0)
-    (row,) = watcher.norms(model, PROBE)
+    (row,) = norms(model, PROBE)
     assert row["num_matrices"] == 2
     assert row["mean_norm"] == pytest.approx((math.sqrt(18) + math.sqrt(3)) / 2)
 
 
 def test_a_histogram_of_nothing_finite_is_empty():
-    found = histogram(torch.tensor([math.inf, math.nan]))
-    assert found == {"low": 0.0, "high": 0.0, "counts": [0], "not_finite": 2}
+    result = histogram(torch.tensor([math.inf, math.nan]))
+    assert result == {"low": 0.0, "high": 0.0, "counts": [0], "non_finite": 2}
     assert len(histogram(torch.arange(100.0))["counts"]) == 60
 
 
@@ -108,7 +116,7 @@ def test_a_spectrum_of_a_run_that_diverged_is_none():
     assert list(linear_spectrum(model, (x * math.inf, y))) == []
 
 
-def test_the_least_loss_of_a_linear_map():
+def test_the_smallest_loss_of_a_linear_map():
     torch.manual_seed(0)
     x, y = torch.randn(30, 2).double(), torch.randn(30, 3).double()
     best = torch.linalg.pinv(x) @ y
@@ -150,9 +158,9 @@ def test_records_of_one_kind_with_fields_of_the_task(tmp_path):
     assert store.endings(tasks)["status"].tolist() == ["finished"] * 2
 
 
-def test_numbers_that_are_not_finite_come_back_as_such(tmp_path):
+def test_numbers_that_are_non_finite_come_back_as_such(tmp_path):
     store, task = Store(tmp_path), Squares(up_to=1)
-    with open_run(store.place(task), task, seeds=()) as run:
+    with open_run(store.location(task), task, seeds=()) as run:
         run.end("finished", result={"loss": math.inf, "name": "a"})
     (row,) = store.endings([task], keys=("up_to",)).to_dict("records")
     assert row["loss"] == math.inf
@@ -186,9 +194,11 @@ def test_what_a_task_does_while_it_trains():
     data = (torch.zeros(9, 2), torch.zeros(9))
     settings = {"model": "resnet-8", "probe_size": 4}
     assert TrainingTask(**settings).callbacks(data) == []
-    (seen,) = TrainingTask(**settings, watch=("norms",), watch_every=3, watch_at=(7,)).callbacks(
-        data
+    watched = LengthTrial(
+        **settings, depth=8, length=2, watch=("norms",), watch_every=3, watch_at=(7,)
     )
+    (seen,) = watched.callbacks(data)
+    assert seen.watches == {"norms": norms}
     assert (seen.every, seen.at, len(seen.probe[0]), len(seen.probe[1])) == (3, {7}, 4, 4)
     (kept,) = TrainingTask(**settings, projection="relu").callbacks(data)
     assert (kept.gain, kept.every) == ("relu", 2)

@@ -21,7 +21,7 @@ class Job(Configuration):
 
 
 def work(job: Job, folder: Path) -> None:
-    """Finish, diverge, raise, or die, as the job says."""
+    """Finish, diverge, raise, crash or die, as the job says."""
     with open_run(folder, job) as run:
         with Path(job.log).open("a") as log:  # one short line: appended whole
             log.write(f"{job.number}\n")
@@ -30,6 +30,8 @@ def work(job: Job, folder: Path) -> None:
             raise ArithmeticError("as asked")
         if job.fate == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if job.fate == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
         run.log({"kind": "step", "number": job.number})
         run.end(
             "diverged" if job.fate == "diverge" else "finished", result={"square": job.number**2}

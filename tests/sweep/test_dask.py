@@ -43,15 +43,15 @@ def test_a_sweep_survives_the_death_of_a_worker(tmp_path, number):
         n_workers=2, threads_per_worker=1, dashboard_address=None, env={"PYTHONPATH": sys.path[0]}
     ) as cluster:
 
-        def kill_one_in_the_middle(tally):
-            if tally.done == number // 3:
+        def kill_one_in_the_middle(summary):
+            if summary.done == number // 3:
                 with distributed.Client(cluster) as client:
                     pids = client.run(os.getpid)
                 killed.append(next(iter(pids.values())))
                 os.kill(killed[0], signal.SIGKILL)
 
         address = cluster.scheduler_address.removeprefix("tcp://")
-        tally = sweep(
+        summary = sweep(
             work,
             jobs,
             out=tmp_path / "out",
@@ -59,7 +59,7 @@ def test_a_sweep_survives_the_death_of_a_worker(tmp_path, number):
             on_change=kill_one_in_the_middle,
         )
     assert killed
-    assert tally.ended == {"finished": number}
+    assert summary.ended == {"finished": number}
     assert sorted(table(tmp_path / "out")["square"]) == sorted(i**2 for i in range(number))
     runs = [int(n) for n in (tmp_path / "log").read_text().split()]
     assert number <= len(runs) <= number + 2  # only what was in flight ran again
@@ -93,8 +93,8 @@ def test_studies_and_claims_survive_the_death_of_a_worker(tmp_path, monkeypatch)
         address = cluster.scheduler_address.removeprefix("tcp://")
         killed = []
 
-        def kill_one(tally):
-            if not killed and tally.done:
+        def kill_one(summary):
+            if not killed and summary.done:
                 with distributed.Client(cluster) as client:
                     killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
@@ -103,12 +103,12 @@ def test_studies_and_claims_survive_the_death_of_a_worker(tmp_path, monkeypatch)
             study, out=tmp_path / "there", backend=dask(address), on_change=kill_one
         )
         claims = [all_claims()[name] for name in names]
-        found = _check_elsewhere(claims, f"dask://{address}", seed=1, workers=None, echo=False)
+        result = _check_elsewhere(claims, f"dask://{address}", seed=1, workers=None, echo=False)
     assert killed
     here = studies.run(study, out=tmp_path / "here")
     pd.testing.assert_frame_equal(there.table, here.table, check_exact=True)
-    assert [c.met for c in there.checks] == [c.met for c in here.checks]
-    for claim, record in found:
+    assert [c.passed for c in there.checks] == [c.passed for c in here.checks]
+    for claim, record in result:
         assert record == check(claim.name, seed=1)
 
 
@@ -119,15 +119,15 @@ def test_every_claim_survives_the_death_of_a_worker():
     from bathyscope.cli.check import _check_one
 
     names = [name for name, claim in all_claims().items() if claim.measure is not None]
-    told, killed = [], []
+    result, killed = [], []
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         address = cluster.scheduler_address.removeprefix("tcp://")
 
         def kill_one(name, record):
-            told.append(name)
-            if len(told) == len(names) // 3:
+            result.append(name)
+            if len(result) == len(names) // 3:
                 with distributed.Client(cluster) as client:
                     killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
@@ -135,6 +135,6 @@ def test_every_claim_survives_the_death_of_a_worker():
         check_one = partial(_check_one, seed=1)
         there = map_over(check_one, names, backend=dask(address), on_result=kill_one)
     assert killed
-    assert sorted(told) == sorted(names)
+    assert sorted(result) == sorted(names)
     for name, record in zip(names, there, strict=True):
         assert repr(record) == repr(check_one(name)), name

@@ -87,7 +87,7 @@ def test_a_wrong_type_is_named():
         {"product": {"lr": list(range(1000))}, "zip": [{"a": list(range(1000))}]},
     ],
 )
-def test_point_7_a_grid_beyond_reason_is_refused_before_it_is_made(grid):
+def test_a_grid_beyond_reason_is_refused_before_it_is_made(grid):
     with pytest.raises(UsageError, match=r"points, more than the 100,000"):
         Grid.parse(grid).points()
 
@@ -100,7 +100,7 @@ def test_points_of_different_types_are_told_apart_and_equal_ones_are_not():
     ]
 
 
-def test_point_7_toml_nested_beyond_reason_is_one_sentence(tmp_path):
+def test_toml_nested_beyond_reason_is_one_sentence(tmp_path):
     (tmp_path / "grid.toml").write_text("a = " + "[" * 50_000 + "]" * 50_000)
     with pytest.raises(UsageError, match="nested beyond reason"):
         read_grid(tmp_path / "grid.toml")

@@ -30,12 +30,12 @@ def refuse(number: int) -> int:
 
 
 def test_results_stand_in_the_order_of_the_items():
-    told = []
-    found = map_over(
-        squared, [3, 1, 2], backend=local(2), on_result=lambda item, result: told.append(item)
+    reported = []
+    outcome = map_over(
+        squared, [3, 1, 2], backend=local(2), on_result=lambda item, result: reported.append(item)
     )
-    assert found == [9, 1, 4]
-    assert sorted(told) == [1, 2, 3]
+    assert outcome == [9, 1, 4]
+    assert sorted(reported) == [1, 2, 3]
     assert map_over(squared, [], backend=local(1)) == []
 
 
@@ -47,7 +47,7 @@ def test_a_worker_that_dies_loses_nothing(tmp_path):
 
 def test_an_item_that_ends_its_worker_alone_is_named(tmp_path):
     work = partial(squared_but, folder=tmp_path, deadly=1, always=True)
-    with pytest.raises(BathyscopeError, match=r"died .* at 1, twice"):
+    with pytest.raises(BathyscopeError, match=r"killed.* at 1, twice"):
         map_over(work, [0, 1, 2], backend=local(2))
 
 

@@ -40,28 +40,28 @@ def threads():
 def test_every_configuration_runs_once_and_never_again(tmp_path, threads):
     seen = []
     some = jobs(tmp_path, 8)
-    tally = sweep(
+    summary = sweep(
         work,
         [*some, some[0]],
         out=tmp_path / "out",
         backend=threads,
         on_change=lambda t: seen.append(t.done),
     )
-    assert tally.ended == {"finished": 8}
+    assert summary.ended == {"finished": 8}
     assert seen == list(range(9))
     again = sweep(work, some, out=tmp_path / "out", backend=threads)
     assert (again.skipped, again.ended) == (8, {})
     assert set(starts(tmp_path).values()) == {1}
-    found = table(tmp_path / "out")
-    assert sorted(found["square"]) == [i**2 for i in range(8)]
+    result = table(tmp_path / "out")
+    assert sorted(result["square"]) == [i**2 for i in range(8)]
     assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 8
 
 
 def test_a_failure_is_recorded_and_the_sweep_goes_on(tmp_path, threads):
     bad = Job(number=99, log=str(tmp_path / "log"), fate="raise")
     all_ = [bad, *jobs(tmp_path, 3), Job(number=50, log=str(tmp_path / "log"), fate="diverge")]
-    tally = sweep(work, all_, out=tmp_path / "out", backend=threads)
-    assert tally.ended == {"failed": 1, "finished": 3, "diverged": 1}
+    summary = sweep(work, all_, out=tmp_path / "out", backend=threads)
+    assert summary.ended == {"failed": 1, "finished": 3, "diverged": 1}
     folder = tmp_path / "out" / bad.folder_name()
     assert "ArithmeticError: as asked" in (folder / "failure.txt").read_text()
     assert 'raise ArithmeticError("as asked")' in (folder / "failure.txt").read_text()
@@ -91,8 +91,8 @@ class BreaksAfterTheWork(Executor):
 
 def test_a_run_that_ended_just_before_its_worker_died_counts(tmp_path):
     backend = Backend(lambda: nullcontext(BreaksAfterTheWork()), window=2, can_break=True)
-    tally = sweep(work, jobs(tmp_path, 4), out=tmp_path / "out", backend=backend)
-    assert tally.ended == {"finished": 4}
+    summary = sweep(work, jobs(tmp_path, 4), out=tmp_path / "out", backend=backend)
+    assert summary.ended == {"finished": 4}
     assert set(starts(tmp_path).values()) == {1}
 
 
@@ -111,11 +111,20 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, threads):
 def test_a_worker_that_dies_is_found_out_and_costs_no_other_run(tmp_path):
     fatal = Job(number=99, log=str(tmp_path / "log"), fate="die", seconds=0.3)
     others = jobs(tmp_path, 5, seconds=0.1)
-    tally = sweep(work, [others[0], fatal, *others[1:]], out=tmp_path / "out", backend=local(2))
-    assert tally.ended == {"failed": 1, "finished": 5}
-    assert "worker process died" in read_run(tmp_path / "out" / fatal.folder_name())[1].ending
+    summary = sweep(work, [others[0], fatal, *others[1:]], out=tmp_path / "out", backend=local(2))
+    assert summary.ended == {"failed": 1, "finished": 5}
+    ending = read_run(tmp_path / "out" / fatal.folder_name())[1].ending
+    assert "killed: signal 9 (SIGKILL), often for want of memory" in ending
     for job in others:
         assert run_state(tmp_path / "out" / job.folder_name()) == "finished"
+
+
+def test_a_worker_that_crashes_is_not_said_to_be_out_of_memory(tmp_path):
+    crashing = Job(number=99, log=str(tmp_path / "log"), fate="crash")
+    sweep(work, [crashing], out=tmp_path / "out", backend=local(2))
+    ending = read_run(tmp_path / "out" / crashing.folder_name())[1].ending
+    assert "crashed: signal 11 (SIGSEGV)" in ending
+    assert "memory" not in ending
 
 
 SWEPT = """
@@ -154,7 +163,7 @@ def test_ctrl_c_ends_the_runs_at_once_and_in_silence(tmp_path, early):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=300) == ("stopped\n", "")
+    assert process.communicate(timeout=900) == ("stopped\n", "")
     for job in jobs(tmp_path, 3, seconds=600):
         assert run_state(tmp_path / "out" / job.folder_name()) in ("absent", "interrupted")
 
@@ -194,21 +203,21 @@ def test_submitit_in_local_processes(tmp_path):
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     some = [*jobs(tmp_path, 1), Job(number=9, log=str(tmp_path / "log"), fate="raise")]
     backend = slurm(tmp_path / "queue", cluster="local", timeout_min=2)
-    tally = sweep(work, some, out=tmp_path / "out", backend=backend)
-    assert tally.ended == {"finished": 1, "failed": 1}
+    summary = sweep(work, some, out=tmp_path / "out", backend=backend)
+    assert summary.ended == {"finished": 1, "failed": 1}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": 3}', '{"runs": [1]}', "{"])
-def test_point_8_a_damaged_plan_is_one_sentence(tmp_path, text):
+def test_a_damaged_plan_is_one_sentence(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(UsageError, match="is no sweep's plan"):
+    with pytest.raises(UsageError, match="is not a sweep's plan"):
         read_plan(tmp_path)
 
 
-def test_point_5_a_run_that_failed_before_is_no_result(tmp_path, threads):
+def test_a_run_that_failed_before_is_no_result(tmp_path, threads):
     doomed = jobs(tmp_path, 2, fate="raise")
     first = sweep(work, doomed, out=tmp_path / "runs", backend=threads)
     again = sweep(work, doomed, out=tmp_path / "runs", backend=threads)
-    for tally in (first, again):
-        assert (tally.skipped, tally.ended["failed"], tally.done) == (0, 2, 2)
+    for summary in (first, again):
+        assert (summary.skipped, summary.ended["failed"], summary.done) == (0, 2, 2)
     assert starts(tmp_path) == Counter({0: 1, 1: 1}), "not tried again unless asked"

@@ -33,8 +33,8 @@ def network(dropout=0.0):
 
 
 def digits():
-    found = data.load("digits", normalise=True, num_train=300, num_test=75)
-    return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+    result = data.load("digits", normalize=True, num_train=300, num_test=75)
+    return (result.train_inputs, result.train_labels), (result.test_inputs, result.test_labels)
 
 
 class SignalAt(Callback):
@@ -81,7 +81,7 @@ def run_in_processes(target, folder, *arguments, size=2):
     for p in processes:
         p.start()
     for p in processes:
-        p.join(120)
+        p.join(900)
     assert [p.exitcode for p in processes] == [0] * size
 
 
@@ -118,7 +118,7 @@ def test_another_number_of_processes_is_refused(tmp_path):
         train(network, training, config=CONFIG, folder=tmp_path / "run", test=test)
 
 
-def normalising(rank, size, port, folder):
+def normalizing(rank, size, port, folder):
     """Train a network with BatchNorm in one of several processes, and write down its buffers."""
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size)}
@@ -139,7 +139,7 @@ def normalising(rank, size, port, folder):
 
 def test_buffers_are_those_of_the_first_process(tmp_path):
     """Each process sees its own part of a batch, and BatchNorm its own statistics."""
-    run_in_processes(normalising, tmp_path)
+    run_in_processes(normalizing, tmp_path)
     first, second = (torch.load(tmp_path / f"buffers-{rank}.pt") for rank in range(2))
     assert first["2.running_mean"].abs().sum() > 0
     for name, buffer in first.items():
@@ -150,7 +150,7 @@ def test_buffers_are_those_of_the_first_process(tmp_path):
 def test_torchrun_starts_the_command_line(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     command += ["-m", "bathyscope", "train", "resnet-8", "--epochs", "1", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("resnet-8: finished") == 1
     assert len(list(tmp_path.glob("resnet-8-*/weights.safetensors"))) == 1

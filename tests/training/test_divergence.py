@@ -4,7 +4,7 @@ from torch import nn
 
 from bathyscope.core import blocks_of
 from bathyscope.training import TrainingConfig, fit
-from bathyscope.training.divergence import first_not_finite
+from bathyscope.training.divergence import first_non_finite
 
 X, Y = torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 4
 
@@ -41,26 +41,26 @@ def stack(*blocks):
 
 
 def located(model):
-    return first_not_finite(model, (X, Y), loss=nn.functional.cross_entropy, call=model, step=1)
+    return first_non_finite(model, (X, Y), loss=nn.functional.cross_entropy, call=model, step=1)
 
 
 def test_the_first_block_whose_output_overflows_is_named():
-    found = located(stack(Scale(8, 1e30), Scale(8, 1e30), Scale(8, 1.0)))
-    assert (found.block, found.quantity) == ("2", "output")
-    assert str(found) == "diverged at step 1 in block 2"
+    result = located(stack(Scale(8, 1e30), Scale(8, 1e30), Scale(8, 1.0)))
+    assert (result.block, result.quantity) == ("2", "output")
+    assert str(result) == "diverged at step 1 in block 2"
 
 
-def test_a_gradient_that_is_not_finite_names_the_block_where_it_arose():
-    found = located(stack(Scale(8, 1.0), RootOfZero(8), Scale(8, 1.0)))
-    assert (found.block, found.quantity) == ("2", "gradient")
+def test_a_gradient_that_is_non_finite_names_the_block_where_it_arose():
+    result = located(stack(Scale(8, 1.0), RootOfZero(8), Scale(8, 1.0)))
+    assert (result.block, result.quantity) == ("2", "gradient")
 
 
-def test_weights_that_were_not_finite_before_are_named():
+def test_weights_that_were_non_finite_before_are_named():
     model = stack(Scale(8, 1.0), Scale(8, 1.0))
     with torch.no_grad():
         model[2].weight[0, 0] = torch.inf
-    found = located(model)
-    assert (found.block, found.quantity) == ("2", "weights")
+    result = located(model)
+    assert (result.block, result.quantity) == ("2", "weights")
 
 
 def test_locating_leaves_the_model_as_it_was():
@@ -87,10 +87,10 @@ def test_a_run_that_explodes_is_a_result(lr):
     assert outcome.history[-1]["kind"] == "divergence"
 
 
-def test_of_several_gradients_that_are_not_finite_the_first_on_the_way_back_is_named():
+def test_of_several_gradients_that_are_non_finite_the_first_on_the_way_back_is_named():
     model = stack(Scale(8, 1.0), Scale(8, 1.0), Scale(8, 1.0))
-    found = first_not_finite(
+    result = first_non_finite(
         model, (X, Y), loss=lambda y, _: (y - y.detach()).sqrt().sum(), call=model, step=1
     )
-    assert found.quantity == "gradient"
-    assert found.block == blocks_of(model, X)[-1].label
+    assert result.quantity == "gradient"
+    assert result.block == blocks_of(model, X)[-1].label

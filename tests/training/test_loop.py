@@ -16,10 +16,10 @@ from bathyscope.training.loop import Patience
 
 @pytest.fixture(scope="module")
 def digits():
-    found = data.load("digits", normalise=True, num_train=300, num_test=100)
+    result = data.load("digits", normalize=True, num_train=300, num_test=100)
     return (
-        (found.train_inputs.flatten(1), found.train_labels),
-        (found.test_inputs.flatten(1), found.test_labels),
+        (result.train_inputs.flatten(1), result.train_labels),
+        (result.test_inputs.flatten(1), result.test_labels),
     )
 
 
@@ -111,7 +111,7 @@ def test_the_epoch_record_holds_averages_evaluation_and_gap(digits):
         output = model.eval()(test[0])
     assert last["test_loss"] == pytest.approx(F.cross_entropy(output, test[1]).item(), rel=1e-5)
     assert last["test_accuracy"] == (output.argmax(1) == test[1]).double().mean().item()
-    assert last["generalisation_gap"] == last["test_loss"] - last["train_loss"]
+    assert last["generalization_gap"] == last["test_loss"] - last["train_loss"]
     assert last["accuracy_gap"] == last["train_accuracy"] - last["test_accuracy"]
 
 

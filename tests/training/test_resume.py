@@ -23,8 +23,8 @@ SAVING = Saving(every_steps=3)
 
 @pytest.fixture(scope="module")
 def digits():
-    found = data.load("digits", normalise=True, num_train=200, num_test=50)
-    return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+    result = data.load("digits", normalize=True, num_train=200, num_test=50)
+    return (result.train_inputs, result.train_labels), (result.test_inputs, result.test_labels)
 
 
 def network(width=8):
@@ -74,7 +74,7 @@ class Crash(Callback):
             raise ConnectionError("power cut")
 
 
-# 7 steps an epoch: within an epoch, on its last step, on the first step of the next, before any save
+# 7 steps per epoch: within an epoch, on its last step, on the first step of the next, before any save
 @pytest.mark.parametrize("steps", [(1,), (7,), (8,), (10, 11, 12), (5, 14, 26), (28,)])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_interrupted_and_resumed_is_uninterrupted(tmp_path, digits, steps, optimizer):

@@ -11,11 +11,11 @@ def rates(config, steps, per_epoch):
 
 
 def test_cosine_starts_at_lr_and_falls_to_nearly_zero():
-    found = rates(TrainingConfig(lr=0.2, schedule="cosine"), 100, 10)
-    assert found[0] == 0.2
-    assert found[50] == pytest.approx(0.1)
-    assert found == sorted(found, reverse=True)
-    assert found[-1] == pytest.approx(0.1 * (1 + math.cos(0.99 * math.pi)))
+    result = rates(TrainingConfig(lr=0.2, schedule="cosine"), 100, 10)
+    assert result[0] == 0.2
+    assert result[50] == pytest.approx(0.1)
+    assert result == sorted(result, reverse=True)
+    assert result[-1] == pytest.approx(0.1 * (1 + math.cos(0.99 * math.pi)))
 
 
 def test_milestones_may_be_epochs_or_fractions():

@@ -58,15 +58,15 @@ def guarantee(
 
 
 def _loss_is_regular(loss: ConvexLoss, regularity: Regularity) -> Assumption:
-    found = loss.name
+    result = loss.name
     value = regularity.violation
     if not regularity.is_convex:
-        found += f": along a segment its slope falls, by a share of {regularity.violation:.2g}"
+        result += f": along a segment its slope falls, by a fraction of {regularity.violation:.2g}"
     elif not regularity.is_differentiable:
-        found += f": a share of {regularity.jump:.2g} of its change of slope is one jump"
+        result += f": a fraction of {regularity.jump:.2g} of its change of slope is one jump"
         value = regularity.jump
     return Assumption(
-        statement=f"Assumption 2: the loss is differentiable and convex ({found})",
+        statement=f"Assumption 2: the loss is differentiable and convex ({result})",
         holds=regularity.holds,
         value=value,
     )

@@ -15,7 +15,7 @@ class BasisStage:
     """What one feature v adds: columns = (v − mean) · transform − former columns · onto.
 
     `columns` have unit weighted norm and are orthogonal to every former column. `unpredicted` is the
-    share of the feature's variance that the former columns do not explain.
+    fraction of the feature's variance that the former columns do not explain.
     """
 
     columns: Matrix
@@ -48,7 +48,7 @@ class NestedBasis:
         return int(self.intercept) + sum(stage.rank for stage in stages)
 
     def design(self, num_features: int | None = None) -> Matrix:
-        """The basis of the predictors linear in the first features, one row a sample."""
+        """The basis of the predictors linear in the first features, one row per sample."""
         stages = self.stages if num_features is None else self.stages[:num_features]
         constant = torch.ones(len(self.weights), int(self.intercept), dtype=torch.float64)
         return torch.cat([constant, *(stage.columns for stage in stages)], dim=1)
@@ -58,17 +58,17 @@ class NestedBasis:
     ) -> tuple[list[Float[Tensor, " k c"]], Float[Tensor, " c"]]:
         """H_0, …, H_i and the intercept of the predictor with these coordinates in the basis."""
         rest = coefficients.clone()
-        found: list[Tensor] = []
+        result: list[Tensor] = []
         constant = torch.zeros(coefficients.shape[1], dtype=coefficients.dtype)
         for stage in reversed(self.stages[: self._num_features(len(coefficients))]):
             own = len(rest) - stage.rank
             H = stage.transform @ rest[own:]
             rest = rest[:own] - stage.onto @ rest[own:]
             constant = constant - stage.mean @ H
-            found.insert(0, H)
+            result.insert(0, H)
         if self.intercept:
             constant = constant + rest[0]
-        return found, constant
+        return result, constant
 
     def _num_features(self, size: int) -> int:
         sizes = [self.size(i) for i in range(len(self.stages) + 1)]
@@ -81,18 +81,18 @@ def nested_basis(
     *,
     weights: Float[Tensor, " n"] | None = None,
     intercept: bool = True,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
 ) -> NestedBasis:
-    """Orthonormalise features in their order, dropping directions that are linear in former ones.
+    """Orthonormalize features in their order, dropping directions that are linear in former ones.
 
-    Columns are centred (with an intercept) and scaled to unit norm first, so neither their units
+    Columns are centered (with an intercept) and scaled to unit norm first, so neither their units
     nor their offsets matter.
 
     Args:
         features: v_0, …, v_L, float64, without the constant.
         weights: of the samples, positive; equal if None.
         intercept: whether a constant belongs to every predictor.
-        cutoff: a direction counts as new if its singular value, of columns of norm one, exceeds
+        tolerance: a direction counts as new if its singular value, of columns of norm one, exceeds
             this; numpy's convention ε·max(n, k) if None.
     """
     n = len(features[0] if weights is None else weights)
@@ -102,16 +102,16 @@ def nested_basis(
     stages = []
     for v in features:
         mean = w @ v if intercept else torch.zeros(v.shape[1], dtype=torch.float64)
-        centred = root * (v - mean)
+        centered = root * (v - mean)
         if intercept:  # a second pass: the first mean of a column far from zero is rounded
-            correction = root.T @ centred
-            centred, mean = centred - root * correction, mean + correction[0]
-        onto, rest, factors = _scaled_remainder(centred, root * v, former)
-        limit = torch.finfo(torch.float64).eps * max(v.shape) if cutoff is None else cutoff
-        columns, map_back = _directions(rest, cutoff=limit)
-        columns, leak, turn = _orthogonalise(columns, former)
+            correction = root.T @ centered
+            centered, mean = centered - root * correction, mean + correction[0]
+        onto, rest, factors = _scaled_remainder(centered, root * v, former)
+        limit = torch.finfo(torch.float64).eps * max(v.shape) if tolerance is None else tolerance
+        columns, map_back = _directions(rest, tolerance=limit)
+        columns, leak, turn = _orthogonalize(columns, former)
         map_back = map_back @ turn
-        norms = centred.square().sum()
+        norms = centered.square().sum()
         left = (rest / factors).square().sum() if rest.numel() else torch.zeros(())
         stages.append(
             BasisStage(
@@ -127,33 +127,33 @@ def nested_basis(
 
 
 def _scaled_remainder(
-    centred: Matrix, whole: Matrix, former: Matrix
+    centered: Matrix, whole: Matrix, former: Matrix
 ) -> tuple[Tensor, Matrix, Float[Tensor, " k"]]:
     """Columns of norm one less their projection on the former ones (twice, against rounding).
 
     Returns the projection, the remainder, and the factors that gave the columns norm one. A column
     that is constant but for rounding is zero.
     """
-    norms = centred.norm(dim=0)
+    norms = centered.norm(dim=0)
     constant = norms <= 8 * torch.finfo(torch.float64).eps * whole.norm(dim=0)
     factors = torch.where(constant, 1.0, 1 / torch.where(constant, 1.0, norms))
-    scaled = torch.where(constant, 0.0, centred * factors)
+    scaled = torch.where(constant, 0.0, centered * factors)
     onto = former.T @ scaled
     rest = scaled - former @ onto
     again = former.T @ rest
     return onto + again, rest - former @ again, factors
 
 
-def _directions(rest: Matrix, *, cutoff: float) -> tuple[Matrix, Float[Tensor, " k r"]]:
+def _directions(rest: Matrix, *, tolerance: float) -> tuple[Matrix, Float[Tensor, " k r"]]:
     """Orthonormal columns that span the remainder, and the map from its columns to them."""
     if rest.shape[1] == 0:
         return rest, torch.zeros(0, 0, dtype=torch.float64)
     U, S, Vh = torch.linalg.svd(rest, full_matrices=False)
-    kept = torch.gt(S, cutoff)
+    kept = torch.gt(S, tolerance)
     return U[:, kept], Vh[kept].T / S[kept]
 
 
-def _orthogonalise(
+def _orthogonalize(
     columns: Matrix, former: Matrix
 ) -> tuple[Matrix, Float[Tensor, " former r"], Float[Tensor, " q r"]]:
     """Columns made orthogonal to the former ones, as `columns · turn − former · leak`.
@@ -165,12 +165,15 @@ def _orthogonalise(
     leaning = former.T @ columns
     new = leaning.square().sum(dim=0) < 0.5
     turn = torch.eye(len(new), dtype=torch.float64)[:, new]
-    found, leak = columns[:, new], torch.zeros(former.shape[1], int(new.sum()), dtype=torch.float64)
+    result, leak = (
+        columns[:, new],
+        torch.zeros(former.shape[1], int(new.sum()), dtype=torch.float64),
+    )
     for _ in range(2):
-        onto = former.T @ found
-        found, leak = found - former @ onto, leak + onto
-        found, R = torch.linalg.qr(found)
+        onto = former.T @ result
+        result, leak = result - former @ onto, leak + onto
+        result, R = torch.linalg.qr(result)
         leak, turn = (
             torch.linalg.solve_triangular(R, x, upper=True, left=False) for x in (leak, turn)
         )
-    return found, leak, turn
+    return result, leak, turn

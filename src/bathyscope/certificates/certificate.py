@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Predictability:
     """How linearly predictable a feature is from those before it   (nests, section 2.4).
 
-    `unpredicted` is the share of the feature's variance that they leave; a feature with no
+    `unpredicted` is the fraction of the feature's variance that they leave; a feature with no
     `new_directions` cannot improve the prediction.
     """
 
@@ -31,7 +31,7 @@ class Predictability:
 class Certificate:
     """Risks, bounds and guarantees of a network on data.
 
-    Risks are means over the samples. Where the loss has no minimiser over the features, `ridge` is
+    Risks are means over the samples. Where the loss has no minimizer over the features, `ridge` is
     positive and every risk but `risk` itself includes ½ · ridge · mean ‖ŷ‖²; `penalty` is that term
     for the network.
 
@@ -51,7 +51,7 @@ class Certificate:
         gap, gradient_norm: how exactly the bound is known; None outside the family.
         attainable_risk: the infimum over the prediction weights of a ResNEst (problem P_φ); None
             where it was not solved for.
-        block_risks: with re-optimised prediction weights after blocks 0, …, L; never rising.
+        block_risks: with re-optimized prediction weights after blocks 0, …, L; never rising.
         truncated_risks: with the weights of the bound, those after block i set to zero (equation 7
             read literally); these may rise.
         guaranteed: whether every local minimum attains the bound, by the assumptions found.
@@ -112,7 +112,7 @@ class Certificate:
 
     @property
     def monotone(self) -> bool:
-        """Whether the re-optimised risk never rises from block to block."""
+        """Whether the re-optimized risk never rises from block to block."""
         slack = 1e-9 * self.constant_risk
         pairs = zip(self.block_risks, self.block_risks[1:], strict=False)
         return all(after <= before + slack for before, after in pairs)
@@ -171,7 +171,7 @@ class Certificate:
         lines += [f"  {name:<38}{value:.6g}" for name, value in rows if value is not None]
         if len(self.block_risks) > 1:
             risks = " ".join(f"{risk:.4g}" for risk in self.block_risks)
-            lines.append(f"  {'re-optimised after blocks 0 to L':<38}{risks}")
+            lines.append(f"  {'re-optimized after blocks 0 to L':<38}{risks}")
         lines += [f"  {_mark(a.holds)} {a.statement}" for a in self.assumptions]
         if self.critical_point is not None:
             point = self.critical_point

@@ -21,7 +21,7 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.preserve import preserve_random_state
 from bathyscope.nets.nest import ResNEst
 
-_SOLVED = 1e-9  # share of the constant predictor's risk up to which a gap counts as none
+_SOLVED = 1e-9  # fraction of the constant predictor's risk up to which a gap counts as none
 
 
 @preserve_random_state()  # a loader that shuffles draws from them
@@ -53,7 +53,7 @@ def certify(
         tolerance: gradients and curvatures of the prediction weights below this count as zero.
 
     Raises:
-        UsageError: data and loss do not fit the network, or something is not finite.
+        UsageError: data and loss do not fit the network, or something is non-finite.
 
     Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
@@ -70,17 +70,17 @@ def certify(
     seen = observe(model, data)
     ell = convex_loss(loss, seen.targets, num_outputs=seen.outputs.shape[1])
     own_risk = _risk(seen, ell)
-    found = nested_solutions(seen, ell, blocks=blocks)
+    result = nested_solutions(seen, ell, blocks=blocks)
     smooth = regularity(ell, num_outputs=seen.outputs.shape[1])
     assumptions, width = assumptions_of(seen, ell, regularity=smooth)
     # without assumption 2 a small gradient or decrement proves nothing
-    limit = _SOLVED * found.constant.objective if smooth.holds else -math.inf
-    unsolved = "" if found.whole.gap <= limit else _gap_in_words(found, limit)
+    limit = _SOLVED * result.constant.objective if smooth.holds else -math.inf
+    unsolved = "" if result.whole.gap <= limit else _describe_gap(result, limit)
     guaranteed, decided_by = guarantee(seen, assumptions, unsolved=unsolved)
-    own_penalty = penalty(seen.outputs, found.basis.weights, ridge=found.ridge)
-    epsilon = own_risk + own_penalty - found.whole.objective
-    reached = attainable(seen, ell, ridge=found.ridge)
-    linear = _linear(seen, ell, found)
+    own_penalty = penalty(seen.outputs, result.basis.weights, ridge=result.ridge)
+    epsilon = own_risk + own_penalty - result.whole.objective
+    reached = attainable(seen, ell, ridge=result.ridge)
+    linear = _linear(seen, ell, result)
     linear_is_exact = linear is not None and linear.gap <= limit
     family = seen.in_family
     return Certificate(
@@ -91,22 +91,22 @@ def certify(
         on_images=seen.on_images,
         risk=own_risk,
         penalty=own_penalty,
-        constant_risk=found.constant.objective,
+        constant_risk=result.constant.objective,
         linear=linear,
         linear_is_exact=linear_is_exact,
-        linear_feature_risk=found.first.objective if family else None,
-        bound=found.whole.objective if family else None,
+        linear_feature_risk=result.first.objective if family else None,
+        bound=result.whole.objective if family else None,
         bound_applies=family and not unsolved and not _mixes_before_pooling(seen),
         epsilon=epsilon if family else None,
-        ridge=found.ridge,
-        gap=found.whole.gap if family else None,
-        gradient_norm=found.whole.gradient_norm if family else None,
+        ridge=result.ridge,
+        gap=result.whole.gap if family else None,
+        gradient_norm=result.whole.gradient_norm if family else None,
         attainable_risk=None if reached is None or not reached.gap <= limit else reached.objective,
-        block_risks=found.blocks,
-        truncated_risks=found.truncated,
+        block_risks=result.blocks,
+        truncated_risks=result.truncated,
         predictability=tuple(
             Predictability(len(stage.mean), stage.rank, stage.unpredicted)
-            for stage in found.basis.stages
+            for stage in result.basis.stages
         ),
         width=width,
         assumptions=assumptions,
@@ -116,7 +116,7 @@ def certify(
         guaranteed=guaranteed,
         decided_by=decided_by,
         notes=(
-            *_family_notes(seen, found, unsolved),
+            *_family_notes(seen, result, unsolved),
             *_linear_notes(seen, linear, exact=linear_is_exact),
         ),
     )
@@ -124,29 +124,29 @@ def certify(
 
 def _risk(seen: Observation, loss: ConvexLoss) -> float:
     n = len(seen.outputs)
-    found = loss.mean(seen.outputs, torch.full((n,), 1 / n, dtype=torch.float64))
-    if not math.isfinite(found):
+    result = loss.mean(seen.outputs, torch.full((n,), 1 / n, dtype=torch.float64))
+    if not math.isfinite(result):
         raise UsageError(
-            f"The {loss.name} loss of the network is {found} (its outputs reach "
+            f"The {loss.name} loss of the network is {result} (its outputs reach "
             f"{float(seen.outputs.abs().max()):.2g}); there is nothing to certify."
         )
-    return found
+    return result
 
 
-def _gap_in_words(found: Nested, limit: float) -> str:
-    """Why the best that was found on the features is no bound."""
+def _describe_gap(result: Nested, limit: float) -> str:
+    """Why the best that was found on the features is not a bound."""
     if limit < 0:
         return "the loss is not differentiable and convex, so that no gap is known"
     return (
-        f"the gap of the convex problem is {found.whole.gap:.2g}, and {limit:.2g} is allowed "
+        f"the gap of the convex problem is {result.whole.gap:.2g}, and {limit:.2g} is allowed "
         f"({_SOLVED:.0e} of the constant predictor's risk)"
     )
 
 
-def _linear(seen: Observation, loss: ConvexLoss, found: Nested) -> LinearPrediction | None:
+def _linear(seen: Observation, loss: ConvexLoss, result: Nested) -> LinearPrediction | None:
     """The best linear predictor of the input; None where an image has too many pixels for it."""
     if seen.in_family and not seen.on_images:
-        return found.linear_prediction(seen.outputs)
+        return result.linear_prediction(seen.outputs)
     if seen.on_images and not can_be_formed(*seen.inputs.shape):
         return None
     return linear_prediction(seen.inputs, loss, outputs=seen.outputs, intercept=seen.intercept)
@@ -174,17 +174,17 @@ def _critical_point(
     )
 
 
-def _family_notes(seen: Observation, found: Nested, unsolved: str) -> Iterator[str]:
+def _family_notes(seen: Observation, result: Nested, unsolved: str) -> Iterator[str]:
     if not seen.in_family:
         yield (
             "Outside the family only the risks of the network, of a constant and of the best linear "
             "predictor apply; lower bound, ranks and block by block risks do not."
         )
         return
-    if found.ridge:
+    if result.ridge:
         yield (
-            f"{_sentence(found.why_ridge)} over the features: all risks but the network's own "
-            f"include {found.ridge / 2:.0e} · mean ‖ŷ‖², and so does ε."
+            f"{_sentence(result.why_ridge)} over the features: all risks but the network's own "
+            f"include {result.ridge / 2:.0e} · mean ‖ŷ‖², and so does ε."
         )
     if unsolved:
         yield f"There is no lower bound, only the best that was found: {unsolved}."
@@ -197,8 +197,8 @@ def _family_notes(seen: Observation, found: Nested, unsolved: str) -> Iterator[s
         )
 
 
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _linear_notes(
@@ -219,7 +219,7 @@ def _linear_notes(
     if not exact:
         yield (
             "The risks of a constant and of the best linear predictor are the best that were found "
-            f"(the latter with a gap of {linear.gap:.2g}), which may not be the least."
+            f"(the latter with a gap of {linear.gap:.2g}), which may not be the smallest."
         )
     if linear.interpolates:
         yield (

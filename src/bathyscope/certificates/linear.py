@@ -11,7 +11,7 @@ from bathyscope.certificates.predictor import (
     best_predictor,
     needed_ridge,
     penalty,
-    why_no_minimiser,
+    why_no_minimizer,
 )
 
 _MOST_WORK = 10**10  # multiplications of one product of the design with itself: about half a minute
@@ -23,11 +23,11 @@ class LinearPrediction:
 
     Attributes:
         risk: its risk plus ½ · ridge · mean ‖ŷ‖².
-        ridge: 0 where the loss has a minimiser, and `why_ridge` says why it has none.
+        ridge: 0 where the loss has a minimizer, and `why_ridge` says why it has none.
         penalty: ½ · ridge · mean ‖ŷ‖² of the network, to compare it with `risk`.
-        gap: an estimate of how far the risk lies above the least one.
+        gap: an estimate of how far the risk lies above the smallest one.
         interpolates: whether the input has as many directions as there are samples: the predictor
-            then gives any targets, which tells nothing about new samples.
+            then gives any targets, which shows nothing about new samples.
     """
 
     risk: float
@@ -39,7 +39,7 @@ class LinearPrediction:
 
 
 def can_be_formed(num_samples: int, num_values: int) -> bool:
-    """Whether the predictor of so many values of an image takes no more than about a minute."""
+    """Whether the predictor of this many values of an image takes no more than about a minute."""
     fewer, more = sorted((num_samples, num_values))
     return fewer * fewer * more <= _MOST_WORK
 
@@ -54,7 +54,7 @@ def linear_prediction(
     """Solve for the best linear predictor of the inputs.
 
     Args:
-        inputs: one row a sample.
+        inputs: one row per sample.
         loss: ℓ with its targets.
         outputs: of the network.
         intercept: whether a constant belongs to the predictor.
@@ -62,12 +62,12 @@ def linear_prediction(
     num_outputs = outputs.shape[1]
     basis = nested_basis((inputs,), intercept=intercept)
     ridge, start = needed_ridge(basis, loss, num_outputs=num_outputs)
-    found = best_predictor(basis, loss, num_outputs=num_outputs, ridge=ridge, start=start)
+    result = best_predictor(basis, loss, num_outputs=num_outputs, ridge=ridge, start=start)
     return LinearPrediction(
-        risk=found.objective,
+        risk=result.objective,
         ridge=ridge,
-        why_ridge=why_no_minimiser(basis, loss, start) if ridge and start is not None else "",
+        why_ridge=why_no_minimizer(basis, loss, start) if ridge and start is not None else "",
         penalty=penalty(outputs, basis.weights, ridge=ridge),
-        gap=found.gap,
+        gap=result.gap,
         interpolates=basis.size() >= len(inputs),
     )

@@ -230,7 +230,7 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
     rows = targets.double().reshape(len(targets), -1)
     if rows.shape[1] != num_outputs:
         raise UsageError(
-            f"The targets have {rows.shape[1]} values a sample, but the network has {num_outputs} "
+            f"The targets have {rows.shape[1]} values per sample, but the network has {num_outputs} "
             f"outputs; for the {loss} loss they must agree."
         )
     if loss == "logistic" and not bool(((rows == 0) | (rows == 1)).all()):
@@ -244,22 +244,22 @@ def _check_function(function: LossFn, targets: Tensor, num_outputs: int) -> Diff
     Raises:
         UsageError: it takes other arguments, gives no scalar, or cannot be differentiated twice.
     """
-    found = Differentiable(function, targets.double() if targets.is_floating_point() else targets)
+    result = Differentiable(function, targets.double() if targets.is_floating_point() else targets)
     zeros = torch.zeros(len(targets), num_outputs, dtype=torch.float64)
     try:
-        found.curvature(zeros)(torch.ones_like(zeros))
+        result.curvature(zeros)(torch.ones_like(zeros))
     except RuntimeError as error:
         raise UsageError(
-            f"The loss {found.name} cannot be differentiated twice, which the best predictors need: "
+            f"The loss {result.name} cannot be differentiated twice, which the best predictors need: "
             f"{in_a_line(error)}."
         ) from error
-    return found
+    return result
 
 
 def _check_labels(targets: Tensor, num_outputs: int) -> Tensor:
     if targets.ndim != 1 or targets.is_floating_point():
         raise UsageError(
-            f"Cross-entropy takes one whole-number label a sample, but the targets have shape "
+            f"Cross-entropy takes one whole-number label per sample, but the targets have shape "
             f"{tuple(targets.shape)} and dtype {targets.dtype}; use loss='squared' for values."
         )
     labels = targets.long()

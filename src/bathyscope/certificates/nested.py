@@ -15,9 +15,9 @@ from bathyscope.certificates.predictor import (
     best_predictor,
     needed_ridge,
     penalty,
-    why_no_minimiser,
+    why_no_minimizer,
 )
-from bathyscope.core.progress import tell_progress
+from bathyscope.core.progress import report_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +73,19 @@ def nested_solutions(seen: Observation, loss: ConvexLoss, *, blocks: bool) -> Ne
         )
 
     count = len(seen.features)
-    found = [solve(0, None)]
+    result = [solve(0, None)]
     for i in range(1, count + 1 if blocks else min(count, 1) + 1):
-        tell_progress("best predictor after feature", i, count)
-        found.append(solve(i, found[-1].coefficients))
-    whole = found[-1] if blocks else solve(count, start)
+        report_progress("best predictor after feature", i, count)
+        result.append(solve(i, result[-1].coefficients))
+    whole = result[-1] if blocks else solve(count, start)
     return Nested(
         basis,
         ridge,
-        why_no_minimiser(basis, loss, start) if ridge and start is not None else "",
-        constant=found[0],
-        first=found[min(count, 1)],
+        why_no_minimizer(basis, loss, start) if ridge and start is not None else "",
+        constant=result[0],
+        first=result[min(count, 1)],
         whole=whole,
-        blocks=tuple(p.objective for p in found[1:]) if blocks else (),
+        blocks=tuple(p.objective for p in result[1:]) if blocks else (),
         truncated=_truncated_risks(seen, loss, basis, whole.coefficients, ridge=ridge)
         if blocks
         else (),
@@ -103,12 +103,12 @@ def _truncated_risks(
     """Risks with H_0, …, H_i of the bound and zeros after: the literal reading of equation 7."""
     weights, constant = basis.prediction_weights(coefficients)
     outputs = constant.expand_as(seen.outputs)
-    found = []
+    result = []
     for v, H in zip(seen.features, weights, strict=True):
         outputs = outputs + v @ H
         own = penalty(outputs, basis.weights, ridge=ridge)
-        found.append(loss.mean(outputs, basis.weights) + own)
-    return tuple(found)
+        result.append(loss.mean(outputs, basis.weights) + own)
+    return tuple(result)
 
 
 def attainable(seen: Observation, loss: ConvexLoss, *, ridge: float) -> Predictor | None:

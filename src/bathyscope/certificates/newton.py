@@ -15,7 +15,7 @@ _SUFFICIENT_DECREASE = 1e-4  # Armijo's constant
 _SHORTEST_STEP = 1e-10
 _ROUNDING = 1e-17  # a decrement that the rounding of log-likelihoods of the order of one hides
 _FORCING = 0.1  # relative residual to which the Newton equations are solved by conjugate gradients
-_MOST_PRODUCTS = 60  # products with the Hessian before it is factorised instead
+_MOST_PRODUCTS = 60  # products with the Hessian before it is factorized instead
 _LARGEST_FACTORED = 4000  # variables
 
 
@@ -24,7 +24,7 @@ class Minimum:
     """Where Newton's method stopped.
 
     `decrement` is gᵀ H⁻¹ g at the end: half of it estimates how far the objective lies above its
-    minimum. `step_norm` is the length of the last step; it does not shrink where no minimiser exists.
+    minimum. `step_norm` is the length of the last step; it does not shrink where no minimizer exists.
     """
 
     coefficients: Coefficients
@@ -46,17 +46,17 @@ def newton(
     tolerance: float = 1e-15,
     max_iterations: int = 100,
 ) -> Minimum:
-    """Minimise Σ_n w_n ℓ(Φ_n C, y_n) + ½ Σ_k ρ_k ‖C_k‖² over C, by Newton's method with line search.
+    """Minimize Σ_n w_n ℓ(Φ_n C, y_n) + ½ Σ_k ρ_k ‖C_k‖² over C, by Newton's method with line search.
 
     Each step solves H d = −g by conjugate gradients, preconditioned by the blocks of H that belong
-    to one output each (exact for a single output), or by a factorisation where they stall. The
+    to one output each (exact for a single output), or by a factorization where they stall. The
     objective never rises, whatever the accuracy of the steps: the result is no worse than the start.
 
     Args:
         design: Φ; columns of similar size make the conjugate gradients short.
         loss: ℓ with its targets.
         weights: w, summing to one.
-        ridge: ρ, one number a column of Φ.
+        ridge: ρ, one number per column of Φ.
         start: where to begin; rows that sum to zero if the loss is shift invariant.
         tolerance: stop when the decrement gᵀ H⁻¹ g falls below this times the objective.
         max_iterations: of Newton's method.
@@ -72,7 +72,7 @@ def newton(
         system = _System(design, loss, outputs, weights, ridge)
         solved = None if exact else system.by_conjugate_gradients(gradient)
         if solved is None:  # once they stall they stall again: nearly separable classes
-            exact, solved = True, system.by_factorisation(gradient)
+            exact, solved = True, system.by_factorization(gradient)
         d = -solved
         if loss.is_shift_invariant:  # along a common shift the objective is flat, and d is noise
             d = d - d.mean(dim=1, keepdim=True)
@@ -82,13 +82,13 @@ def newton(
             break
         moved, length = design @ d, 1.0
         while length > _SHORTEST_STEP:
-            found = loss.mean(outputs + length * moved, weights) + _penalty(C + length * d, ridge)
-            if found <= objective - _SUFFICIENT_DECREASE * length * decrement:
+            result = loss.mean(outputs + length * moved, weights) + _penalty(C + length * d, ridge)
+            if result <= objective - _SUFFICIENT_DECREASE * length * decrement:
                 break
             length /= 2
         else:  # rounding: no step lowers the objective
             break
-        C, outputs, objective = C + length * d, outputs + length * moved, found
+        C, outputs, objective = C + length * d, outputs + length * moved, result
     return Minimum(C, objective, float(gradient.norm()), decrement, step_norm, iterations)
 
 
@@ -130,7 +130,7 @@ class _System:
             p = z + (rz / former) * p
         return None if g.numel() <= _LARGEST_FACTORED else d
 
-    def by_factorisation(self, g: Coefficients) -> Coefficients:
+    def by_factorization(self, g: Coefficients) -> Coefficients:
         """Exactly, with the whole of H."""
         k, c = g.shape
         curvature = self.loss.curvature(self.outputs)

@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.batch import check_batch, run_forward
+from bathyscope.core.batch import check_batch, check_values, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError, in_a_line
-from bathyscope.core.values import check_values
 from bathyscope.nets.nest import AugmentedResNEst, DenseNEst, NEst, ResNEst
 
 _ROWS = 512  # samples evaluated at once
@@ -21,9 +20,9 @@ _ROWS = 512  # samples evaluated at once
 class Observation:
     """A network's answers on data.
 
-    `inputs` are all values of the input in one row a sample. `features` are v_0, …, v_L without the
+    `inputs` are all values of the input in one row per sample. `features` are v_0, …, v_L without the
     constant, which `intercept` stands for; outside the family there are none. `last` holds x_{L−1}
-    of a ResNEst on vectors. `sizes` are the values a sample of each feature before pooling, and
+    of a ResNEst on vectors. `sizes` are the values per sample of each feature before pooling, and
     `room` those of x_{L−1}.
     """
 
@@ -53,7 +52,7 @@ def observe(model: object, data: object) -> Observation:
 
     Raises:
         UsageError: the model is none, the data are no pairs, the model cannot take them, or
-            something is not finite.
+            something is non-finite.
     """
     if not isinstance(model, nn.Module):
         raise UsageError(

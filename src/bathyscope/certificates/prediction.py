@@ -22,11 +22,11 @@ _REPRODUCED = 1e-6  # of the wanted product W_{L+1} W_L, relative
 def best_prediction_weights(
     model: nn.Module, data: Batch | Iterable[Batch], *, loss: str | LossFn | None = None
 ) -> dict[str, Tensor]:
-    """Values that bring a network to the least risk over its prediction weights, features as they are.
+    """Values that bring a network to the smallest risk over its prediction weights, features as they are.
 
     For an augmented ResNEst and a DenseNEst these are all H_i, and the risk is the lower bound; for a
     ResNEst they are W_{L+1} and W_L (problem P_φ), and the risk is the bound if the features can be
-    recovered from x_{L−1} (nests, theorem 1). Where the loss has no minimiser, `EXISTENCE_RIDGE` acts.
+    recovered from x_{L−1} (nests, theorem 1). Where the loss has no minimizer, `EXISTENCE_RIDGE` acts.
 
     Args:
         model: a network of the family, on vectors or, for the two that act on pooled features, on
@@ -61,13 +61,13 @@ def best_prediction_weights(
         )
     weights, constant = _solve(seen, seen.features, loss, intercept=seen.intercept)
     if isinstance(network, DenseNEst):
-        found = {"output.weight": torch.cat(weights).T}
-        return found | ({"output.bias": constant} if has_bias(network.output) else {})
-    found = {f"heads.{i}.weight": H.T for i, H in enumerate(weights)}
+        result = {"output.weight": torch.cat(weights).T}
+        return result | ({"output.bias": constant} if has_bias(network.output) else {})
+    result = {f"heads.{i}.weight": H.T for i, H in enumerate(weights)}
     biased = [i for i, head in enumerate(network.heads) if has_bias(head)]
     for i in biased:
-        found[f"heads.{i}.bias"] = constant if i == biased[0] else torch.zeros_like(constant)
-    return found
+        result[f"heads.{i}.bias"] = constant if i == biased[0] else torch.zeros_like(constant)
+    return result
 
 
 def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) -> dict[str, Tensor]:
@@ -80,7 +80,7 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
     if seen.last is None or not plain or not isinstance(network.blocks[-1].mix, nn.Linear):
         raise UsageError(
             "The prediction weights of this ResNEst cannot be solved for: it must take vectors, have a "
-            "block, and have no normalisation of its last representation."
+            "block, and have no normalization of its last representation."
         )
     features = (seen.last, seen.features[-1])
     (A, B), constant = _solve(seen, features, loss, intercept=has_bias(network.output))
@@ -91,8 +91,8 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
             f"M = {A.shape[0]} leaves no room to mix the last feature into {A.shape[1]} outputs: the "
             "best prediction weights do not exist; widen the network."
         )
-    found = {"output.weight": A.T, f"blocks.{len(network.blocks) - 1}.mix.weight": mix}
-    return found | ({"output.bias": constant} if has_bias(network.output) else {})
+    result = {"output.weight": A.T, f"blocks.{len(network.blocks) - 1}.mix.weight": mix}
+    return result | ({"output.bias": constant} if has_bias(network.output) else {})
 
 
 def _solve(
@@ -111,5 +111,5 @@ def _solve(
         )
     basis = nested_basis(features, intercept=intercept)
     ridge, start = needed_ridge(basis, ell, num_outputs=num_outputs)
-    found = best_predictor(basis, ell, num_outputs=num_outputs, ridge=ridge, start=start)
-    return basis.prediction_weights(found.coefficients)
+    result = best_predictor(basis, ell, num_outputs=num_outputs, ridge=ridge, start=start)
+    return basis.prediction_weights(result.coefficients)

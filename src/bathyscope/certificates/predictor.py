@@ -11,16 +11,16 @@ from bathyscope.certificates.losses import ConvexLoss, CrossEntropy, Logistic, S
 from bathyscope.certificates.newton import newton
 
 EXISTENCE_RIDGE = 1e-6
-"""Of ½λ · mean ‖ŷ‖², added where the loss alone has no minimiser (separable classes)."""
+"""Of ½λ · mean ‖ŷ‖², added where the loss alone has no minimizer (separable classes)."""
 
-# The last Newton step, relative to the coefficients, at a minimiser; along a direction in which the
+# The last Newton step, relative to the coefficients, at a minimizer; along a direction in which the
 # loss only tends to its infimum, steps keep a length of the order of one.
 _SETTLED = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The minimiser over H of the mean loss of Σ_i H_i v_i, and how exactly it was found.
+    """The minimizer over H of the mean loss of Σ_i H_i v_i, and how exactly it was found.
 
     `objective` is the risk plus ½ · `ridge` · mean ‖ŷ‖². `gap` estimates how far the objective lies
     above its minimum: 0 for least squares, half the Newton decrement otherwise.
@@ -43,7 +43,7 @@ def best_predictor(
     ridge: float = 0.0,
     start: Float[Tensor, " s c"] | None = None,
 ) -> Predictor:
-    """Minimise Σ_n w_n ℓ(Σ_i H_i v_i(x_n), y_n) + ½ρ Σ_n w_n ‖ŷ_n‖²   (nests, equation 5).
+    """Minimize Σ_n w_n ℓ(Σ_i H_i v_i(x_n), y_n) + ½ρ Σ_n w_n ‖ŷ_n‖²   (nests, equation 5).
 
     Squared loss is solved exactly in the orthonormal basis, other losses by Newton's method.
 
@@ -65,20 +65,25 @@ def best_predictor(
         risk = loss.mean(design @ first, basis.weights)
         return Predictor(first, risk, risk, ridge, 0.0, 0.0)
     everywhere = torch.full((design.shape[1],), ridge, dtype=torch.float64)
-    found = newton(design, loss, weights=basis.weights, ridge=everywhere, start=first)
-    risk = loss.mean(design @ found.coefficients, basis.weights)
+    result = newton(design, loss, weights=basis.weights, ridge=everywhere, start=first)
+    risk = loss.mean(design @ result.coefficients, basis.weights)
     return Predictor(
-        found.coefficients, risk, found.objective, ridge, found.decrement / 2, found.gradient_norm
+        result.coefficients,
+        risk,
+        result.objective,
+        ridge,
+        result.decrement / 2,
+        result.gradient_norm,
     )
 
 
 def needed_ridge(
     basis: NestedBasis, loss: ConvexLoss, *, num_outputs: int
 ) -> tuple[float, Float[Tensor, " r c"] | None]:
-    """0 where the loss has a minimiser over the features, else `EXISTENCE_RIDGE`; and a start.
+    """0 where the loss has a minimizer over the features, else `EXISTENCE_RIDGE`; and a start.
 
     The problem is solved with the ridge. If that gives every sample its own label, the classes can
-    be separated. Else it is solved without the ridge from there: at a minimiser Newton's steps shrink,
+    be separated. Else it is solved without the ridge from there: at a minimizer Newton's steps shrink,
     along a direction in which the loss falls for ever they do not.
     """
     if isinstance(loss, Squared):
@@ -97,17 +102,17 @@ def needed_ridge(
     return EXISTENCE_RIDGE, safe
 
 
-def why_no_minimiser(
+def why_no_minimizer(
     basis: NestedBasis, loss: ConvexLoss, coefficients: Float[Tensor, " r c"]
 ) -> str:
-    """In words, why a ridge is needed; it goes on with "over the features".
+    """In words, why a ridge is needed; it continues with "over the features".
 
     Args:
         basis: coordinates of the features.
         loss: one for which `needed_ridge` is positive.
         coefficients: of the best predictor at that ridge.
     """
-    without = "the loss has no minimiser"
+    without = "the loss has no minimizer"
     if isinstance(loss, CrossEntropy):
         present, num_classes = len(loss.targets.unique()), coefficients.shape[1]
         if present == 1:
@@ -120,10 +125,10 @@ def why_no_minimiser(
         if bool((loss.targets == loss.targets[0]).all(dim=0).any()):
             return f"an output has the same label for all samples, so {without}"
     else:
-        return "Newton's steps settle on no minimiser"
+        return "Newton's steps settle on no minimizer"
     if _separates(basis.design() @ coefficients, loss):
         return f"the classes can be separated, so {without}"
-    return "some classes can be separated, or nearly, so Newton's steps settle on no minimiser"
+    return "some classes can be separated, or nearly, so Newton's steps settle on no minimizer"
 
 
 def _separates(outputs: Float[Tensor, " n c"], loss: ConvexLoss) -> bool:

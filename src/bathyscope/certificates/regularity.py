@@ -11,9 +11,9 @@ from bathyscope.certificates.losses import ConvexLoss, Differentiable
 
 _SEGMENTS = 16  # at least
 _BISECTIONS = 45  # a segment of length one is then as short as rounding allows
-_PLACES = 9  # at which the slope along a segment is compared
-_CONVEX = 1e-9  # share of itself by which a slope may fall: rounding
-# Share of the slope's change that may be left on a bisected segment: |r|^1.5 leaves 2e-7, a kink
+_LOCATIONS = 9  # at which the slope along a segment is compared
+_CONVEX = 1e-9  # fraction of itself by which a slope may fall: rounding
+# Fraction of the slope's change that may be left on a bisected segment: |r|^1.5 leaves 2e-7, a kink
 # keeps what it has.
 _SMOOTH = 1e-6
 
@@ -25,8 +25,8 @@ Slope = Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]]
 class Regularity:
     """How far a loss is from convex and from differentiable, both shares and 0 for the named losses.
 
-    `violation` is the largest fall of the slope along a segment, as a share of the slopes; that of a
-    convex loss never falls. `jump` is the largest share of the change of slope along a segment that
+    `violation` is the largest fall of the slope along a segment, as a fraction of the slopes; that of a
+    convex loss never falls. `jump` is the largest fraction of the change of slope along a segment that
     happens at one point.
     """
 
@@ -45,7 +45,7 @@ class Regularity:
 
     @property
     def holds(self) -> bool:
-        """Assumption 2, as far as samples tell."""
+        """Assumption 2, as far as samples show."""
         return self.is_convex and self.is_differentiable
 
 
@@ -81,7 +81,7 @@ def regularity(loss: ConvexLoss, *, num_outputs: int) -> Regularity:
 def _segments(
     targets: Tensor, num_outputs: int, turn: int, generator: torch.Generator
 ) -> tuple[Rows, Rows]:
-    """Ends of a segment a sample, in the targets' units; every other passes through its target."""
+    """Ends of a segment per sample, in the targets' units; every other passes through its target."""
     drawn = torch.randn(2, len(targets), num_outputs, generator=generator, dtype=torch.float64)
     if not targets.is_floating_point() or targets.numel() != len(targets) * num_outputs:
         return 3 * drawn[0], 3 * drawn[1]
@@ -100,7 +100,7 @@ def _segments(
 def _violation(slope: Slope, count: int) -> float:
     """The largest fall between places along the segments."""
     slopes = torch.stack(
-        [slope(t.expand(count)) for t in torch.linspace(0, 1, _PLACES, dtype=torch.float64)]
+        [slope(t.expand(count)) for t in torch.linspace(0, 1, _LOCATIONS, dtype=torch.float64)]
     )
     falls = (slopes[:-1] - slopes[1:]) / _size(slopes)
     return max(0.0, float(falls.nan_to_num(nan=0.0).max()))
@@ -115,13 +115,13 @@ def _jump(slope: Slope, count: int) -> float:
     counts = change > _SMOOTH * _size(torch.stack([slope_low, slope_high]))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        found = slope(middle)
-        right = (slope_high - found).abs() > (found - slope_low).abs()
-        low, slope_low = torch.where(right, middle, low), torch.where(right, found, slope_low)
-        high, slope_high = torch.where(right, high, middle), torch.where(right, slope_high, found)
+        result = slope(middle)
+        right = (slope_high - result).abs() > (result - slope_low).abs()
+        low, slope_low = torch.where(right, middle, low), torch.where(right, result, slope_low)
+        high, slope_high = torch.where(right, high, middle), torch.where(right, slope_high, result)
     left = (slope_high - slope_low).abs()
-    shares = torch.where(counts, left / change, 0.0)
-    return float(shares.nan_to_num(nan=0.0).max())
+    fractions = torch.where(counts, left / change, 0.0)
+    return float(fractions.nan_to_num(nan=0.0).max())
 
 
 def _size(slopes: Float[Tensor, " p n"]) -> Float[Tensor, " n"]:

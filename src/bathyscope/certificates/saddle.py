@@ -16,7 +16,7 @@ from bathyscope.nets.nest import ResNEst
 
 Kind = Literal["minimum", "saddle", "no descent to second order", "not critical"]
 _DENSE_UP_TO = 500  # variables for which the whole Hessian is formed
-_ACCURACY = 1e-6  # of the smallest curvature, as a share of the largest
+_ACCURACY = 1e-6  # of the smallest curvature, as a fraction of the largest
 _LANCZOS_STEPS = 300  # before a restart: with few steps restarts dominate
 _STEP = 1e-3  # along the direction of negative curvature, to show that the risk falls
 
@@ -122,7 +122,7 @@ def _extreme_curvatures(
         return product(torch.from_numpy(v).ravel()).numpy()
 
     # Curvatures crowd at zero, where accuracy relative to themselves is never reached: seen from the
-    # largest they need be known only to a share of it.
+    # largest they need be known only to a fraction of it.
     start = np.random.default_rng(0).standard_normal(size)
     operator = LinearOperator((size, size), dtype=np.float64, matvec=matvec)
     (largest,) = eigsh(

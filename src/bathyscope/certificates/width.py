@@ -21,7 +21,7 @@ class Width:
     needed: int
     rank: int | None
     smallest_singular_value: float | None
-    cutoff: float | None
+    tolerance: float | None
 
     @property
     def bottleneck_condition(self) -> bool:
@@ -36,7 +36,7 @@ class Width:
 
 @torch.no_grad()
 def mixing_matrix(network: ResNEst) -> Float[Tensor, " m k"] | None:
-    """[W_0 … W_{L−1}] in float64; W_0 with its bias as last column. None if one is no matrix.
+    """[W_0 … W_{L−1}] in float64; W_0 with its bias as last column. None if one is not a matrix.
 
     Examples:
         >>> from bathyscope.nets.nest_vectors import resnest
@@ -62,14 +62,14 @@ def width_of(network: ResNEst, *, sizes: tuple[int, ...], room: int) -> Width:
 
     Args:
         network: a ResNEst.
-        sizes: values a sample of v_0, …, v_L before pooling.
-        room: values a sample of x_{L−1}.
+        sizes: values per sample of v_0, …, v_L before pooling.
+        room: values per sample of x_{L−1}.
     """
     W = mixing_matrix(network)
     if W is None:
         return Width(room, sum(sizes[: max(len(sizes) - 1, 1)]), None, None, None)
     singular_values = torch.linalg.svdvals(W)
-    cutoff = torch.finfo(torch.float64).eps * max(W.shape) * float(singular_values[0])
-    rank = int((singular_values > cutoff).sum())
+    tolerance = torch.finfo(torch.float64).eps * max(W.shape) * float(singular_values[0])
+    rank = int((singular_values > tolerance).sum())
     smallest = float(singular_values[-1]) if W.shape[0] >= W.shape[1] else 0.0
-    return Width(W.shape[0], W.shape[1], rank, smallest, cutoff)
+    return Width(W.shape[0], W.shape[1], rank, smallest, tolerance)

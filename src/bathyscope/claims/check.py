@@ -76,7 +76,7 @@ def judge(claim: Claim, measured: Measured, *, law: Law | None = None, seed: int
         claim: whose laws the numbers are held against.
         measured: assumptions and numbers.
         law: in place of the paper's; the others are then left out.
-        seed: told in the record.
+        seed: reported in the record.
 
     Raises:
         UsageError: the law that was given compares nothing.

@@ -32,9 +32,9 @@ def ledger(checks: Iterable[ClaimCheck] = ()) -> pd.DataFrame:
         }
         for claim in claims.values()
     ).set_index(pd.Index(claims, name="claim"))
-    found = {record.claim: record for record in checks}
-    if found:
-        rows = [found.get(name) for name in claims]
+    result = {record.claim: record for record in checks}
+    if result:
+        rows = [result.get(name) for name in claims]
         table["verdict"] = [row.verdict.value if row else "" for row in rows]
         table["extra_assumption"] = [(row and row.extra_assumption) or "" for row in rows]
         table["corrected"] = [(row and row.corrected) or "" for row in rows]

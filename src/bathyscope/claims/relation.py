@@ -53,7 +53,7 @@ def at_least(
     """left ≥ right − slack.
 
     Examples:
-        >>> at_least("share", 1.0, 0.9).holds
+        >>> at_least("fraction", 1.0, 0.9).holds
         True
     """
     return Relation(what, float(left), "≥", float(right), float(slack))

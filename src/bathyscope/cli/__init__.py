@@ -1,6 +1,6 @@
-"""The command line: one file a verb, registered here by name.
+"""The command line: one file a command, registered here by name.
 
-Verb modules import typer and light modules only; what loads torch is imported inside the functions,
+Command modules import typer and light modules only; what loads torch is imported inside the functions,
 so that `bathyscope --help` answers at once.
 """
 
@@ -26,35 +26,37 @@ from bathyscope.cli import (
     hessian,
     nets,
     reproduce,
+    run,
     show,
     sweep,
     train,
     treat,
 )
-from bathyscope.cli.case import complete_json, is_broken_pipe
+from bathyscope.cli.options import complete_json, is_broken_pipe
+from bathyscope.cli.screen import echo
 from bathyscope.core.errors import BathyscopeError, Interrupted
 
 _AGAIN = {
-    "train": "Run it again to go on, with --resume if steps had been taken.",
-    "sweep": "Run it again to go on: finished runs are kept, others go on from their checkpoints.",
-    "reproduce": "Run it again to go on: finished runs are kept, others go on from their checkpoints.",
+    "train": "Run it again to continue, with --resume if steps had been taken.",
+    "sweep": "Run it again to continue: finished runs are kept, others resume from their checkpoints.",
+    "reproduce": "Run it again to continue: finished runs are kept, others resume from their checkpoints.",
 }
-"""What Ctrl-C leaves of verbs that can go on; the others write at their end, file by whole file."""
+"""What Ctrl-C leaves of commands that can continue; the others write at their end, file by whole file."""
 
 
 class _Verbs(TyperGroup):
-    """The verbs; `--json` alone means standard output for each, Ctrl-C is one sentence."""
+    """The commands; `--json` alone means standard output for each, Ctrl-C is one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, complete_json(args))
+        return super().parse_args(ctx, args if args[:1] == ["run"] else complete_json(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            verb = ctx.invoked_subcommand
-            after = _AGAIN.get(verb, "No file is left half-written.")
-            raise Interrupted(f"{verb} was stopped by Ctrl-C. {after}") from stop
+            command = ctx.invoked_subcommand
+            after = _AGAIN.get(command, "No file is left half-written.")
+            raise Interrupted(f"{command} was stopped by Ctrl-C. {after}") from stop
 
 
 app = typer.Typer(
@@ -69,7 +71,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"bathyscope {__version__}")
+        echo(f"bathyscope {__version__}")
         raise typer.Exit
     return wanted
 
@@ -82,7 +84,7 @@ def bathyscope(
 ) -> None:
     """Why does a very deep network train, or not? Block by block, with what helps.
 
-    Every verb has --help with an example; --debug shows the traceback of an error.
+    Every command has --help with an example; --debug shows the traceback of an error.
     """
 
 
@@ -95,7 +97,7 @@ _WRITES = ("out", "as_json", "save")
 @contextmanager
 def _one_report(name: str, options: dict[str, Any]) -> Iterator[None]:
     """Within, under torchrun, a group of processes of which the first alone speaks and writes."""
-    if name not in _TOGETHER or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if name not in _TOGETHER or os.environ.get("WORLD_SIZE", "1") == "1":
         yield
         return
     from bathyscope.training.distributed import launched_group
@@ -109,14 +111,14 @@ def _one_report(name: str, options: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def _add(name: str, verb: Callable[..., None]) -> None:
-    """Register a verb; `sys.exit` in a user's own code is an error of that code, not an end."""
+def _add(name: str, command: Callable[..., None]) -> None:
+    """Register a command; `sys.exit` in a user's own code is an error of that code, not an end."""
 
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def guarded(*args: object, **kwargs: Any) -> None:
         try:
             with _one_report(name, kwargs):
-                verb(*args, **kwargs)
+                command(*args, **kwargs)
         except SystemExit as error:
             if is_broken_pipe(error):
                 raise
@@ -142,25 +144,39 @@ _add("reproduce", reproduce.reproduce)
 _add("sweep", sweep.sweep)
 _add("show", show.show)
 _add("autopsy", autopsy.autopsy)
+# what follows the script is the script's, and so is its exit code
+app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.add_typer(data.app, name="data")
 
 
 def main() -> None:
     """Run the command line; an error is one sentence, `--debug` shows its traceback."""
-    debug = "--debug" in sys.argv
-    sys.argv[:] = [word for word in sys.argv if word != "--debug"]
+    ours = (
+        sys.argv[1:2] if sys.argv[1:2] == ["run"] else sys.argv
+    )  # a script has options of its own
+    debug = "--debug" in ours
+    if debug:
+        sys.argv[:] = [word for word in sys.argv if word != "--debug"]
+    if sys.argv[1:2] != ["run"]:
+        # every picture goes into a file; a backend that is not there would end matplotlib's import
+        os.environ["MPLBACKEND"] = "Agg"
     try:
         app()
+    except SystemExit:
+        if sys.argv[1:] in ([], ["data"]):  # the help has been shown, and no work was done
+            given = " ".join(["bathyscope", *sys.argv[1:]])
+            echo(f"{given}: a command is missing; the help above lists them.", err=True)
+        raise
     except KeyboardInterrupt:
         sys.exit(130)
     except BathyscopeError as error:
         if debug:
             raise
-        typer.echo(f"bathyscope: {error}", err=True)
+        echo(f"bathyscope: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:
             raise
         text = f"bathyscope: {type(error).__name__}: {error} (--debug shows where)"
-        typer.echo(text, err=True)
+        echo(text, err=True)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""From the words of a case to a model, a batch, a loss and an optimizer."""
+"""From the words of a setup to a model, a batch, a loss and an optimizer."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import typer
 from torch import nn, optim
 
-from bathyscope.cli.case import CaseWords
+from bathyscope.cli.options import CommandOptions
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
+from bathyscope.cli.screen import echo
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.losses import token_cross_entropy
@@ -30,7 +30,7 @@ _LOSSES: dict[str, LossFn] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Setup:
     """A model with a batch, a loss and the optimizer meant for it.
 
     Attributes:
@@ -61,34 +61,34 @@ class Case:
         return _make_batches(factory, name=self.data)
 
 
-def build_case(words: CaseWords, name: str) -> Case:
+def build_case(text: CommandOptions, name: str) -> Setup:
     """Build the model, take a batch, load weights, make the optimizer.
 
     Raises:
         UsageError: a name is unknown, a factory fails, or weights do not fit.
     """
     if is_folder(name):
-        return _case_of_run(words, Path(name))
-    options = read_assignments(words.set_ or [])
-    torch.manual_seed(words.seed)
-    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+        return _case_of_run(text, Path(name))
+    options = read_assignments(text.set_ or [])
+    torch.manual_seed(text.seed)
+    batch, shape, classes = batch_of(text.data, text.batch_size, text.seed)
     model = model_of(name, options=options, sample_shape=shape, num_classes=classes)
-    if words.weights is not None:
-        load_weights(model, words.weights)
-    return _complete(words, name, model, batch)
+    if text.weights is not None:
+        load_weights(model, text.weights)
+    return _complete(text, name, model, batch)
 
 
-def skeleton_case(words: CaseWords) -> tuple[nn.Module, Any]:
-    """The network of a case without weights, on the meta device, and the inputs of a batch.
+def skeleton_case(text: CommandOptions) -> tuple[nn.Module, Any]:
+    """The network of a setup without weights, on the meta device, and the inputs of a batch.
 
     Raises:
         UsageError: a name is unknown, the factory fails there, or a run was named.
     """
-    name = words.model
+    name = text.model
     if is_folder(name):
         raise UsageError("A run has its weights already; plan with the name of its network.")
-    options = read_assignments(words.set_ or [])
-    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+    options = read_assignments(text.set_ or [])
+    batch, shape, classes = batch_of(text.data, text.batch_size, text.seed)
     with torch.device("meta"):
         if ":" in name:
             model = model_of(name, options=options, sample_shape=shape, num_classes=classes)
@@ -101,16 +101,16 @@ def skeleton_case(words: CaseWords) -> tuple[nn.Module, Any]:
     return model, inputs
 
 
-def _case_of_run(words: CaseWords, folder: Path) -> Case:
+def _case_of_run(text: CommandOptions, folder: Path) -> Setup:
     """The network of a run with its newest weights, and its own training data unless others are given.
 
     Raises:
-        UsageError: the folder is no run by name, or has no weights yet.
+        UsageError: the folder is not a run by name, or has no weights yet.
     """
     from bathyscope.cli.named_run import NamedRun
     from bathyscope.runs import load_checkpoint, read_run
 
-    if words.set_ or words.weights:
+    if text.set_ or text.weights:
         raise UsageError(
             "A run has its own weights and options; --weights and --set go with a network's name."
         )
@@ -118,8 +118,8 @@ def _case_of_run(words: CaseWords, folder: Path) -> Case:
     config = NamedRun.parse(values, source=f"The configuration of {folder}")
     own = {key: getattr(config, key) for key in ("data", "optimizer", "lr", "momentum")}
     own |= {"weight_decay": config.weight_decay, "loss": config.loss}
-    words = replace(words, **{k: v for k, v in own.items() if k not in words.given})
-    batch, shape, classes = batch_of(words.data, words.batch_size, words.seed)
+    text = replace(text, **{k: v for k, v in own.items() if k not in text.given})
+    batch, shape, classes = batch_of(text.data, text.batch_size, text.seed)
     model = model_of(
         config.model, options=config.model_options, sample_shape=shape, num_classes=classes
     )
@@ -130,50 +130,50 @@ def _case_of_run(words: CaseWords, folder: Path) -> Case:
         model.load_state_dict(checkpoint.weights)
     except RuntimeError as error:
         raise UsageError(
-            f"The weights of {folder} do not fit its network on {words.data}: "
+            f"The weights of {folder} do not fit its network on {text.data}: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    return _complete(words, config.model, model, batch)
+    return _complete(text, config.model, model, batch)
 
 
-def _complete(words: CaseWords, name: str, model: nn.Module, batch: object) -> Case:
+def _complete(text: CommandOptions, name: str, model: nn.Module, batch: object) -> Setup:
     trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     if not trained:
         raise UsageError(f"{name} has no parameters; give a network with weights.")
-    optimizer = optimizer_of(words, trained)
-    blocks = list(words.blocks) if words.blocks else None
-    loss = loss_of(words.loss)
-    if loss is F.cross_entropy and words.data in SEQUENCES:
+    optimizer = optimizer_of(text, trained)
+    blocks = list(text.blocks) if text.blocks else None
+    loss = loss_of(text.loss)
+    if loss is F.cross_entropy and text.data in SEQUENCES:
         loss = token_cross_entropy
-    return Case(name, model, batch, loss, optimizer, blocks, words.data)
+    return Setup(name, model, batch, loss, optimizer, blocks, text.data)
 
 
 def loss_of(name: str) -> LossFn:
     """A loss by name, with a hyphen or an underscore, or as `package.module:function`."""
     if ":" in name:
-        found: LossFn = factory_of(name)
-        return found
+        result: LossFn = factory_of(name)
+        return result
     known = name.replace("_", "-")
     if known not in _LOSSES:
         raise UnknownName("loss", name, _LOSSES, hint="Or give package.module:function.")
     return _LOSSES[known]
 
 
-def optimizer_of(words: CaseWords, parameters: list[nn.Parameter]) -> optim.Optimizer:
+def optimizer_of(text: CommandOptions, parameters: list[nn.Parameter]) -> optim.Optimizer:
     """An optimizer by name, with the settings of `bathyscope train`."""
-    lr, decay = words.lr, words.weight_decay
-    if words.optimizer != "sgd" and not words.momentum < 1:
+    lr, decay = text.lr, text.weight_decay
+    if text.optimizer != "sgd" and not text.momentum < 1:
         raise UsageError(
-            f"--momentum is {words.momentum:g}, the first beta of {words.optimizer}, which must be "
+            f"--momentum is {text.momentum:g}, the first beta of {text.optimizer}, which must be "
             "below 1."
         )
-    if words.optimizer == "sgd":
-        return optim.SGD(parameters, lr=lr, momentum=words.momentum, weight_decay=decay)
-    if words.optimizer == "adam":
-        return optim.Adam(parameters, lr=lr, betas=(words.momentum, 0.999), weight_decay=decay)
-    if words.optimizer == "adamw":
-        return optim.AdamW(parameters, lr=lr, betas=(words.momentum, 0.999), weight_decay=decay)
-    raise UnknownName("optimizer", words.optimizer, ["sgd", "adam", "adamw"])
+    if text.optimizer == "sgd":
+        return optim.SGD(parameters, lr=lr, momentum=text.momentum, weight_decay=decay)
+    if text.optimizer == "adam":
+        return optim.Adam(parameters, lr=lr, betas=(text.momentum, 0.999), weight_decay=decay)
+    if text.optimizer == "adamw":
+        return optim.AdamW(parameters, lr=lr, betas=(text.momentum, 0.999), weight_decay=decay)
+    raise UnknownName("optimizer", text.optimizer, ["sgd", "adam", "adamw"])
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -195,7 +195,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
         needed = Recipe.parse(recipe, source=f"The recipe in {path}")
         apply_(model, needed)
-        typer.echo(f"{path}: applied what these weights need: {needed.words}.", err=True)
+        echo(f"{path}: applied what these weights need: {needed.description}.", err=True)
 
 
 def read_weights(path: Path) -> tuple[Any, str | None]:
@@ -244,33 +244,33 @@ def batch_of(data: str, size: int, seed: int) -> tuple[Any, tuple[int, ...], int
         generator = torch.Generator().manual_seed(seed)
         batch = tokens.batch(min(size, len(tokens.train_inputs)), generator=generator)
         return batch, tuple(batch[0].shape[1:]), tokens.vocabulary
-    loaded = sets.load(data, normalise=True, seed=seed)
+    loaded = sets.load(data, normalize=True, seed=seed)
     part = loaded.subset(min(size, len(loaded.train_labels)), seed=seed)
     return (part.train_inputs[:], part.train_labels), part.shape, part.num_classes
 
 
-def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
-    """Batches for so many steps: of a data set in a random order, epoch after epoch.
+def training_batches(text: CommandOptions, *, steps: int) -> list[Any]:
+    """Batches for this many steps: of a data set in a random order, epoch after epoch.
 
-    A factory's loader gives the batches it has, at most so many; a factory's one batch is taken over
+    A factory's loader gives the batches it has, at most this many; a factory's one batch is taken over
     and over.
     """
     from bathyscope import data as sets
 
-    if is_factory(words.data):
-        made = _make_batches(factory_of(words.data), name=words.data)
+    if is_factory(text.data):
+        made = _make_batches(factory_of(text.data), name=text.data)
         if isinstance(made, (tuple, Mapping)):
             return [made] * steps
-        with call_user_code(f"The loader of {words.data} failed"):
+        with call_user_code(f"The loader of {text.data} failed"):
             return list(islice(made, steps))
-    generator = torch.Generator().manual_seed(words.seed)
-    if words.data in sets.SEQUENCES:
-        tokens = sets.sequences(words.data, seed=words.seed)
-        size = min(words.batch_size, len(tokens.train_inputs))
+    generator = torch.Generator().manual_seed(text.seed)
+    if text.data in sets.SEQUENCES:
+        tokens = sets.sequences(text.data, seed=text.seed)
+        size = min(text.batch_size, len(tokens.train_inputs))
         return [tokens.batch(size, generator=generator) for _ in range(steps)]
-    loaded = sets.load(words.data, normalise=True, seed=words.seed)
+    loaded = sets.load(text.data, normalize=True, seed=text.seed)
     total = len(loaded.train_labels)
-    size = min(words.batch_size, total)
+    size = min(text.batch_size, total)
     order: list[int] = []
     while len(order) < steps * size:
         whole = total - total % size
@@ -279,27 +279,27 @@ def training_batches(words: CaseWords, *, steps: int) -> list[Any]:
     return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
 
 
-def fresh_batches(case: Case, words: CaseWords) -> Iterable[Any]:
+def fresh_batches(setup: Setup, text: CommandOptions) -> Iterable[Any]:
     """The batches of a factory's loader; of a data set random ones without end."""
-    if not is_factory(words.data):
-        return _drawn_batches(words)
-    made = case.batches()
+    if not is_factory(text.data):
+        return _drawn_batches(text)
+    made = setup.batches()
     return [made] if isinstance(made, (tuple, dict)) else made
 
 
-def _drawn_batches(words: CaseWords) -> Iterator[Batch]:
+def _drawn_batches(text: CommandOptions) -> Iterator[Batch]:
     from bathyscope import data as sets
 
-    generator = torch.Generator().manual_seed(words.seed)
-    if words.data in sets.SEQUENCES:
-        tokens = sets.sequences(words.data, seed=words.seed)
-        size = min(words.batch_size, len(tokens.train_inputs))
+    generator = torch.Generator().manual_seed(text.seed)
+    if text.data in sets.SEQUENCES:
+        tokens = sets.sequences(text.data, seed=text.seed)
+        size = min(text.batch_size, len(tokens.train_inputs))
         while True:
             yield tokens.batch(size, generator=generator)
-    loaded = sets.load(words.data, normalise=True, seed=words.seed)
+    loaded = sets.load(text.data, normalize=True, seed=text.seed)
     inputs, labels = loaded.train_inputs, loaded.train_labels
     while True:
-        rows = torch.randint(len(inputs), (words.batch_size,), generator=generator)
+        rows = torch.randint(len(inputs), (text.batch_size,), generator=generator)
         yield inputs[rows], labels[rows]
 
 

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.screen import echo
 
 
-@with_case(batch_size=1000)
+@with_options(batch_size=1000)
 def certify(
-    words: CaseWords,
+    text: CommandOptions,
     each_block: Annotated[
         bool, typer.Option(help="Also the best risk after each block: one convex problem a block.")
     ] = True,
@@ -27,9 +28,9 @@ def certify(
     from bathyscope.certificates import certify as certificate
     from bathyscope.cli.spinner import spinner
 
-    case = words.case()
+    setup = text.setup()
     # the loss is chosen by the kind of the targets unless one was given
-    loss = case.loss if "loss" in words.given else None
-    with spinner(f"certifying {words.model}"):
-        found = certificate(case.model, case.batches(), loss=loss, blocks=each_block)
-    words.answer(found.as_dict(), lambda: typer.echo(found))
+    loss = setup.loss if "loss" in text.given else None
+    with spinner(f"certifying {text.model}"):
+        result = certificate(setup.model, setup.batches(), loss=loss, blocks=each_block)
+    text.answer(result.as_dict(), lambda: echo(result))

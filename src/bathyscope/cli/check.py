@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
 from bathyscope.cli.listings import claim_row, claim_rows
+from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import ClaimCheck, Verdict
@@ -15,7 +16,7 @@ from bathyscope.core.records import ClaimCheck, Verdict
 if TYPE_CHECKING:
     from bathyscope.claims import Claim
 
-_GRAVITY = [
+_SEVERITY = [
     Verdict.HOLDS,
     Verdict.HOLDS_UNDER,
     Verdict.INAPPLICABLE,
@@ -24,9 +25,9 @@ _GRAVITY = [
 ]
 
 
-@with_case(without=("model",), batch_size=200)
+@with_options(without=("model",), batch_size=200)
 def check(
-    words: CaseWords,
+    text: CommandOptions,
     what: Annotated[
         str,
         typer.Argument(metavar="list|ID|THEME|all", help="list, all, a theme, or a claim's name."),
@@ -46,8 +47,8 @@ def check(
         int | None, typer.Option(min=1, help="Processes started here, for --on dask.")
     ] = None,
     publish: Annotated[
-        bool, typer.Option("--publish", help="Also write the verdicts to docs/results.")
-    ] = False,
+        Path | None, typer.Option(help="Also write the verdicts into this folder.")
+    ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -72,57 +73,57 @@ def check(
     limit = _limit(fail_on)
     if what == "list":
         rows = claim_rows()
-        words.answer(rows, lambda: _print_list(rows))
+        text.answer(rows, lambda: _print_list(rows))
         return
-    from bathyscope.claims import all_claims, claim_of, themes
+    from bathyscope.claims import all_claims, claim_of, claims_of
 
-    claims = all_claims()
-    one = what != "all" and what not in themes()
-    chosen = [claim_of(what)] if one else [c for c in claims.values() if what in ("all", c.theme)]
-    if not one and (model or "data" in words.given):
+    chosen = list((all_claims() if what == "all" else claims_of(what)).values())
+    one = not chosen
+    chosen = chosen or [claim_of(what)]
+    if not one and (model or "data" in text.given):
         raise UsageError("--model and --data go with one claim; name it.")
-    given = _network_and_data(chosen[0], model, words) if one else {}
-    aloud = words.as_json != Path("-")
+    given = _network_and_data(chosen[0], model, text) if one else {}
+    aloud = text.as_json != Path("-")
     if on != "local" and one:
         raise UsageError("--on goes with `all` or a theme: one claim is checked here.")
     if on == "local":
-        records = _check_all(chosen, seed=words.seed, given=given, insist=one, echo=aloud)
+        records = _check_all(chosen, seed=text.seed, given=given, insist=one, echo=aloud)
     else:
-        records = _check_elsewhere(chosen, on, seed=words.seed, workers=workers, echo=aloud)
+        records = _check_elsewhere(chosen, on, seed=text.seed, workers=workers, echo=aloud)
     rows = [{**claim_row(claim), **_record(record)} for claim, record in records]
     if publish:
-        _publish([record for _, record in records if record is not None])
-    words.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
-    found = [_GRAVITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
-    if limit is not None and found and max(found) >= limit:
+        _publish([record for _, record in records if record is not None], publish)
+    text.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
+    result = [_SEVERITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
+    if limit is not None and result and max(result) >= limit:
         raise typer.Exit(3)
 
 
 def _limit(fail_on: str | None) -> int | None:
-    names = [verdict.value.replace(" ", "-") for verdict in _GRAVITY]
+    names = [verdict.value.replace(" ", "-") for verdict in _SEVERITY]
     if fail_on is not None and fail_on not in names[1:]:
         raise UnknownName("verdict to fail on", fail_on, names[1:])
     return None if fail_on is None else names.index(fail_on)
 
 
-def _network_and_data(claim: "Claim", model: str | None, words: CaseWords) -> JsonObject:
+def _network_and_data(claim: "Claim", model: str | None, text: CommandOptions) -> JsonObject:
     """The user's network and data, from their names; a network comes with data where both are taken."""
-    if model is None and "data" not in words.given:
+    if model is None and "data" not in text.given:
         return {}
     import torch
 
     from bathyscope.cli.build import batch_of
 
-    torch.manual_seed(words.seed)
-    found: dict[str, object] = {}
+    torch.manual_seed(text.seed)
+    result: dict[str, object] = {}
     if model is not None:
-        case = words.case(model)
-        found["model"], batch = case.model, case.batch
+        setup = text.setup(model)
+        result["model"], batch = setup.model, setup.batch
     else:
-        batch = batch_of(words.data, words.batch_size, words.seed)[0]
-    if "data" in words.given or "data" in claim.takes:
-        found["data"] = batch
-    return found
+        batch = batch_of(text.data, text.batch_size, text.seed)[0]
+    if "data" in text.given or "data" in claim.takes:
+        result["data"] = batch
+    return result
 
 
 def _check_all(
@@ -156,16 +157,16 @@ def _check_elsewhere(
     with spinner("checking") as say:
         done: list[str] = []
 
-        def tell(name: str, record: ClaimCheck) -> None:
+        def notify(name: str, record: ClaimCheck) -> None:
             done.append(name)
             say(f"{len(done)} of {len(coded)}, {name}")
             if echo:
                 _print_check(record, short=True)
 
         backend = backend_of(on, workers=workers)
-        records = map_over(partial(_check_one, seed=seed), coded, backend=backend, on_result=tell)
-    found = dict(zip(coded, records, strict=True))
-    return [(claim, found.get(claim.name)) for claim in claims]
+        records = map_over(partial(_check_one, seed=seed), coded, backend=backend, on_result=notify)
+    result = dict(zip(coded, records, strict=True))
+    return [(claim, result.get(claim.name)) for claim in claims]
 
 
 def _check_one(name: str, *, seed: int, **given: Any) -> ClaimCheck:
@@ -182,11 +183,11 @@ def _check_one(name: str, *, seed: int, **given: Any) -> ClaimCheck:
         torch.set_num_threads(threads)
 
 
-def _publish(records: list[ClaimCheck]) -> None:
+def _publish(records: list[ClaimCheck], folder: Path) -> None:
     from bathyscope import studies
     from bathyscope.runs.manifest import commit_of
 
-    studies.publish_claims(records, studies.RESULTS, commit=commit_of("."))
+    studies.publish_claims(records, folder, commit=commit_of("."))
 
 
 def _record(record: ClaimCheck | None) -> JsonObject:
@@ -211,35 +212,35 @@ def _record(record: ClaimCheck | None) -> JsonObject:
 def _print_list(rows: list[dict[str, object]]) -> None:
     for row in rows:
         mark = "" if row["status"] == "coded" else f"  [{row['status']}]"
-        typer.echo(f"{row['claim']}{mark}\n    {row['statement']}")
+        echo(f"{row['claim']}{mark}\n    {row['statement']}")
     coded = sum(row["status"] == "coded" for row in rows)
-    typer.echo(f"{len(rows)} statements, {coded} coded.")
+    echo(f"{len(rows)} statements, {coded} coded.")
 
 
 def _print_check(record: ClaimCheck, *, short: bool) -> None:
-    typer.echo(f"{record.claim}: {record.verdict.value}{', vacuously' if record.vacuous else ''}")
+    echo(f"{record.claim}: {record.verdict.value}{', vacuously' if record.vacuous else ''}")
     if record.extra_assumption:
-        typer.echo(f"    under: {record.extra_assumption}")
+        echo(f"    under: {record.extra_assumption}")
     if record.corrected:
-        typer.echo(f"    instead: {record.corrected}")
+        echo(f"    instead: {record.corrected}")
     if short:
         return
-    typer.echo(f"    {record.statement}")
+    echo(f"    {record.statement}")
     for assumption in record.assumptions:
         value = "" if assumption.value is None else f" ({assumption.value})"
-        typer.echo(f"    {'✓' if assumption.holds else '✗'} {assumption.statement}{value}")
+        echo(f"    {'✓' if assumption.holds else '✗'} {assumption.statement}{value}")
     for group, relations in record.numbers["relations"].items():
-        typer.echo(f"  {_GROUPS[group]}")
+        echo(f"  {_GROUPS[group]}")
         for relation in relations:
             mark = "✓" if relation["holds"] else "✗"
-            typer.echo(
+            echo(
                 f"    {mark} {relation['what']}: "
                 f"{relation['left']:.4g} {relation['sense']} {relation['right']:.4g}"
             )
-    typer.echo("  numbers")
+    echo("  numbers")
     for key, value in record.numbers.items():
         if key != "relations":
-            typer.echo(f"    {key}: {_short(value)}")
+            echo(f"    {key}: {_short(value)}")
 
 
 _GROUPS = {
@@ -263,10 +264,10 @@ def _short(value: object) -> str:
 def _print_summary(rows: list[dict[str, object]]) -> None:
     for row in rows:
         if row["verdict"] is None:
-            typer.echo(f"{row['claim']}: {row['status']}")
+            echo(f"{row['claim']}: {row['status']}")
     counts = [
         f"{sum(row['verdict'] == verdict.value for row in rows)} {verdict.value}"
-        for verdict in _GRAVITY
+        for verdict in _SEVERITY
     ]
     without = sum(row["verdict"] is None for row in rows)
-    typer.echo(f"{len(rows)} statements: {', '.join(counts)}, {without} without a check.")
+    echo(f"{len(rows)} statements: {', '.join(counts)}, {without} without a check.")

@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import nn
 
-    from bathyscope.diagnosis.comparing import Course
+    from bathyscope.diagnosis.compare import Course
 
 
-@with_case(without=("model",))
+@with_options(without=("model",))
 def compare(
-    words: CaseWords,
+    text: CommandOptions,
     models: Annotated[
         list[str], typer.Argument(help="Names of networks, or package.module:factory.")
     ],
@@ -42,27 +43,27 @@ def compare(
     from bathyscope import diagnosis, report
     from bathyscope.cli.build import fresh_batches, training_batches
     from bathyscope.cli.spinner import spinner
-    from bathyscope.core.files import check_place, make_folder
-    from bathyscope.diagnosis.comparing import Contender
+    from bathyscope.core.files import check_location, make_folder
+    from bathyscope.diagnosis.compare import Contender
 
-    check_place(out, folder=True)
-    with spinner("comparing") as tell:
+    check_location(out, folder=True)
+    with spinner("comparing") as notify:
         contenders = []
         for name in models:
-            case = words.case(name)
+            setup = text.setup(name)
             contenders.append(
-                Contender(name, case.model, case.optimizer, prepare=_procrustes_of(case.model))
+                Contender(name, setup.model, setup.optimizer, prepare=_procrustes_of(setup.model))
             )
-        batches = training_batches(words, steps=steps)
+        batches = training_batches(text, steps=steps)
         courses = diagnosis.compare(
             contenders,
             batches,
-            loss=case.loss,
-            treat_with=fresh_batches(case, words) if treat else None,
+            loss=setup.loss,
+            treat_with=fresh_batches(setup, text) if treat else None,
             spend=spend,
-            tell=tell,
+            notify=notify,
         )
-        tell("writing")
+        notify("writing")
         reports = [course.report() for course in courses]
         reports += [cured for c in courses if (cured := c.treated_report()) is not None]
         make_folder(out)
@@ -74,11 +75,11 @@ def compare(
 
     def say() -> None:
         report.show_overview(report.overview(reports))
-        typer.echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
+        echo(f"\nOpen {out / 'comparison.html'} to see where, block by block.")
         for page in pages:
-            typer.echo(f"The treatment, with the code to take away: {page}")
+            echo(f"The treatment, with the code to take away: {page}")
 
-    words.answer([_summary(course) for course in courses], say)
+    text.answer([_summary(course) for course in courses], say)
 
 
 def _procrustes_of(model: "nn.Module") -> "Callable[..., object] | None":

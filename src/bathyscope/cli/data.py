@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bathyscope.cli.case import JsonFile, answer
+from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.screen import echo
 from bathyscope.core.json_values import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="List, fetch and find data sets.")
@@ -27,7 +28,7 @@ def list_(
     data_dir: DataDir = None,
     as_json: JsonFile = None,
 ) -> None:
-    """List the data sets: shape, classes, sizes, whether they are here, source and licence.
+    """List the data sets: shape, classes, sizes, whether they are here, source and license.
 
     Example: bathyscope data list --json
     """
@@ -36,13 +37,14 @@ def list_(
 
 
 def _print(rows: list[JsonObject]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from bathyscope.core.terminal import guarded
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for column in ("name", "shape", "classes", "samples", "here", "source"):
         table.add_column(column, no_wrap=True, justify="right" if column == "classes" else "left")
-    table.add_column("licence")
+    table.add_column("license")
     for row in rows:
         table.add_row(
             row["name"],
@@ -51,10 +53,10 @@ def _print(rows: list[JsonObject]) -> None:
             f"{_short(row['train'])}+{_short(row['test'])}",
             "yes" if row["present"] else "no",
             row["source"],
-            row["licence"],
+            row["license"],
         )
-    Console().print(table)
-    typer.echo(
+    guarded().print(table)
+    echo(
         "Your own: folder:PATH (a folder of images for each class), npz:PATH (x_train, y_train, …), "
         "idx:PATH (four files named as MNIST's)."
     )
@@ -79,7 +81,7 @@ def fetch(
         folder = data.fetch(
             name, data_dir=data_dir, source=source, progress=progress, report=report
         )
-    typer.echo(folder)
+    echo(folder)
 
 
 @app.command()
@@ -90,7 +92,7 @@ def path(name: Name, data_dir: DataDir = None) -> None:
     """
     from bathyscope import data
 
-    typer.echo(data.path(name, data_dir=data_dir))
+    echo(data.path(name, data_dir=data_dir))
 
 
 @app.command()
@@ -108,7 +110,7 @@ def memory(
 
     need = data.memory_need(name, data_dir=data_dir, size=size)
     plain = {"whole": need.whole, "streamed": need.streamed, "free": need.free, "fits": need.fits}
-    answer(as_json, plain, lambda: typer.echo(f"{name}: {need}"))
+    answer(as_json, plain, lambda: echo(f"{name}: {need}"))
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, object]]:
@@ -131,7 +133,7 @@ def _rows(data_dir: Path | None) -> list[dict[str, object]]:
                 else None,
                 "source": entry.origin,
                 "fetched_from": [source.label for source in entry.sources],
-                "licence": entry.licence,
+                "license": entry.license,
             }
         )
     for sequence in data.sequence_entries():
@@ -146,7 +148,7 @@ def _rows(data_dir: Path | None) -> list[dict[str, object]]:
                 "path": None,
                 "source": sequence.origin,
                 "fetched_from": [],
-                "licence": sequence.licence,
+                "license": sequence.license,
             }
         )
     return rows
@@ -163,12 +165,12 @@ def _short(count: int) -> str:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int | None], None]]]:
-    """What to tell of sentences and of bytes: a bar on a terminal, sentences alone elsewhere."""
+    """What to show of sentences and of bytes: a bar on a terminal, sentences alone elsewhere."""
     from bathyscope.core.progress import terminal_bar
 
     bar = terminal_bar("", total=None, of_bytes=True)
     if bar is None:
-        yield lambda text: typer.echo(text, err=True), lambda name, done, total: None
+        yield lambda text: echo(text, err=True), lambda name, done, total: None
         return
     with bar:
         task = bar.task_ids[0]

@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from bathyscope.cli.case import CaseWords, JsonFile, answer, with_case
+from bathyscope.cli.options import CommandOptions, JsonFile, answer, with_options
+from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UnknownName, UsageError
 
 
-@with_case
+@with_options
 def diagnose(
-    words: CaseWords,
+    text: CommandOptions,
     probes: Annotated[
         Literal["standard", "full"],
         typer.Option(help="full adds a look-ahead of some steps on a copy, and block deletion."),
@@ -21,7 +22,7 @@ def diagnose(
         int | None, typer.Option(min=1, help="Steps of training that you plan.")
     ] = None,
     most_blocks: Annotated[
-        int | None, typer.Option(help="Measure at most so many blocks, spread evenly.")
+        int | None, typer.Option(help="Measure at most this many blocks, spread evenly.")
     ] = None,
     memory: Annotated[
         float | None,
@@ -44,7 +45,7 @@ def diagnose(
         typer.Option("--plan", help="Only say what it would cost; no weights are made."),
     ] = False,
     out: Annotated[
-        list[Path] | None, typer.Option(help="Write the report: .html, .json or .png.")
+        list[Path] | None, typer.Option(help="Write the report: .html, .json, .png, .svg or .pdf.")
     ] = None,
     fail_on: Annotated[
         str | None,
@@ -57,7 +58,7 @@ def diagnose(
 
     Example: bathyscope diagnose gpt-96 --set width=12288 --data text --plan
     """
-    # long: most of it is the options, one a line
+    # long: most of it is the options, one per line
     severities = ["note", "warning", "problem"]
     if fail_on is not None and fail_on not in severities:
         raise UnknownName("severity", fail_on, severities)
@@ -65,74 +66,78 @@ def diagnose(
     from bathyscope.cli.spinner import spinner
 
     if plan:
-        _plan(words, probes, memory)
+        _plan(text, probes, memory)
         return
-    if against is not None and str(words.as_json) == "-":
+    if against is not None and str(text.as_json) == "-":
         raise UsageError(
-            "--against is told in words, and --json - leaves room for JSON only; give --json a file."
+            "--against is reported in words, and --json - leaves room for JSON only; give --json a file."
         )
     for path in out or ():
         report.check_destination(path)
     earlier = None if against is None else report.read_report(against)
-    with spinner(f"diagnosing {words.model}"):
-        case = words.case()
-        optimizer = case.optimizer
+    with spinner(f"diagnosing {text.model}"):
+        setup = text.setup()
+        optimizer = setup.optimizer
         if recipe is not None:
             from bathyscope.remedies import apply_
 
-            optimizer = apply_(case.model, recipe, optimizer=optimizer)
-        found = diagnosis.diagnose(
-            case.model,
-            case.batch,
-            loss=case.loss,
+            optimizer = apply_(setup.model, recipe, optimizer=optimizer)
+        result = diagnosis.diagnose(
+            setup.model,
+            setup.batch,
+            loss=setup.loss,
             optimizer=optimizer,
             probes=probes,
-            blocks=case.blocks,
+            blocks=setup.blocks,
             thresholds=thresholds,
             silence=silence or (),
             steps=steps,
             budget=budget,
             most_blocks=most_blocks,
             memory=memory,
-            title=case.name,
+            title=setup.name,
         )
 
     def say() -> None:
-        found.show()
-        if found.stages:
-            _print_events(diagnosis.events_of(found))
+        result.show()
+        if result.stages:
+            _print_events(diagnosis.events_of(result))
         if earlier is not None:
-            typer.echo(f"\nAgainst {against}: {found.diff(earlier)}")
+            echo(f"\nAgainst {against}: {result.diff(earlier)}")
 
-    words.answer(report.to_json(found.report()), say)
+    text.answer(report.to_json(result.report()), say)
     for path in out or ():
-        found.save(path)
-        typer.echo(f"written: {path}", err=True)
-    gravest = -1 if found.severity is None else found.severity.rank
-    if fail_on is not None and gravest >= severities.index(fail_on):
+        result.save(path)
+        echo(f"written: {path}", err=True)
+    most_severe = -1 if result.severity is None else result.severity.rank
+    if fail_on is not None and most_severe >= severities.index(fail_on):
         raise typer.Exit(3)
 
 
-def _plan(words: CaseWords, probes: str, memory: float | None) -> None:
+def _plan(text: CommandOptions, probes: str, memory: float | None) -> None:
     from dataclasses import asdict
 
     from bathyscope.cli.build import skeleton_case
     from bathyscope.core.memory import readable_size
     from bathyscope.diagnosis import plan_diagnosis
 
-    model, inputs = skeleton_case(words)
-    found = plan_diagnosis(model, inputs, optimizer=words.optimizer, probes=probes, memory=memory)
+    model, inputs = skeleton_case(text)
+    result = plan_diagnosis(model, inputs, optimizer=text.optimizer, probes=probes, memory=memory)
 
     def say() -> None:
-        typer.echo(f"{words.model}: {found}")
-        for probe in found.probes:
-            typer.echo(
+        echo(f"{text.model}: {result}")
+        for probe in result.probes:
+            echo(
                 f"  {probe.name:<42} {probe.passes:>5.0f} passes  {probe.operations:9.2e} operations"
                 f"  {readable_size(probe.memory):>8}"
             )
 
-    plain = asdict(found) | {"memory": found.memory, "steps": found.steps, "seconds": found.seconds}
-    words.answer(plain, say)
+    plain = asdict(result) | {
+        "memory": result.memory,
+        "steps": result.steps,
+        "seconds": result.seconds,
+    }
+    text.answer(plain, say)
 
 
 def explain(
@@ -145,35 +150,27 @@ def explain(
 
     Example: bathyscope explain exploding-gradient
     """
-    from dataclasses import asdict
+    from bathyscope.diagnosis.explain import explain as explain_code
+    from bathyscope.rules import all_rules
 
-    from bathyscope.diagnosis.codes import CODES, code_of
-    from bathyscope.diagnosis.track_record import record_in_words
-
-    chosen = CODES if code is None else {code: code_of(code)}
+    chosen = [explain_code(name) for name in (all_rules() if code is None else [code])]
 
     def say() -> None:
-        if code is None:
-            width = max(map(len, chosen))
-            for name, entry in chosen.items():
-                typer.echo(f"{name:<{width}}  {entry.cause:<14}  {entry.title}")
+        if code is not None:
+            echo(chosen[0])
             return
-        entry = chosen[code]
-        typer.echo(f"{code}: {entry.title}\n\n{entry.why}\n")
-        typer.echo(
-            f"Cause: {entry.cause}\nSource: {entry.source}\n"
-            f"What helps: {entry.remedy or 'none known'}\n"
-            f"Track record: {record_in_words(code)}"
-        )
+        width = max(len(entry.code) for entry in chosen)
+        for entry in chosen:
+            echo(f"{entry.code:<{width}}  {entry.cause:<14}  {entry.title}")
 
-    answer(as_json, {name: asdict(entry) for name, entry in chosen.items()}, say)
+    answer(as_json, {entry.code: entry.to_json() for entry in chosen}, say)
 
 
 def _print_events(events: object) -> None:
     from bathyscope.foresight import stage_label
 
-    typer.echo("\nIn this order:")
+    echo("\nIn this order:")
     for event in events:  # type: ignore[attr-defined]
         when = stage_label(event.step)
         first = f" ({event.finding.blocks[0]})" if event.finding.blocks else ""
-        typer.echo(f"  {when:<16} {event.finding.code}{first}")
+        echo(f"  {when:<16} {event.finding.code}{first}")

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
     from bathyscope.foresight import Forecast
 
 
-@with_case
+@with_options
 def forecast(
-    words: CaseWords,
+    text: CommandOptions,
     budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
         int, typer.Option(min=1, help="Most steps that a copy may take to find out.")
@@ -27,20 +28,20 @@ def forecast(
     from bathyscope.cli.build import training_batches
     from bathyscope.cli.spinner import spinner
 
-    with spinner(f"looking ahead with {words.model}, at most {spend} steps"):
-        case = words.case()
-        found = foresight.forecast(
-            case.model,
-            training_batches(words, steps=min(spend, 32)),
-            loss=case.loss,
-            optimizer=case.optimizer,
+    with spinner(f"looking ahead with {text.model}, at most {spend} steps"):
+        setup = text.setup()
+        result = foresight.forecast(
+            setup.model,
+            training_batches(text, steps=min(spend, 32)),
+            loss=setup.loss,
+            optimizer=setup.optimizer,
             budget=budget,
             spend=spend,
         )
-    words.answer({"model": words.model} | asdict(found), lambda: _print(found))
+    text.answer({"model": text.model} | asdict(result), lambda: _print(result))
 
 
-def _print(found: "Forecast") -> None:
-    typer.echo(str(found))
-    known = found.calibrated_on
-    typer.echo(f"Calibrated on {known['networks']} random trainings (data {known['data']}).")
+def _print(result: "Forecast") -> None:
+    echo(str(result))
+    known = result.calibrated_on
+    echo(f"Calibrated on {known['networks']} random trainings (data {known['data']}).")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.options import CommandOptions, with_options
 from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _PRODUCTS = {
 }
 
 
-@with_case(batch_size=256)
+@with_options(batch_size=256)
 def hessian(
-    words: CaseWords,
+    text: CommandOptions,
     k: Annotated[int, typer.Option("-k", min=1, help="Eigenvalues at each end.")] = 5,
     matrix: Annotated[
         Literal["hessian", "gauss-newton"], typer.Option(help="Which curvature matrix.")
@@ -53,50 +53,52 @@ def hessian(
     """
     from bathyscope import curvature
 
-    case, seed = words.case(), words.seed
+    setup, seed = text.setup(), text.seed
     make = curvature.hessian if matrix == "hessian" else curvature.gauss_newton
-    found = make(
-        case.model,
-        case.batches(),
-        loss=case.loss,
+    outcome = make(
+        setup.model,
+        setup.batches(),
+        loss=setup.loss,
         batchnorm=batchnorm,
         parameters=parameters or None,
         progress=True,
     )
-    result = _answers(found, k=k, probes=probes, steps=steps, seed=seed)
-    if by_block or case.blocks:
-        before = found.num_products
-        result["by_block"] = _table(found.by_block(blocks=case.blocks, seed=seed))
-        result["num_products"]["by_block"] = found.num_products - before
-    result["num_products"]["all"] = found.num_products
-    result["notes"] = list(found.notes)
-    words.answer(result, lambda: _print(result))
+    result = _answers(outcome, k=k, probes=probes, steps=steps, seed=seed)
+    if by_block or setup.blocks:
+        before = outcome.num_products
+        result["by_block"] = _table(outcome.by_block(blocks=setup.blocks, seed=seed))
+        result["num_products"]["by_block"] = outcome.num_products - before
+    result["num_products"]["all"] = outcome.num_products
+    result["notes"] = list(outcome.notes)
+    text.answer(result, lambda: _print(result))
 
 
-def _answers(found: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int) -> JsonObject:
+def _answers(
+    result: "CurvatureMatrix", *, k: int, probes: int, steps: int, seed: int
+) -> JsonObject:
     """Exact where the matrix is small enough to be formed, otherwise from one density."""
     from bathyscope.curvature import EXACT_UP_TO
 
-    ends = found.extremes(k, seed=seed)
+    ends = result.extremes(k, seed=seed)
     made = {"extremes": ends.products, "check_for_copies": ends.check_products}
     density = None
-    if found.shape[0] <= EXACT_UP_TO:
-        before = found.num_products
-        trace = {"value": float(found.eigenvalues().sum()), "standard_error": 0.0}
-        made |= {"matrix": found.num_products - before, "density": 0}
+    if result.shape[0] <= EXACT_UP_TO:
+        before = result.num_products
+        trace = {"value": float(result.eigenvalues().sum()), "standard_error": 0.0}
+        made |= {"matrix": result.num_products - before, "density": 0}
     else:
-        density = found.density(probes=probes, steps=steps, seed=seed)
+        density = result.density(probes=probes, steps=steps, seed=seed)
         trace = {"value": density.trace.value, "standard_error": density.trace_standard_error}
         made |= {"matrix": 0, "density": density.products}
     return {
-        "matrix": repr(found),
-        "num_parameters": found.shape[0],
-        "products": str(found.plan),
+        "matrix": repr(result),
+        "num_parameters": result.shape[0],
+        "products": str(result.plan),
         "largest": _side(ends.largest),
         "smallest": _side(ends.smallest),
         "trace": trace,
-        "condition_number": _or_refused(lambda: found.condition_number(density=density)),
-        "negative_index": _or_refused(lambda: found.negative_index(density=density)),
+        "condition_number": _or_refused(lambda: result.condition_number(density=density)),
+        "negative_index": _or_refused(lambda: result.negative_index(density=density)),
         "num_products": made,
     }
 
@@ -134,10 +136,11 @@ def _table(measured: "Measurement") -> JsonObject:
 
 
 def _print(result: JsonObject) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from bathyscope.core.terminal import guarded
+
+    console = guarded()
     console.print(result["matrix"], markup=False)
     console.print(f"products: {result['products']}", markup=False)
     table = Table("", "eigenvalue", "± error", "residual")
@@ -153,7 +156,7 @@ def _print(result: JsonObject) -> None:
     console.print(f"trace: {trace['value']:.5g} {error}")
     for key, name, field in (
         ("condition_number", "condition number (|λ|max over the 10th percentile of |λ|)", "value"),
-        ("negative_index", "share of negative eigenvalues", "fraction"),
+        ("negative_index", "fraction of negative eigenvalues", "fraction"),
     ):
         entry = result[key]
         if "refused" in entry:
@@ -161,12 +164,13 @@ def _print(result: JsonObject) -> None:
         else:
             how = "exact" if entry["exact"] else f"{entry['lower']:.3g} to {entry['upper']:.3g}"
             console.print(
-                f"{name}: {entry[field]:.4g} ({how}; cut-off {entry['cutoff']:.2g})", markup=False
+                f"{name}: {entry[field]:.4g} ({how}; tolerance {entry['tolerance']:.2g})",
+                markup=False,
             )
     if "by_block" in result:
         _print_blocks(console, result["by_block"])
     made = result["num_products"]
-    parts = [f"{made[key]} {words}" for key, words in _PRODUCTS.items() if made.get(key)]
+    parts = [f"{made[key]} {text}" for key, text in _PRODUCTS.items() if made.get(key)]
     console.print(f"{made['all']} products: {', '.join(parts)}")
     for note in result["notes"]:
         console.print(f"note: {note}", markup=False)

@@ -2,7 +2,7 @@
 
 They stand in `listings.json`, each with the checksum of the sources it was made from; where these have
 changed since, or a list is not there, the objects themselves are asked. `python docs/generate.py`
-writes the file anew.
+writes the file again.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.json_values import JsonObject
-from bathyscope.core.papers import papers, part
+from bathyscope.plugins.papers import papers, part
 
 if TYPE_CHECKING:
     from bathyscope.claims import Claim
@@ -40,7 +40,7 @@ def claim_rows() -> list[Row]:
 
 
 def claim_row(claim: "Claim") -> Row:
-    """What the list tells of a claim."""
+    """What the list shows of a claim."""
     return {
         "claim": claim.name,
         "theme": claim.theme,
@@ -77,10 +77,10 @@ def _keep_listing(sources: tuple[Path, ...], rows: list[Row]) -> Row:
 @cache
 def _listings() -> dict[str, Row]:
     try:
-        found: dict[str, Row] = json.loads(FILE.read_text(encoding="utf-8"))
+        result: dict[str, Row] = json.loads(FILE.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # no list, or a damaged one: the objects are asked
         return {}
-    return found
+    return result
 
 
 def checksum(folders: tuple[Path, ...]) -> str:
@@ -94,9 +94,12 @@ def checksum(folders: tuple[Path, ...]) -> str:
 
 
 def _folder_of(theme: str) -> Path:
-    spec = importlib.util.find_spec(papers()[theme])
-    places = [] if spec is None else list(spec.submodule_search_locations or ())
-    return Path(places[0]) if places else Path(papers()[theme])
+    try:
+        spec = importlib.util.find_spec(papers()[theme])
+    except Exception:  # a package that cannot be loaded: whoever asks for its claims says so
+        spec = None
+    locations = [] if spec is None else list(spec.submodule_search_locations or ())
+    return Path(locations[0]) if locations else Path(papers()[theme])
 
 
 def _claims(theme: str) -> list[Row]:
@@ -105,7 +108,7 @@ def _claims(theme: str) -> list[Row]:
 
 def _families() -> list[Row]:
     from bathyscope import nets
-    from bathyscope.core.members import num_parameters
+    from bathyscope.core.calls import num_parameters
 
     return [
         {

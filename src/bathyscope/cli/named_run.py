@@ -25,7 +25,7 @@ class NamedRun(TrainingConfig):
         data: the name of a data set, or of a set of sequences, whose loss is that of tokens.
         num_train: training samples to keep; all for None.
         num_test: test samples to keep; all for None.
-        normalise: give each channel zero mean and unit deviation.
+        normalize: give each channel zero mean and unit deviation.
         weights: a file of weights to begin with; new ones for none.
     """
 
@@ -34,7 +34,7 @@ class NamedRun(TrainingConfig):
     data: str = "digits"
     num_train: int | None = Field(default=None, ge=1)
     num_test: int | None = Field(default=None, ge=1)
-    normalise: bool = True
+    normalize: bool = True
     weights: str = ""
 
     @field_validator("loss", mode="before")
@@ -65,7 +65,7 @@ def run(
 ) -> Outcome:
     """Train the run in its folder; the options are those of `training.train`."""
     device = _device()
-    examples = _data(config.data, config.num_train, config.num_test, config.normalise)
+    examples = _data(config.data, config.num_train, config.num_test, config.normalize)
     return train(
         functools.partial(_model, config, examples),
         (examples.train_inputs.to(device), examples.train_targets.to(device)),
@@ -79,7 +79,7 @@ def run(
 
 
 class _Examples(NamedTuple):
-    """Inputs with their labels, one a sample or one a token."""
+    """Inputs with their labels, one per sample or one per token."""
 
     train_inputs: Tensor | data.Streamed
     train_targets: Tensor | data.Streamed
@@ -106,13 +106,16 @@ def _device() -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _data(name: str, num_train: int | None, num_test: int | None, normalise: bool) -> _Examples:
-    """Loaded once a process: a sweep of many small runs asks for the same set again and again."""
+def _data(name: str, num_train: int | None, num_test: int | None, normalize: bool) -> _Examples:
+    """Loaded once per process: a sweep of many small runs asks for the same set again and again."""
     if name in data.SEQUENCES:
         sizes = {"num_train": num_train, "num_test": num_test}
         made = data.sequences(name, **{key: size for key, size in sizes.items() if size})
         train, test = (made.train_inputs, made.train_targets), (made.test_inputs, made.test_targets)
         return _Examples(*train, *test, made.vocabulary)
-    found = data.load(name, num_train=num_train, num_test=num_test, normalise=normalise)
-    train, test = (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
-    return _Examples(*train, *test, found.num_classes)
+    result = data.load(name, num_train=num_train, num_test=num_test, normalize=normalize)
+    train, test = (
+        (result.train_inputs, result.train_labels),
+        (result.test_inputs, result.test_labels),
+    )
+    return _Examples(*train, *test, result.num_classes)

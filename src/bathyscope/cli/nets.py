@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import JsonFile, answer
 from bathyscope.cli.listings import family_rows
+from bathyscope.cli.options import JsonFile, answer
 from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _summary(
 
     from bathyscope import nets as catalog
     from bathyscope.core import blocks_of
-    from bathyscope.core.members import num_parameters
+    from bathyscope.core.calls import num_parameters
     from bathyscope.diagnosis import plan_diagnosis
 
     family = catalog.family_of(name)
@@ -64,14 +64,15 @@ def _summary(
     network = catalog.skeleton(name, **options)
     dtype = torch.long if "vocabulary" in family.options() else torch.float32
     inputs = torch.zeros(64, *shape, dtype=dtype, device="meta")
-    blocks = blocks_of(network, inputs)
+    # on two samples: each pass over a deep skeleton takes seconds, however small the batch
+    blocks = blocks_of(network, inputs[:2])
     return {
         "name": name,
         "summary": family.summary,
         "theme": family.theme,
         "input": list(shape),
         "parameters": num_parameters(network),
-        "cost": str(plan_diagnosis(network, inputs)),
+        "cost": str(plan_diagnosis(network, inputs, blocks=blocks)),
         "blocks": _block_rows(blocks),
         "transition_layers": list(network.transition_layers())
         if isinstance(network, catalog.Network)
@@ -95,8 +96,10 @@ def _block_rows(blocks: "Blocks") -> list[dict[str, object]]:
 
 def _print_families(rows: list[JsonObject]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from bathyscope.core.terminal import guarded
 
     table = Table(box=SIMPLE_HEAD, caption=_CAPTION, caption_justify="left")
     for heading in ("name", "depth", "what it is"):
@@ -106,7 +109,7 @@ def _print_families(rows: list[JsonObject]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for theme in dict.fromkeys(row["theme"] for row in rows):
         table.add_section()
-        table.add_row(f"[bold]{theme}[/bold]")
+        table.add_row(Text(theme, style="bold"))
         for row in (row for row in rows if row["theme"] == theme):
             table.add_row(
                 row["pattern"] + (" *" if row["erased_form"] else ""),
@@ -115,7 +118,7 @@ def _print_families(rows: list[JsonObject]) -> None:
                 f"{row['parameters']:,}",
                 row["example"].removeprefix(row["family"] + "-"),
             )
-    Console().print(table)
+    guarded().print(table)
 
 
 _CAPTION = (
@@ -126,8 +129,9 @@ _CAPTION = (
 
 
 def _print_summary(summary: JsonObject) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from bathyscope.core.terminal import guarded
 
     title = f"{summary['name']}: {summary['summary']} ({summary['theme']})"
     caption = f"{len(summary['blocks'])} blocks, {summary['parameters']:,} parameters"
@@ -149,7 +153,7 @@ def _print_summary(summary: JsonObject) -> None:
             "yes" if block["changes_dimension"] else "",
             "yes" if block["droppable"] else "no",
         )
-    Console().print(table)
+    guarded().print(table)
 
 
 def _by(shape: list[int]) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import JsonFile, answer
+from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
     from bathyscope.studies import StudyResult
@@ -39,19 +40,17 @@ def reproduce(
         ),
     ] = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one a core if left out.")
+        int | None, typer.Option(min=1, help="Processes; one per core if left out.")
     ] = None,
     publish: Annotated[
-        bool,
-        typer.Option(
-            "--publish", help="Also write small JSON and PNG to docs/results, for the pages."
-        ),
-    ] = False,
+        Path | None,
+        typer.Option(help="Also write small JSON and PNG, for pages, into this folder."),
+    ] = None,
     as_json: JsonFile = None,
 ) -> None:
     """Run a figure or table of the papers, and say what of its shape was met.
 
-    What was run before is read from the folder; what was stopped or killed goes on. With `all` or a
+    What was run before is read from the folder; what was stopped or killed continues. With `all` or a
     theme, every study of the preset is run whose data is here. The folder's index.html shows all
     results: each figure with its preset and its checks.
 
@@ -66,9 +65,8 @@ def reproduce(
         return
     quiet = as_json == Path("-")
     backend = _backend(on, workers, out)
-    themes = {name.split(".")[0] for name in studies.names()}
-    if study == "all" or study in themes:
-        wanted = [n for n in studies.names() if study == "all" or n.startswith(f"{study}.")]
+    wanted = list(studies.all_studies() if study == "all" else studies.studies_of(study))
+    if wanted:
         results = _several(
             wanted, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet
         )
@@ -76,13 +74,14 @@ def reproduce(
         results = [
             _run(study, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
         ]
-    for result in results if publish else ():
-        studies.publish(result, studies.RESULTS)
+    if publish is not None:
+        for result in results:
+            studies.publish(result, publish)
     page = studies.write_gallery(out)
     answer(
         as_json,
         [result.as_dict() for result in results],
-        lambda: typer.echo(f"{page} shows all results of this folder."),
+        lambda: echo(f"{page} shows all results of this folder."),
     )
 
 
@@ -110,14 +109,15 @@ def _list(as_json: Path | None) -> None:
     ]
 
     def say() -> None:
-        from rich.console import Console
         from rich.table import Table
+
+        from bathyscope.core.terminal import guarded
 
         shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
         for study in studies:
             sets = ", ".join(preset.data for preset in study.presets.values())
             shown.add_row(study.name, study.title, sets)
-        Console().print(shown)
+        guarded().print(shown)
 
     answer(as_json, rows, say)
 
@@ -139,7 +139,7 @@ def _several(
     for name in names:
         missing = studies.missing_data(name, preset)
         if missing:
-            typer.echo(
+            echo(
                 f"{name}: passed over, for {', '.join(missing)} is not here; "
                 f"{data.how_to_get(missing[0])}.",
                 err=True,
@@ -176,12 +176,12 @@ def _run(
             on_change=progress,
         )
     if not quiet:
-        typer.echo(
+        echo(
             f"{name} ({preset}): {result.title}\n"
-            f"  {result.num_met} of {result.num_judged} met, {time.monotonic() - began:.0f} s, "
+            f"  {result.num_passed} of {result.num_judged} met, {time.monotonic() - began:.0f} s, "
             f"{result.provenance.num_runs} runs"
         )
         for check in result.checks:
-            typer.echo(f"  {_MARKS[check.met]} {check.statement}: {check.text}")
-        typer.echo(f"  {out / name / preset}")
+            echo(f"  {_MARKS[check.passed]} {check.statement}: {check.text}")
+        echo(f"  {out / name / preset}")
     return result

@@ -88,7 +88,7 @@ def factory_of(name: str) -> Any:
     if not all(part.isidentifier() for part in parts) or module_name.endswith(".py"):
         plain = module_name.removesuffix(".py").strip("./").replace("/", ".") or "package.module"
         raise UsageError(
-            f"{name!r} is no package.module:factory; write for instance "
+            f"{name!r} is not a package.module:factory; write for instance "
             f"{plain}:{attribute or 'factory'}."
         )
     here = str(Path.cwd())
@@ -96,7 +96,7 @@ def factory_of(name: str) -> Any:
         sys.path.append(here)
     with call_user_code(f"{name}: the module {module_name} cannot be imported"):
         try:
-            found: object = importlib.import_module(module_name)
+            result: object = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name != module_name.split(".")[0]:
                 raise  # what it imports itself is missing
@@ -105,20 +105,20 @@ def factory_of(name: str) -> Any:
                 f"it in the folder that holds {error.name}."
             ) from error
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UnknownName(f"factory in {module_name}", attribute, _public_names(found))
-        found = getattr(found, part)
-    return found
+        if not hasattr(result, part):
+            raise UnknownName(f"factory in {module_name}", attribute, _public_names(result))
+        result = getattr(result, part)
+    return result
 
 
 def _public_names(holder: object) -> list[str]:
     """What a module or class defines and can be called, its own before what it imports."""
     own = getattr(holder, "__name__", "")
-    found = [n for n, v in vars(holder).items() if not n.startswith("_") and callable(v)]
-    return [n for n in found if getattr(vars(holder)[n], "__module__", "") == own] or found
+    result = [n for n, v in vars(holder).items() if not n.startswith("_") and callable(v)]
+    return [n for n in result if getattr(vars(holder)[n], "__module__", "") == own] or result
 
 
-def read_assignments(words: list[str]) -> dict[str, object]:
+def read_assignments(phrase: list[str]) -> dict[str, object]:
     """`KEY=VALUE` words as a dict; a value is read as TOML and, where it is none, as a string.
 
     Raises:
@@ -129,7 +129,7 @@ def read_assignments(words: list[str]) -> dict[str, object]:
         {'lr': 0.1, 'schedule': 'step', 'milestones': [0.5]}
     """
     values: dict[str, object] = {}
-    for word in words:
+    for word in phrase:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise UsageError(f"--set {word!r} is not KEY=VALUE; write for instance --set lr=0.1.")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import JsonFile, answer
+from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,17 +54,17 @@ def show(
 def _show_events(folder: Path, as_json: Path | None) -> None:
     from bathyscope.recorder import read_events
 
-    found = read_events(folder)
+    result = read_events(folder)
 
     def say() -> None:
-        for event in found:
-            typer.echo(event.sentence)
+        for event in result:
+            echo(event.sentence)
             for line in event.before:
-                typer.echo(f"  before it, {line}")
-        if not found:
-            typer.echo("Nothing out of the ordinary was noticed.")
+                echo(f"  before it, {line}")
+        if not result:
+            echo("Nothing out of the ordinary was noticed.")
 
-    answer(as_json, [event.to_json() for event in found], say)
+    answer(as_json, [event.to_json() for event in result], say)
 
 
 def _say(folder: Path, frame: "pd.DataFrame") -> None:
@@ -73,15 +74,16 @@ def _say(folder: Path, frame: "pd.DataFrame") -> None:
     missing = len({*read_plan(folder)} - {*frame["run"]})
     counts = ", ".join(f"{n} {how}" for how, n in frame["status"].value_counts().items())
     number = f"{len(frame)} run{'s' if len(frame) > 1 else ''}"
-    typer.echo(f"{number}: {counts}" + (f"; {missing} not begun" if missing else ""))
+    echo(f"{number}: {counts}" + (f"; {missing} not begun" if missing else ""))
     for row in frame[frame["status"].isin(["failed", "diverged", "stopped"])].itertuples():
-        typer.echo(f"  {row.run}: {row.ending}")
+        echo(f"  {row.run}: {row.ending}")
 
 
 def _print(frame: "pd.DataFrame") -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
+
+    from bathyscope.core.terminal import guarded
 
     settings = list(frame.columns[1 : frame.columns.get_loc("status")])
     differ = [c for c in settings if frame[c].map(str).nunique() > 1]
@@ -91,7 +93,7 @@ def _print(frame: "pd.DataFrame") -> None:
         # the readable part of the name repeats the settings: its hash is enough to find the folder
         name = row["run"] if len(frame) == 1 else f"…{row['run'][-10:]}"
         shown.add_row(name, *(_text(row[c]) for c in (*differ, "status", *results)))
-    Console().print(shown)
+    guarded().print(shown)
 
 
 def _text(value: object) -> str:
@@ -109,14 +111,14 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
 
     from bathyscope import runs
     from bathyscope.core.errors import UnknownName, UsageError
-    from bathyscope.core.files import check_place, write_atomic
+    from bathyscope.core.files import check_location, write_atomic
 
     endings = sorted(FigureCanvasAgg.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in endings:
         raise UsageError(
-            f"{path.name} is no picture's name; end it in .png, or one of {', '.join(endings)}."
+            f"{path.name} is not a picture's name; end it in .png, or one of {', '.join(endings)}."
         )
-    check_place(path)
+    check_location(path)
     curves = runs.curves(folder)
     if curves.empty:
         raise UsageError(f"No run in {folder} has completed an epoch; there is nothing to draw.")

@@ -6,31 +6,31 @@ from contextlib import contextmanager
 
 @contextmanager
 def spinner(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with what is going on and for how long; nothing where output is no terminal.
+    """A spinner with what is going on and for how long; nothing where output is not a terminal.
 
     Yields:
-        A function that is told what is done and what is left, shown behind the text.
+        A function that is reported what is done and what is left, shown behind the text.
     """
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    from bathyscope.core.progress import hear_progress
+    from bathyscope.core.progress import on_progress
+    from bathyscope.core.terminal import guarded, printable
 
-    console = Console(stderr=True)
+    console = guarded(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
-    words = TextColumn(
+    phrase = TextColumn(
         "{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)
     )
     with Progress(
-        SpinnerColumn(), TimeElapsedColumn(), words, console=console, transient=True, expand=True
+        SpinnerColumn(), TimeElapsedColumn(), phrase, console=console, transient=True, expand=True
     ) as shown:
-        task = shown.add_task(text, total=None)
+        task = shown.add_task(printable(text), total=None)
 
-        def tell(more: str) -> None:
-            shown.update(task, description=f"{text}: {more}")
+        def notify(more: str) -> None:
+            shown.update(task, description=printable(f"{text}: {more}"))
 
-        with hear_progress(tell):
-            yield tell
+        with on_progress(notify):
+            yield notify

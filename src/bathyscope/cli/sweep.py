@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bathyscope.cli.case import JsonFile, answer
+from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.screen import echo
 from bathyscope.core.errors import BathyscopeError, UsageError
 
 
@@ -16,7 +17,7 @@ def sweep(
         str, typer.Option(help="local, dask, dask://host:port, slurm, or submitit (local jobs).")
     ] = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes started here; one a core if left out.")
+        int | None, typer.Option(min=1, help="Processes started here; one per core if left out.")
     ] = None,
     retry: Annotated[
         str | None, typer.Option(help="Give `failed` to run again what failed before.")
@@ -28,7 +29,7 @@ def sweep(
 ) -> None:
     """Train every point of a grid, each in its own folder, and never the same twice.
 
-    Run it again after a crash: what has a result stays, what was interrupted goes on from its last
+    Run it again after a crash: what has a result stays, what was interrupted resumes from its last
     checkpoint. A run that diverges is a result; a run that fails is recorded with its traceback.
 
     Example: bathyscope sweep grid.toml --out runs/depth --on local --workers 2
@@ -54,10 +55,10 @@ def sweep(
     backend = backend_of(on, workers=workers, folder=out / "submitit")
     if dry_run:
         count = len(configurations)
-        answer(as_json, {"total": count}, lambda: typer.echo(f"{count} runs"))
+        answer(as_json, {"total": count}, lambda: echo(f"{count} runs"))
         return
     with GridProgress() as progress:
-        tally = run_all(
+        summary = run_all(
             run,
             configurations,
             out=out,
@@ -65,16 +66,16 @@ def sweep(
             retry_failed=retry == "failed",
             on_change=progress,
         )
-    ended = ", ".join(f"{count} {how}" for how, count in tally.ended.items()) or "none"
+    ended = ", ".join(f"{count} {how}" for how, count in summary.ended.items()) or "none"
     answer(
         as_json,
-        {"total": tally.total, "before": tally.skipped} | tally.ended | {"folder": str(out)},
-        lambda: typer.echo(
-            f"{tally.total} runs in {out}: {tally.skipped} had a result; now {ended}."
+        {"total": summary.total, "before": summary.skipped} | summary.ended | {"folder": str(out)},
+        lambda: echo(
+            f"{summary.total} runs in {out}: {summary.skipped} had a result; now {ended}."
         ),
     )
-    if failed := tally.ended["failed"]:
+    if failed := summary.ended["failed"]:
         raise BathyscopeError(
-            f"{failed} of {tally.total} runs failed; `bathyscope show {out}` names them, "
+            f"{failed} of {summary.total} runs failed; `bathyscope show {out}` names them, "
             "failure.txt in each holds the traceback, --retry failed runs them again."
         )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.cli.case import CaseWords, with_case
+from bathyscope.cli.options import CommandOptions, with_options
 from bathyscope.cli.resolve import read_assignments
+from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UsageError
 
 _KEYS = (
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from bathyscope.training import Outcome
 
 
-@with_case(without=("model", "set_"))
+@with_options(without=("model", "set_"))
 def train(
-    words: CaseWords,
+    text: CommandOptions,
     model: Annotated[
         str | None, typer.Argument(help="A network's name, or package.module:factory.")
     ] = None,
@@ -42,7 +43,7 @@ def train(
         bool, typer.Option("--resume", help="Go on with a run that was begun, exactly.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Throw away what the run has, and begin anew.")
+        bool, typer.Option("--restart", help="Throw away what the run has, and begin again.")
     ] = False,
     save_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     save_steps: Annotated[
@@ -55,11 +56,11 @@ def train(
     """Train a network and keep everything about it in a run folder.
 
     The folder is named by the network, the data and a hash of the whole configuration; a run that
-    has a result is not run again. Ctrl-C saves and stops (exit code 130); --resume goes on.
+    has a result is not run again. Ctrl-C saves and stops (exit code 130); --resume continues.
 
     Example: bathyscope train resnet-20 --data digits --out runs --epochs 5 --set weight_decay=5e-4
     """
-    # long: most of it is the options, one a line
+    # long: most of it is the options, one per line
     from bathyscope.cli import named_run
     from bathyscope.runs import has_result, read_toml
     from bathyscope.training import ProgressBar, Saving
@@ -68,11 +69,11 @@ def train(
     if resume and restart:
         raise UsageError("--resume and --restart were both given; give one of them.")
     values = read_toml(config) if config else {}
-    values |= {key: getattr(words, key) for key in _KEYS if key in words.given}
+    values |= {key: getattr(text, key) for key in _KEYS if key in text.given}
     own = {"model": model, "epochs": epochs, "schedule": schedule}
     values |= {key: value for key, value in own.items() if value is not None}
-    if "weights" in words.given:
-        values["weights"] = str(words.weights)
+    if "weights" in text.given:
+        values["weights"] = str(text.weights)
     values |= read_assignments(set_ or [])
     settings = named_run.NamedRun.parse(values)
     folder = out / settings.folder_name()
@@ -90,21 +91,21 @@ def train(
     if os.environ.get("RANK", "0") != "0":
         return  # the first process speaks for all
     if had_result:
-        typer.echo(f"{folder} had a result already; --restart runs it again.", err=True)
+        echo(f"{folder} had a result already; --restart runs it again.", err=True)
     summary = {"folder": str(folder), "status": outcome.status, "ending": outcome.ending}
-    words.answer(
+    text.answer(
         summary | {"result": outcome.result}, lambda: _print(settings.model, folder, outcome)
     )
     if outcome.status == "stopped" and outcome.ending.endswith(signal.SIGINT.name):
         raise typer.Exit(
             130
-        )  # as a shell expects of Ctrl-C; a batch system's SIGTERM is no failure
+        )  # as a shell expects of Ctrl-C; a batch system's SIGTERM is not a failure
 
 
 def _print(model: str, folder: Path, outcome: "Outcome") -> None:
-    typer.echo(f"{model}: {outcome.ending}")
+    echo(f"{model}: {outcome.ending}")
     for name, value in outcome.result.items():
-        typer.echo(f"  {name}: {value:.4g}" if isinstance(value, float) else f"  {name}: {value}")
-    typer.echo(f"  folder: {folder}")
+        echo(f"  {name}: {value:.4g}" if isinstance(value, float) else f"  {name}: {value}")
+    echo(f"  folder: {folder}")
     if outcome.status == "stopped":
-        typer.echo("  It is saved; the same command with --resume goes on.")
+        echo("  It is saved; the same command with --resume continues.")

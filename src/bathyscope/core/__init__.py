@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from bathyscope.core.errors import BathyscopeError as BathyscopeError
     from bathyscope.core.errors import UnknownName as UnknownName
     from bathyscope.core.errors import UsageError as UsageError
-    from bathyscope.core.one_pass import Probe as Probe
-    from bathyscope.core.one_pass import Tap as Tap
-    from bathyscope.core.one_pass import probe as probe
     from bathyscope.core.preserve import preserve_model as preserve_model
+    from bathyscope.core.probe import Observer as Observer
+    from bathyscope.core.probe import Probe as Probe
+    from bathyscope.core.probe import probe as probe
     from bathyscope.core.protocol import ChangesDimension as ChangesDimension
     from bathyscope.core.protocol import DeclaresBlocks as DeclaresBlocks
     from bathyscope.core.protocol import Droppable as Droppable
@@ -43,9 +43,9 @@ __getattr__, __dir__, __all__ = lazy(
         "UnknownName": "errors",
         "UsageError": "errors",
         "preserve_model": "preserve",
-        "Tap": "one_pass",
-        "Probe": "one_pass",
-        "probe": "one_pass",
+        "Observer": "probe",
+        "Probe": "probe",
+        "probe": "probe",
         "ChangesDimension": "protocol",
         "DeclaresBlocks": "protocol",
         "Droppable": "protocol",

@@ -11,19 +11,19 @@ from bathyscope.core.errors import UsageError, shorten
 _LONGEST_NAME = 255  # bytes of a file's name: the limit of the usual file systems
 
 
-def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
-    """A whole number of at least so many, and of at most so many.
+def check_count(name: str, value: object, *, minimum: int = 0, most: int | None = None) -> int:
+    """A whole number of at least this many, and of at most this many.
 
     Raises:
         UsageError: it is none, too small, or too large.
 
     Examples:
-        >>> check_count("k", 3, least=1)
+        >>> check_count("k", 3, smallest=1)
         3
     """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise UsageError(
-            f"{name} is a whole number of at least {least}, but {shorten(value)} was given."
+            f"{name} is a whole number of at least {minimum}, but {shorten(value)} was given."
         )
     if most is not None and int(value) > most:
         raise UsageError(f"{name} is at most {most}, but {shorten(value)} was given.")
@@ -98,13 +98,13 @@ def check_number(
     except OverflowError:  # a whole number beyond all floats
         number = math.inf
     if not math.isfinite(number) or not low <= number <= high or (open_low and number == low):
-        least = f"above {low:g}" if open_low else f"of at least {low:g}"
+        minimum = f"above {low:g}" if open_low else f"of at least {low:g}"
         most = "" if math.isinf(high) else f" and at most {high:g}"
-        raise UsageError(f"{name} is a number {least}{most}, but {shorten(value)} was given.")
+        raise UsageError(f"{name} is a number {minimum}{most}, but {shorten(value)} was given.")
     return number
 
 
-def check_names(name: str, value: object, *, least: int = 0) -> tuple[str, ...]:
+def check_names(name: str, value: object, *, minimum: int = 0) -> tuple[str, ...]:
     """One name or several, as a tuple.
 
     Raises:
@@ -124,8 +124,8 @@ def check_names(name: str, value: object, *, least: int = 0) -> tuple[str, ...]:
         raise UsageError(f"{name} takes names, but a {wrong[0]} was given.")
     if "" in given:
         raise UsageError(f"{name} holds an empty name; leave it out, or give the name.")
-    if len(given) < least:
-        raise UsageError(f"{name} is empty; give at least {least} name{'s' * (least > 1)}.")
+    if len(given) < minimum:
+        raise UsageError(f"{name} is empty; give at least {minimum} name{'s' * (minimum > 1)}.")
     return tuple(str(item) for item in given)
 
 

@@ -7,12 +7,11 @@ from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, strided
+from torch.nn.parameter import is_lazy
 
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line, shorten
-from bathyscope.core.losses import class_axis
-from bathyscope.core.nested import tensors_in
-from bathyscope.core.values import check_values
+from bathyscope.core.nested import class_axis, tensors_in
 
 Batch = tuple[Any, Any]
 """Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""
@@ -73,7 +72,7 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
 
 
 def _how_to_pass(batch: object) -> str:
-    """What to give in place of something that is no pair."""
+    """What to give in place of something that is not a pair."""
     if isinstance(batch, (tuple, list)):
         return "pass several inputs as ((a, b), targets)"
     if isinstance(batch, Iterable) and not isinstance(batch, (Tensor, str)):
@@ -97,10 +96,10 @@ def check_batches(model: nn.Module, batches: object, *, most: int | None = None)
             "The batches are a list or a loader of pairs (inputs, targets), but tensors stand in it; "
             "a single batch is given as [(inputs, targets)]."
         )
-    found = [check_batch(model, batch) for batch in islice(read_all(batches), most)]
-    if not found:
+    result = [check_batch(model, batch) for batch in islice(read_all(batches), most)]
+    if not result:
         raise UsageError("No batch was given: the list or loader is empty; give at least one.")
-    return found
+    return result
 
 
 def read_all(loader: Iterable[object]) -> Iterator[object]:
@@ -125,7 +124,7 @@ def loss_value(
     """The loss as a differentiable scalar; outputs that carry `.loss` are used where targets are None.
 
     Raises:
-        UsageError: the loss could not be computed, is no scalar, or carries no graph.
+        UsageError: the loss could not be computed, is not a scalar, or carries no graph.
     """
     if targets is None and _own_loss_in(output) is not None:
         value = _own_loss_in(output)
@@ -215,7 +214,7 @@ def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
         with_values: also ask for parameters that hold values (see `check_values`).
 
     Raises:
-        UsageError: the model is no module, has no parameters, or has none with values.
+        UsageError: the model is not a module, has no parameters, or has none with values.
     """
     if isinstance(model, type):
         raise UsageError(
@@ -259,13 +258,13 @@ def own_loss(output: object, targets: object) -> Tensor:
     """
     first = output[0] if isinstance(output, tuple) and output else None
     is_scalar = isinstance(first, Tensor) and not first.ndim
-    found = first if is_scalar else _own_loss_in(output)
-    if not isinstance(found, Tensor):
+    result = first if is_scalar else _own_loss_in(output)
+    if not isinstance(result, Tensor):
         raise UsageError(
             f"No loss was given, and the model's output ({type(output).__name__}) carries none; "
             "pass loss=, or a batch that makes the model return one (labels=...)."
         )
-    return found
+    return result
 
 
 def _own_loss_in(output: object) -> object:
@@ -317,3 +316,35 @@ def _shape_of(value: object) -> str:
     return f"of type {type(value).__name__}" + (
         f" with shapes {', '.join(shapes)}" if shapes else ""
     )
+
+
+def check_values(model: nn.Module) -> None:
+    """Raise where a parameter or buffer has no values, or none that a graph can be built on.
+
+    Raises:
+        UsageError: a tensor that is lazy, on the meta device or made in inference mode, or a sparse
+            parameter; a buffer may be sparse, as the edges of a graph are.
+    """
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if why := _trouble(tensor):
+            raise UsageError(f"{name} of the model {why}.")
+    if not any(p.numel() for p in model.parameters()):
+        raise UsageError(
+            f"All parameters of the model ({type(model).__name__}) are empty; there is nothing to "
+            "measure."
+        )
+
+
+def _trouble(tensor: Tensor) -> str:
+    if is_lazy(tensor):
+        return "has no values yet (a lazy layer); run one batch through the model first"
+    if tensor.is_meta:
+        return "has no values (it is on the meta device); move it with to_empty() and load weights"
+    if tensor.is_inference():
+        return (
+            "was made in inference mode, where nothing can be differentiated; make the model outside "
+            "of torch.inference_mode(), or clone its parameters there"
+        )
+    if tensor.layout is not strided and isinstance(tensor, nn.Parameter):
+        return f"is sparse ({tensor.layout}); make it dense with to_dense()"
+    return ""

@@ -1,4 +1,4 @@
-"""Finding the blocks of any module: the steps x_{l+1} = block_l(x_l) of its trunk."""
+"""Finding the blocks of any module: the steps x_{l+1} = block_l(x_l) of its body."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource, Part
 from bathyscope.core.sharded import own_class
 
-# A finer kind of block is preferred to the one around it when it holds this share of its weighted
+# A finer kind of block is preferred to the one around it when it holds this fraction of its weighted
 # layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.
-_FINER_SHARE = 0.9
+_FINER_FRACTION = 0.9
 _ACTIVATIONS = tuple(
     kind
     for kind in vars(nn.modules.activation).values()
@@ -26,7 +26,7 @@ _ACTIVATIONS = tuple(
     if kind not in (nn.Module, nn.PReLU)
 )
 _RESHAPES = (nn.Flatten, nn.Unflatten, nn.Identity)
-_PARAMETRISED = "parametrizations"
+_PARAMETRIZED = "parametrizations"
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -45,7 +45,7 @@ class Blocks(Sequence[Block]):
 
     @property
     def rows(self) -> "Blocks":
-        """Stem, trunk and head one after the other."""
+        """Stem, body and head one after the other."""
         stem = tuple(b for b in self.around if b.part == "stem")
         head = tuple(b for b in self.around if b.part == "head")
         return Blocks((*stem, *self.blocks, *head), self.how, self.note)
@@ -71,7 +71,7 @@ def blocks_of(
 ) -> Blocks:
     """The blocks of a model, found from one forward pass of an example.
 
-    In this order: the blocks given; those that the model declares (`block_names()`); the trunk: the
+    In this order: the blocks given; those that the model declares (`block_names()`); the body: the
     modules of the repeated kind that holds most of the weighted layers, with whatever weighted
     modules lie between them; the layers of a chain, each with the activations that follow it; at
     last every weighted leaf module, with the norms and activations after it in the same
@@ -96,18 +96,18 @@ def blocks_of(
     is_meta = all(t.is_meta for t in tensors_in(example))  # shapes alone, as for a plan
     check_parameters(model, with_values=not is_meta)
     model = unwrap(model)
-    names = () if blocks is None else check_names("blocks", blocks, least=1)
-    # the modules that make a parametrised weight (spectral or weight norm) are parts of its layer
-    calls = [c for c in calls_of_few(model, example) if _PARAMETRISED not in c.name.split(".")]
+    names = () if blocks is None else check_names("blocks", blocks, minimum=1)
+    # the modules that make a parametrized weight (spectral or weight norm) are parts of its layer
+    calls = [c for c in calls_of_few(model, example) if _PARAMETRIZED not in c.name.split(".")]
     if blocks is not None:
         return _with_around(calls, _given(calls, names), "given")
     if isinstance(model, DeclaresBlocks):
         wanted = set(model.block_names())
         return _with_around(calls, [(c, c) for c in calls if c.name in wanted], "declared")
-    if trunk := _trunk(calls):
-        return _with_around(calls, [(c, c) for c in trunk], "trunk")
+    if body := _body(calls):
+        return _with_around(calls, [(c, c) for c in body], "body")
     if chain := _chain(calls):
-        return _numbered(chain, "trunk")
+        return _numbered(chain, "body")
     leaves = _leaves(calls)
     if not leaves:
         raise UsageError(
@@ -115,7 +115,7 @@ def blocks_of(
             "to a tensor; name them with blocks=[...]."
         )
     note = (
-        "No trunk of repeated blocks was found: every layer with weights counts as a block, with "
+        "No body of repeated blocks was found: every layer with weights counts as a block, with "
         "the norms and activations after it in the same nn.Sequential. "
         "Name the blocks with blocks=[...] for a clearer picture."
     )
@@ -135,7 +135,7 @@ def _given(calls: list[Call], patterns: Sequence[str]) -> list[tuple[Call, Call]
     return [(c, c) for c in chosen]
 
 
-def _trunk(calls: list[Call]) -> list[Call]:
+def _body(calls: list[Call]) -> list[Call]:
     """The calls of the repeated kind of module that holds most weighted layers, gaps filled."""
     kinds: dict[type[nn.Module], list[Call]] = {}
     for call in calls:
@@ -163,7 +163,7 @@ def _is_better(candidate: list[Call], best: list[Call]) -> bool:
             and any(c.follows in candidate for c in candidate)
             and not all(_ends_in_a_function(c) for c in best)
         )
-        return several and ours >= _FINER_SHARE * theirs
+        return several and ours >= _FINER_FRACTION * theirs
     if best and {id(c) for c in candidate} & {id(a) for b in best for a in _ancestors(b)}:
         return not _is_better(best, candidate)
     return ours > theirs
@@ -195,11 +195,11 @@ def _ends_in_a_function(call: Call) -> bool:
     return last is None
 
 
-def _with_gaps_filled(calls: list[Call], trunk: list[Call]) -> list[Call]:
+def _with_gaps_filled(calls: list[Call], body: list[Call]) -> list[Call]:
     """Weighted modules between the first and the last block that hold no block, outermost first."""
-    chosen = {id(c) for c in trunk}
-    holding = {id(a) for c in trunk for a in _ancestors(c)}
-    first, last = trunk[0].order, trunk[-1].order
+    chosen = {id(c) for c in body}
+    holding = {id(a) for c in body for a in _ancestors(c)}
+    first, last = body[0].order, body[-1].order
     gaps = [
         c
         for c in calls
@@ -210,7 +210,7 @@ def _with_gaps_filled(calls: list[Call], trunk: list[Call]) -> list[Call]:
         and c.maps_a_tensor
         and _num_weighted(c)
     ]
-    return sorted([*trunk, *gaps], key=lambda c: c.order)
+    return sorted([*body, *gaps], key=lambda c: c.order)
 
 
 def _chain(calls: list[Call]) -> list[tuple[Call, Call]]:
@@ -280,9 +280,9 @@ def _with_around(calls: list[Call], pairs: list[tuple[Call, Call]], how: BlockSo
 
     A plain container is looked into: its layers stand for themselves, with what follows them in it.
     """
-    found = _numbered(pairs, how)
+    result = _numbered(pairs, how)
     if not pairs:
-        return found
+        return result
     holding = {id(a) for c, _ in pairs for a in _ancestors(c)}
     first, last = pairs[0][0].order, pairs[-1][1].order
     inside = {id(c) for c, _ in pairs}
@@ -302,7 +302,7 @@ def _with_around(calls: list[Call], pairs: list[tuple[Call, Call]], how: BlockSo
                 head.append(pair)
     around = [_around(i - len(stem), "stem", *pair) for i, pair in enumerate(stem)]
     around += [_around(len(pairs) + i, "head", *pair) for i, pair in enumerate(head)]
-    return replace(found, around=tuple(around))
+    return replace(result, around=tuple(around))
 
 
 def _around(index: int, part: Part, first: Call, last: Call) -> Block:
@@ -342,7 +342,7 @@ def _ancestors(call: Call) -> Iterator[Call]:
 
 def _is_leaf(call: Call) -> bool:
     children = call.module._modules
-    return not children or all(n == _PARAMETRISED for n, m in children.items() if m is not None)
+    return not children or all(n == _PARAMETRIZED for n, m in children.items() if m is not None)
 
 
 def _is_layer(call: Call) -> bool:
@@ -351,10 +351,10 @@ def _is_layer(call: Call) -> bool:
 
 
 def _has_weight(module: nn.Module) -> bool:
-    """Whether it has a matrix or kernel of its own, be it parametrised."""
+    """Whether it has a matrix or kernel of its own, be it parametrized."""
     if any(p.ndim >= 2 for p in module._parameters.values() if p is not None):
         return True
-    made = module._modules.get(_PARAMETRISED)
+    made = module._modules.get(_PARAMETRIZED)
     return isinstance(made, nn.ModuleDict) and "weight" in made
 
 

@@ -1,7 +1,8 @@
-"""One forward pass, written down: which module was called when, inside which, with what shapes."""
+"""The modules of a model: which belong to a block, and which was called when, with what shapes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +10,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.batch import run_forward
 from bathyscope.core.errors import UsageError
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, first_samples, main_tensor, tensors_in
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.records import Block
+
+
+class UnbuiltModel(UsageError):
+    """A model that makes modules in its first pass, before that pass."""
 
 
 @dataclass(slots=True)
@@ -32,7 +39,7 @@ class Call:
 
     @property
     def maps_a_tensor(self) -> bool:
-        """Whether one tensor went in and a tensor came out, as a block of a trunk does."""
+        """Whether one tensor went in and a tensor came out, as a block of a body does."""
         return self.in_shape is not None and self.out_shape is not None
 
 
@@ -65,7 +72,9 @@ def calls_of_few(model: nn.Module, inputs: object) -> list[Call]:
         return calls_of(model, inputs)
     try:
         calls = calls_of(model, first_samples(inputs, _FEW))
-    except UsageError:  # the model takes batches of one size, or none: the whole batch tells
+    except UnbuiltModel:
+        raise
+    except UsageError:  # the model takes batches of one size, or none: the whole batch shows
         return calls_of(model, inputs)
     shapes = [s for c in calls for s in (c.in_shape, c.out_shape) if s is not None]
     if any(s.count(_FEW) != 1 for s in shapes) or _passes_some_by(model, calls):
@@ -124,7 +133,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         calls.append(call)
         open_calls.append(call)
 
-    def ended(module: nn.Module, args: object, kwargs: object, output: object) -> None:
+    def ended(module: nn.Module, args: object, output: object) -> None:
         call = open_calls.pop()
         assert call.module is module, "calls nest"
         tensor = main_tensor(output)
@@ -133,14 +142,29 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
             call.returns = maker(tensor)
             made_by[tensor] = (call, tensor._version)
 
-    with preserve_model(model, copy_parameters=False), torch.no_grad():
+    with preserve_model(model, copy_parameters=False), Hooks() as hooks, torch.no_grad():
         model.eval()
         for module in names:
             check_takes_hooks(module, names[module])
-            module.register_forward_pre_hook(began, with_kwargs=True)
-            module.register_forward_hook(ended, with_kwargs=True)
+            hooks.before_forward(module, began, with_kwargs=True)
+            hooks.after_forward(module, ended)
         run_forward(model, copy_tensors(inputs))
+        _check_none_was_made(model, names)
     return calls
+
+
+def _check_none_was_made(model: nn.Module, names: Mapping[nn.Module, str]) -> None:
+    """Raise where a pass has made modules that were not there before it.
+
+    Raises:
+        UnbuiltModel: it has, as one that begins with `if self.head is None` does.
+    """
+    made = [name for name, module in model.named_modules() if module not in names]
+    if made:
+        raise UnbuiltModel(
+            f"The model makes {made[0]!r} in its first pass; run one batch through the model first, "
+            "and make the optimizer after that, so that it holds its parameters."
+        )
 
 
 def check_takes_hooks(module: nn.Module, name: str) -> None:
@@ -164,3 +188,69 @@ def _shape_passed_on(
     if isinstance(first, Tensor) and first.is_floating_point():
         return tuple(first.shape)
     return None
+
+
+class Members:
+    """The modules of a model by name, walked once for everything that is asked block by block.
+
+    It is of use only as long as the model's modules stay as they are.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.root = unwrap(model)
+        self.named = dict(self.root.named_modules())
+        self.names = list(self.named)
+        self.known: dict[tuple[str, str], dict[str, nn.Module]] = {}
+
+    def of(self, block: Block) -> dict[str, nn.Module]:
+        """As `modules_of`; the dict is shared, so it is only read."""
+        key = (block.name, block.end)
+        if key not in self.known:
+            self.known[key] = self._found(block)
+        return self.known[key]
+
+    def _found(self, block: Block) -> dict[str, nn.Module]:
+        if block.name == block.end:
+            return dict(self.root.get_submodule(block.name).named_modules(prefix=block.name))
+        first, last = self.names.index(block.name), self.names.index(block.end)
+        inside = takewhile(lambda n: n.startswith(f"{block.end}."), self.names[last + 1 :])
+        return {name: self.named[name] for name in [*self.names[first : last + 1], *inside]}
+
+
+def members_of(model: nn.Module | Members) -> Members:
+    """The members of a model, or those walked before."""
+    return model if isinstance(model, Members) else Members(model)
+
+
+def modules_of(model: nn.Module | Members, block: Block) -> dict[str, nn.Module]:
+    """The modules of a block by qualified name, in the order in which they were registered.
+
+    Of a run of modules (`end != name`) these are the modules from the first to the last.
+
+    Examples:
+        >>> import torch
+        >>> from bathyscope.core import blocks_of
+        >>> mlp = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2))
+        >>> [list(modules_of(mlp, block)) for block in blocks_of(mlp, torch.zeros(2, 4))]
+        [['0', '1', '2'], ['3']]
+    """
+    return dict(members_of(model).of(block))
+
+
+def num_parameters(model: nn.Module) -> int:
+    """How many numbers a model's parameters are; one that is shared counts once.
+
+    Examples:
+        >>> num_parameters(nn.Linear(3, 2))
+        8
+    """
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def weighted_layers(model: nn.Module, block: Block) -> dict[str, nn.Module]:
+    """The layers of a block that hold a weight matrix or a kernel, norms left out."""
+    return {
+        name: module
+        for name, module in modules_of(model, block).items()
+        if any(p.ndim >= 2 for p in module.parameters(recurse=False))
+    }

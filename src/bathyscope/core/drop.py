@@ -8,6 +8,7 @@ from torch import nn
 
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.core.protocol import Droppable
 from bathyscope.core.records import Block
@@ -57,12 +58,7 @@ def _pass_input_on(model: nn.Module, block: Block) -> Iterator[None]:
             return None
         return replace_main_tensor(output, inputs.pop())
 
-    handles = [
-        first.register_forward_pre_hook(keep, with_kwargs=True),
-        last.register_forward_hook(replace),
-    ]
-    try:
+    with Hooks() as hooks:
+        hooks.before_forward(first, keep, with_kwargs=True)
+        hooks.after_forward(last, replace)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

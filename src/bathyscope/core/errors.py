@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _NEAREST = 3
-"""Names that are suggested; where no more are known, all are told."""
+"""Names that are suggested; where no more are known, all are reported."""
 
 _LISTED = 8
 """Names of a message that has none near the one given."""
@@ -39,12 +39,12 @@ class UnknownName(UsageError):
         names = [name for name in (sorted(known) if isinstance(known, set) else known) if name]
         self.nearest = nearest(given, names)
         if self.nearest and len(names) > _NEAREST:
-            told = f" The nearest: {', '.join(self.nearest)}."
+            result = f" The nearest: {', '.join(self.nearest)}."
         else:
             more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-            told = f" There are: {', '.join(names[:_LISTED])}{more}." if names else ""
+            result = f" There are: {', '.join(names[:_LISTED])}{more}." if names else ""
         super().__init__(
-            f"There is no {what} named {shorten(given)}.{told}{' ' + hint if hint else ''}"
+            f"There is no {what} named {shorten(given)}.{result}{' ' + hint if hint else ''}"
         )
 
 

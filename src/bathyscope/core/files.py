@@ -27,6 +27,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PATIENCE = 0.3  # seconds; `is_locked` holds a lock for microseconds, and must not refuse a writer
 _POLL = 0.01
 _ASIDE = "replaced"  # where the old folder lies for the moment between two renames
+_OF_SYSTEM = (("dev",), ("proc",))
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -62,7 +63,7 @@ def explain_write_errors(
         raise UsageError(f"{path} cannot be written: {reason}; give another place.") from error
 
 
-def check_place(path: Path, *, folder: bool = False) -> None:
+def check_location(path: Path, *, folder: bool = False) -> None:
     """Raise where no file (or no folder) can be written at a path, and leave nothing behind.
 
     A computation of minutes asks this before it begins.
@@ -71,13 +72,17 @@ def check_place(path: Path, *, folder: bool = False) -> None:
         UsageError: something of the other kind is there, or the folder around it takes no files.
 
     Examples:
-        >>> check_place(Path(tempfile.mkdtemp()) / "reports" / "first.html")
+        >>> check_location(Path(tempfile.mkdtemp()) / "reports" / "first.html")
     """
     with explain_write_errors(path):
         if not folder and path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not folder and is_special(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
         around = (path, *path.absolute().parents) if folder else path.absolute().parents
-        with tempfile.TemporaryFile(dir=next(place for place in around if place.exists())):
+        with tempfile.TemporaryFile(dir=next(location for location in around if location.exists())):
             pass
 
 
@@ -88,7 +93,7 @@ def make_folder(folder: Path) -> None:
         UsageError: it cannot be made, or takes no files.
         DiskFull: there is no room.
     """
-    check_place(folder, folder=True)
+    check_location(folder, folder=True)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -97,7 +102,8 @@ def write_atomic(path: Path, contents: bytes) -> None:
     """Replace the file by these contents, so that a reader or a crash sees the old or the new ones.
 
     Args:
-        path: where to write; its folder must be there. A link at this place is replaced itself.
+        path: where to write; its folder must be there. A link at this place is replaced itself; into
+            a device, a FIFO or a name of standard output the contents are written.
         contents: the whole file.
 
     Raises:
@@ -110,6 +116,10 @@ def write_atomic(path: Path, contents: bytes) -> None:
         >>> path.read_bytes()
         b'whole'
     """
+    if is_special(path):
+        with explain_write_errors(path):
+            _write_into(path, contents)
+        return
     temporary = _temporary(path)
     try:
         with explain_write_errors(path):
@@ -120,6 +130,50 @@ def write_atomic(path: Path, contents: bytes) -> None:
         with suppress(OSError):
             temporary.unlink()
     clear_remains(path)
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a device, a FIFO, a socket or an open descriptor such as `/dev/stdout`.
+
+    Such a file is written into: put in its place, a regular file would take it from everybody. A link
+    outside of the system's own folders is not followed.
+    """
+    try:
+        own = path.lstat().st_mode
+        if stat.S_ISLNK(own):
+            if path.absolute().parts[1:2] not in _OF_SYSTEM:
+                return False
+            return not stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
+    return not stat.S_ISREG(own) and not stat.S_ISDIR(own)
+
+
+def _write_into(path: Path, contents: bytes) -> None:
+    """Write to what stands at a path; a standard stream of this process is written as it is open."""
+    if path.is_block_device():
+        raise OSError(errno.EPERM, "it is a disk")
+    there = path.stat()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(
+            OSError, ValueError, AttributeError
+        ):  # a stream that is closed, or not a file
+            if os.path.samestat(os.fstat(stream.fileno()), there):
+                stream.flush()
+                descriptor = os.dup(stream.fileno())
+                break
+    else:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        _write_all(descriptor, contents)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, contents: bytes) -> None:
+    rest = memoryview(contents)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def write_durably(path: Path, contents: bytes) -> None:
@@ -196,11 +250,11 @@ def refuse_link(path: Path) -> None:
         UsageError: it is a symbolic link, or a hard link to a file with another name.
     """
     try:
-        found = path.lstat()
+        result = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        kind = "a link to another file" if not stat.S_ISDIR(found.st_mode) else "a folder"
+    if not stat.S_ISREG(result.st_mode) or result.st_nlink > 1:
+        kind = "a link to another file" if not stat.S_ISDIR(result.st_mode) else "a folder"
         raise UsageError(f"{path} is {kind} and is not written to; remove it, or copy the file.")
 
 
@@ -272,16 +326,16 @@ def read_json(path: Path, *, what: str = "file") -> object:
         UsageError: it cannot be read, is no JSON, or is nested beyond reason.
     """
     try:
-        found: object = json.loads(path.read_bytes())
+        result: object = json.loads(path.read_bytes())
     except OSError as error:
         raise UsageError(f"The {what} {path} cannot be read: {error.strerror}.") from error
     except RecursionError:
         raise UsageError(
-            f"{path} is no {what}: it is nested beyond reason; do not trust it."
+            f"{path} is not a {what}: it is nested beyond reason; do not trust it."
         ) from None
     except ValueError as error:  # also bytes that are no text, and numbers without end
-        raise UsageError(f"{path} is no {what}: it is no valid JSON ({error}).") from error
-    return found
+        raise UsageError(f"{path} is not a {what}: it is not valid JSON ({error}).") from error
+    return result
 
 
 def sync_folder(folder: Path) -> None:
@@ -305,7 +359,7 @@ def _sync(folder: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside the path that nobody can foresee, and that tells whose it is."""
+    """A name beside the path that nobody can foresee, and that shows whose it is."""
     return path.with_name(f"{_stem(path)}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
 
 

@@ -24,7 +24,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def main_tensor(value: object) -> Tensor | None:
-    """The tensor a block passes on: the first floating one in its output or input.
+    """The tensor per block passes on: the first floating one in its output or input.
 
     Examples:
         >>> main_tensor((torch.zeros(2, 3), {"attention": torch.ones(1)})).shape
@@ -96,3 +96,19 @@ def first_samples(value: object, count: int) -> Any:
         return tensor[:count] if is_sampled else tensor
 
     return map_tensors(value, cut)
+
+
+def class_axis(output: Tensor, targets: Tensor) -> int:
+    """The axis of the classes: the last of (samples, tokens, classes) with a label per token, else 1.
+
+    Where there are as many tokens as classes nothing distinguishes them, and it is 1 as torch has it.
+
+    Examples:
+        >>> import torch
+        >>> class_axis(torch.zeros(2, 3, 4), torch.zeros(2, 3).long())
+        -1
+        >>> class_axis(torch.zeros(2, 4, 3), torch.zeros(2, 3).long())
+        1
+    """
+    of_tokens = output.shape[:-1] == targets.shape and output.shape[2:] != targets.shape[1:]
+    return -1 if of_tokens else 1

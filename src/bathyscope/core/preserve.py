@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.sharded import reshard
+from bathyscope.core.snapshot import (
+    GENERATORS,
+    MUTABLE,
+    Restore,
+    TensorState,
+    snapshot,
+    write_back,
+)
 
 # Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
 HOOK_TABLES = (
@@ -30,9 +39,9 @@ HOOK_TABLES = (
     "_load_state_dict_post_hooks",
 )
 _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# Attributes that a pass may replace: a counter, a cache, the weight that an old-style hook (weight_norm,
-# pruning) computes anew. What a list or another object holds is not looked into.
-_REPLACED = (bool, int, float, str, type(None), tuple, Tensor)
+_OWN_TABLES = frozenset(
+    {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", *HOOK_TABLES}
+)
 
 
 _lock = threading.RLock()
@@ -69,8 +78,10 @@ def measuring() -> Iterator[None]:
 def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterator[nn.Module]:
     """Put parameters, buffers, `.grad`, hooks, train/eval modes and RNG back on the way out.
 
-    Inside, every `.grad` is None, so that a backward pass adds nothing to the user's gradients.
-    Another thread that comes here waits until this one has left.
+    So are the attributes of every module, also those that hold tensors, containers and random
+    generators (`core.snapshot`), and submodules that a pass has made are let go. Inside, every
+    `.grad` is None, so that a backward pass adds nothing to the user's gradients. Another
+    thread that comes here waits until this one has left.
 
     Args:
         model: the model to protect; it is yielded unchanged.
@@ -95,6 +106,7 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
             _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten) for p in held.values()
         ]
         stack.callback(_restore_all, [RngState.now(), *modules, *parameters])
+        stack.enter_context(run_eagerly(inside))
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.parameter.grad = None
@@ -161,7 +173,7 @@ class _ParameterState:
         if _address(self.parameter) != self.address:
             self.parameter.data = self.data
         if self.values is not None:
-            _write_back(self.parameter, self.values)
+            write_back(self.parameter, self.values)
         if self.parameter.grad is not self.grad:
             self.parameter.grad = self.grad
         if self.parameter.requires_grad != self.requires_grad:
@@ -178,23 +190,30 @@ class _ModuleState:
     training: bool
     parameters: dict[str, nn.Parameter | None]
     buffers: dict[str, Tensor | None]
-    buffer_values: dict[str, Tensor]
+    modules: dict[str, nn.Module | None]
     attributes: dict[str, object]
+    contents: list[Restore]  # of buffers, and of attributes that hold something
     hooks: dict[str, object]  # but for empty tables
 
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
         own = vars(module)
         parameters, buffers = module._parameters, module._buffers
+        contents = [TensorState(b).restore for b in buffers.values() if b is not None]
+        seen: set[int] = set()
+        for name, value in own.items():
+            if type(value) in MUTABLE and name not in _OWN_TABLES:
+                restore = snapshot(value, seen)
+                if restore is not None:
+                    contents.append(restore)
         return cls(
             module,
             module.training,
             dict(parameters) if parameters else {},
             dict(buffers) if buffers else {},
-            {name: b.detach().clone() for name, b in buffers.items() if b is not None}
-            if buffers
-            else {},
+            dict(module._modules),
             dict(own),
+            contents,
             {n: _copy_of(own[n]) for n in HOOK_TABLES if own.get(n) not in (None, {})}
             if _has_hooks(own)
             else {},
@@ -208,14 +227,15 @@ class _ModuleState:
             _refill(module._parameters, self.parameters)
         if self.buffers or module._buffers:
             _refill(module._buffers, self.buffers)
-        # those that a pass has added come last, and stay
+        if self.modules or module._modules:
+            _refill(module._modules, self.modules)
         same = all(map(is_, own.values(), self.attributes.values()))
-        if not same or len(own) < len(self.attributes):
-            own |= {n: v for n, v in self.attributes.items() if isinstance(v, _REPLACED)}
-        for name, values in self.buffer_values.items():
-            buffer = self.buffers[name]
-            assert buffer is not None
-            _write_back(buffer, values)
+        if not same or len(own) != len(self.attributes):
+            for name in own.keys() - self.attributes.keys():
+                del own[name]
+            own |= self.attributes
+        for restore in self.contents:
+            restore()
         if not self.hooks and not _has_hooks(own):
             return
         for name in HOOK_TABLES:
@@ -262,27 +282,37 @@ def seed_generators(seed: int) -> None:
 
 
 @contextmanager
-def preserve_random_state() -> Iterator[None]:
-    """Put the global random numbers back on the way out; also a decorator."""
-    state = RngState.now()
+def preserve_random_state(*holders: object) -> Iterator[None]:
+    """Put the global random numbers back on the way out; also a decorator.
+
+    Args:
+        holders: objects whose own generators are put back too, as those of a loader and its samplers.
+    """
+    states: list[Restore] = [RngState.now().restore]
+    for holder in holders:
+        states += _generators_of(holder, depth=3)
     try:
         yield
     finally:
-        state.restore()
+        for restore in reversed(states):
+            restore()
+
+
+def _generators_of(holder: object, *, depth: int) -> Iterator[Restore]:
+    """The random generators that an object holds, or that what it samples from holds."""
+    own = getattr(holder, "__dict__", {})
+    for name, value in own.items():
+        if isinstance(value, GENERATORS):
+            restore = snapshot(value, set())
+            if restore is not None:
+                yield restore
+        elif depth and name in ("sampler", "batch_sampler", "dataset"):
+            yield from _generators_of(value, depth=depth - 1)
 
 
 def _address(tensor: Tensor) -> int:
     """Where the values lie; tensors without a storage (sparse, meta) all have the address 0."""
     return tensor.data_ptr() if tensor.layout is torch.strided and not tensor.is_meta else 0
-
-
-def _write_back(tensor: Tensor, values: Tensor) -> None:
-    """Give a tensor its former values where a pass has changed them; only those of it are written,
-    so that a graph that was made meanwhile still finds what it saved."""
-    if tensor.is_meta or (tensor.layout is torch.strided and torch.equal(tensor, values)):
-        return
-    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-        tensor.copy_(values)
 
 
 def _has_hooks(own: dict[str, object]) -> bool:

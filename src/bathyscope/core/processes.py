@@ -67,8 +67,8 @@ class Processes:
         dist.all_reduce(total, group=self.group)
         return total
 
-    def least(self, value: int) -> int:
-        """The least of the processes' values."""
+    def minimum(self, value: int) -> int:
+        """The smallest of the processes' values."""
         tensor = torch.tensor(value)
         if dist.get_backend() == "nccl":
             tensor = tensor.cuda()
@@ -124,10 +124,10 @@ def share_batches(model: nn.Module, batches: list[Batch], *, what: str) -> Itera
     if group is None:
         yield batches
         return
-    with lost_peer_in_words(what), preserve_random_state():
-        told = _meet(group, _own_words(model, batches, what))
-        torch.set_rng_state(_rng_in(told[0]["rng"]))
-        alike = all(words["batches"] == told[0]["batches"] for words in told)
+    with describe_lost_peer(what), preserve_random_state():
+        result = _meet(group, _own_text(model, batches, what))
+        torch.set_rng_state(_rng_in(result[0]["rng"]))
+        alike = all(text["batches"] == result[0]["batches"] for text in result)
         yield batches if alike else [_whole(group, batch) for batch in batches]
 
 
@@ -145,31 +145,33 @@ def agree(model: nn.Module, *, what: str) -> None:
 def join_if_all_come(model: nn.Module, *, seconds: float = 20.0) -> Processes | None:
     """A group of its own for the processes of a model, if all of them come here in time.
 
-    Where one does not, all go on alone: one word in the store, written by whoever is first, decides.
+    Where one does not, all continue alone: one word in the store, written by whoever is first, decides.
     What waits in the group for a process that has left ends after a minute with an error.
     """
-    found = processes_of(model)
-    if found is None:
+    result = processes_of(model)
+    if result is None:
         return None
     store = dist.distributed_c10d._get_default_store()
-    place = f"bathyscope/join/{next(_joined)}"
-    store.set(f"{place}/{found.rank}", "here")
-    awaited = [f"{place}/{rank}" for rank in range(found.size)] if found.rank == 0 else [place]
+    location = f"bathyscope/join/{next(_joined)}"
+    store.set(f"{location}/{result.rank}", "here")
+    awaited = (
+        [f"{location}/{rank}" for rank in range(result.size)] if result.rank == 0 else [location]
+    )
     try:
-        store.wait(awaited, timedelta(seconds=seconds + 5 * (found.rank > 0)))
+        store.wait(awaited, timedelta(seconds=seconds + 5 * (result.rank > 0)))
         word = "together"
     except RuntimeError:
         word = "alone"
-    if found.rank == 0 or word == "alone":
-        store.compare_set(place, "", word)
-    if store.get(place) != b"together":
+    if result.rank == 0 or word == "alone":
+        store.compare_set(location, "", word)
+    if store.get(location) != b"together":
         return None
     group = dist.new_group(timeout=timedelta(minutes=1))
-    return Processes(found.rank, found.size, group)
+    return Processes(result.rank, result.size, group)
 
 
 @contextmanager
-def lost_peer_in_words(what: str) -> Iterator[None]:
+def describe_lost_peer(what: str) -> Iterator[None]:
     """Within, the error of a connection that breaks becomes a sentence.
 
     Raises:
@@ -194,7 +196,7 @@ def _is_lost_peer(error: BaseException | None) -> bool:
     return False
 
 
-def _own_words(model: nn.Module, batches: list[Batch], what: str) -> JsonObject:
+def _own_text(model: nn.Module, batches: list[Batch], what: str) -> JsonObject:
     """What this process asks for, in plain values that the others can compare with theirs."""
     inner = unwrap(model)
     return {
@@ -226,27 +228,27 @@ def _rng_in(text: str) -> Tensor:
     return torch.from_numpy(np.frombuffer(base64.b64decode(text), dtype=np.uint8).copy())
 
 
-def _meet(group: Processes, words: JsonObject) -> list[JsonObject]:
+def _meet(group: Processes, text: JsonObject) -> list[JsonObject]:
     """The words of every process, once all have come here; compared with those of the first."""
     store = dist.distributed_c10d._get_default_store()
     number = next(_asked)
     keys = [f"bathyscope/{number}/{rank}" for rank in range(group.size)]
-    store.set(keys[group.rank], json.dumps(words))
+    store.set(keys[group.rank], json.dumps(text))
     for rank, key in enumerate(keys):
         try:
             store.wait([key], timedelta(seconds=PATIENCE))
         except RuntimeError as error:
             raise BathyscopeError(
-                f"Process {rank} has not called {words['what']} within {PATIENCE:.0f} seconds of "
+                f"Process {rank} has not called {text['what']} within {PATIENCE:.0f} seconds of "
                 f"process {group.rank}: call it in every process of the group, or pass the module "
                 "inside the wrapper to measure in one process alone."
             ) from error
-    told = [json.loads(store.get(key)) for key in keys]
+    result = [json.loads(store.get(key)) for key in keys]
     if number > 1:  # everyone has read what was said two meetings ago
         store.delete_key(f"bathyscope/{number - 2}/{group.rank}")
-    for rank, theirs in enumerate(told):
-        _check_alike(told[0], theirs, rank)
-    return told
+    for rank, theirs in enumerate(result):
+        _check_alike(result[0], theirs, rank)
+    return result
 
 
 def _check_alike(first: JsonObject, other: JsonObject, rank: int) -> None:
@@ -258,7 +260,7 @@ def _check_alike(first: JsonObject, other: JsonObject, rank: int) -> None:
     names = [n for n in {**first["model"], **other["model"]}
              if first["model"].get(n) != other["model"].get(n)]  # fmt: skip
     if names:
-        mine, theirs = (_parameter_in_words(w["model"].get(names[0])) for w in (first, other))
+        mine, theirs = (_describe_parameter(w["model"].get(names[0])) for w in (first, other))
         more = f" ({len(names)} parameters differ)" if len(names) > 1 else ""
         raise differs(
             f"{names[0]} of the model is {mine} in process 0 and {theirs} in process {rank}{more}"
@@ -271,7 +273,7 @@ def _check_alike(first: JsonObject, other: JsonObject, rank: int) -> None:
         raise differs(f"samples have other shapes in process {rank} than in process 0")
 
 
-def _parameter_in_words(digest: str | None) -> str:
+def _describe_parameter(digest: str | None) -> str:
     if digest is None:
         return "absent"
     shape, _, rest = digest.partition(")")
@@ -297,7 +299,7 @@ def common_batches(group: Processes, batches: Iterable[Batch]) -> Iterator[Batch
     own = iter(batches)
     while True:
         batch = next(own, None)
-        if not group.least(int(batch is not None)):
+        if not group.minimum(int(batch is not None)):
             return
         assert batch is not None
         yield _whole(group, batch)

@@ -1,61 +1,66 @@
-"""How far a long computation is, told to whoever asked, and the one bar that shows it on a terminal.
+"""How far a long computation is, reported to whoever asked, and what shows it on a terminal.
 
-What computes calls `begin_stage` and `tell_progress`; nothing happens unless `hear_progress` is around it,
+What computes calls `begin_stage` and `report_progress`; nothing happens unless `on_progress` is around it,
 so that no function needs an argument for it.
 """
 
+import importlib
+import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bathyscope.core.terminal import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
 @dataclass(slots=True)
-class _Hearing:
-    tell: Callable[[str], None]
+class _Receiver:
+    call: Callable[[str], None]
     stage: str = ""
 
 
-_HEARING: ContextVar[_Hearing | None] = ContextVar("hearing", default=None)
+_RECEIVER: ContextVar[_Receiver | None] = ContextVar("receiver", default=None)
 
 
 @contextmanager
-def hear_progress(tell: Callable[[str], None]) -> Iterator[None]:
-    """Within, `tell` is called with what is done and of how much, in words.
+def on_progress(call: Callable[[str], None]) -> Iterator[None]:
+    """Within, `call` is called with what is done and of how much, as a text.
 
     Examples:
-        >>> with hear_progress(print):
+        >>> with on_progress(print):
         ...     begin_stage("curvature", 2, 5)
-        ...     tell_progress("block", 3, 20)
+        ...     report_progress("block", 3, 20)
         2 of 5, curvature
         2 of 5, curvature: block 3 of 20
     """
-    before = _HEARING.set(_Hearing(tell))
+    before = _RECEIVER.set(_Receiver(call))
     try:
         yield
     finally:
-        _HEARING.reset(before)
+        _RECEIVER.reset(before)
 
 
 def begin_stage(what: str, number: int, total: int) -> None:
-    """One of several stages of different kinds begins, counted from 1; a single one is not told later."""
-    hearing = _HEARING.get()
-    if hearing is not None:
-        hearing.stage = f"{number} of {total}, {what}" if total > 1 else ""
-        hearing.tell(hearing.stage or what)
+    """One of several stages of different kinds begins, counted from 1; a single one is not named later."""
+    receiver = _RECEIVER.get()
+    if receiver is not None:
+        receiver.stage = f"{number} of {total}, {what}" if total > 1 else ""
+        receiver.call(receiver.stage or what)
 
 
-def tell_progress(what: str, number: int, total: int) -> None:
+def report_progress(what: str, number: int, total: int) -> None:
     """The turn of one among many of a kind, counted from 1: a step, a block."""
-    hearing = _HEARING.get()
-    if hearing is not None:
+    receiver = _RECEIVER.get()
+    if receiver is not None:
         text = f"{what} {number} of {total}"
-        hearing.tell(f"{hearing.stage}: {text}" if hearing.stage else text)
+        receiver.call(f"{receiver.stage}: {text}" if receiver.stage else text)
 
 
 def terminal_bar(
@@ -70,10 +75,11 @@ def terminal_bar(
         of_bytes: whether bytes are counted.
 
     Returns:
-        None where the error stream is no terminal.
+        None where the error stream is not a terminal.
     """
     if not sys.stderr.isatty():
         return None
+    _load_rich()
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -85,14 +91,64 @@ def terminal_bar(
     )
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn() if of_bytes else MofNCompleteColumn(),
-        TextColumn("{task.fields[words]}"),
+        TextColumn("{task.fields[text]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=of_bytes,
     )
-    bar.add_task(description, total=total, completed=done, words="")
+    bar.add_task(printable(description), total=total, completed=done, text="")
     bar.start()
     return bar
+
+
+def _load_rich() -> None:
+    """Import rich, whose import takes random numbers, without moving those of the user's run."""
+    state = random.getstate()
+    importlib.import_module("rich.progress")
+    random.setstate(state)
+
+
+_PATIENCE_SECONDS = 2.0
+"""Shorter work shows nothing."""
+
+
+@contextmanager
+def count_products(title: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts products of matrices; a line shows them on a terminal."""
+    _load_rich()
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.completed:.0f} products, {task.fields[rate]:.1f} a second"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = progress.add_task(printable(title), total=None, rate=0.0)
+    began = time.monotonic()
+    done = 0
+    started = False
+
+    def count(num: int) -> None:
+        nonlocal done, started
+        done += num
+        elapsed = time.monotonic() - began
+        if elapsed > _PATIENCE_SECONDS and not started:
+            progress.start()
+            started = True
+        progress.update(task, completed=done, rate=done / max(elapsed, 1e-9))
+
+    try:
+        yield count
+    finally:
+        progress.stop()

@@ -1,4 +1,4 @@
-"""What a network can tell about itself, by structure and not by class."""
+"""What a network can show about itself, by structure and not by class."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

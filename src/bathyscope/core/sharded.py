@@ -17,8 +17,8 @@ def own_class(module: nn.Module) -> type[nn.Module]:
     """
     kind = type(module)
     if kind.__mro__[1].__module__.startswith(FSDP):
-        found: type[nn.Module] = kind.__mro__[2]
-        return found
+        result: type[nn.Module] = kind.__mro__[2]
+        return result
     return kind
 
 

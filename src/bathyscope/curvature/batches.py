@@ -13,16 +13,16 @@ from bathyscope.core.memory import available_bytes
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import RngState
 
-# Share of the free memory that the batches of a loader may take before they are read anew each time.
-_KEPT_SHARE = 0.25
+# Fraction of the free memory that the batches of a loader may take before they are read again each time.
+_KEPT_FRACTION = 0.25
 
 
 class Batches:
     """The batches of a user's data, checked; re-reading gives the same ones in the same order.
 
     A loader's batches are kept when they fit into a quarter of the free memory. Otherwise the
-    loader is read anew for every pass, from the same random state, so that a shuffling loader
-    gives the same batches each time. After a pass random numbers go on as if nothing had been read.
+    loader is read again for every pass, from the same random state, so that a shuffling loader
+    gives the same batches each time. After a pass random numbers continue as if nothing had been read.
 
     Args:
         data: one batch (inputs, targets), or any iterable of batches.
@@ -57,7 +57,7 @@ class Batches:
 
     @property
     def held(self) -> Sequence[Batch]:
-        """The batches that are kept; none where the loader is read anew for every pass."""
+        """The batches that are kept; none where the loader is read again for every pass."""
         return self._kept or ()
 
     @property
@@ -74,7 +74,7 @@ class Batches:
             )
         self._loader = loader
         device = _device(self.model)
-        budget = _KEPT_SHARE * available_bytes(torch.device("cpu") if device is None else device)
+        budget = _KEPT_FRACTION * available_bytes(torch.device("cpu") if device is None else device)
         read_once = isinstance(loader, Iterator)
         kept: list[Batch] | None = []
         self.num_batches = taken = 0
@@ -111,8 +111,8 @@ class _RandomState:
     @classmethod
     def of(cls, loader: object) -> "_RandomState":
         owners = (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
-        found = {getattr(owner, "generator", None) for owner in owners}
-        own = [(g, g.get_state()) for g in found if isinstance(g, torch.Generator)]
+        result = {getattr(owner, "generator", None) for owner in owners}
+        own = [(g, g.get_state()) for g in result if isinstance(g, torch.Generator)]
         return cls(RngState.now(), own)
 
     def restore(self) -> None:

@@ -1,4 +1,4 @@
-"""Batch normalisation with a second derivative of few passes over memory.
+"""Batch normalization with a second derivative of few passes over memory.
 
 torch's own is a chain of some thirty element-wise operations and takes a third of a product on a
 convolutional network. With per-channel means written out it is a dozen.
@@ -44,15 +44,15 @@ def _forward(module: Any, x: Tensor) -> Tensor:
         return plain
     module._check_input_dim(x)
     if by_batch:
-        normalise: Callable[..., Tensor] = _Normalise.apply
-        return normalise(x, weight, bias, module.eps)
+        normalize: Callable[..., Tensor] = _Normalize.apply
+        return normalize(x, weight, bias, module.eps)
     gain = weight * (module.running_var + module.eps).rsqrt()
     shape = [1, -1, *[1] * (x.ndim - 2)]
     shift = bias - module.running_mean * gain
     return torch.addcmul(shift.reshape(shape), x, gain.reshape(shape))
 
 
-class _Normalise(torch.autograd.Function):
+class _Normalize(torch.autograd.Function):
     """y = w x̂ + b with x̂ = (x − μ) r and r = (σ² + ε)^(−1/2), μ and σ² over all but the channels."""
 
     @staticmethod
@@ -65,12 +65,12 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, weight, mean, scale = ctx.saved_tensors
-        back: Callable[..., tuple[Tensor, ...]] = _NormaliseBackward.apply
-        found = back(grads[0], x, weight, mean, scale, ctx.eps)
-        return (*found, None)
+        back: Callable[..., tuple[Tensor, ...]] = _NormalizeBackward.apply
+        result = back(grads[0], x, weight, mean, scale, ctx.eps)
+        return (*result, None)
 
 
-class _NormaliseBackward(torch.autograd.Function):
+class _NormalizeBackward(torch.autograd.Function):
     """∂x = w r (g − G − x̂ M), ∂w = N M, ∂b = N G with G = mean g and M = mean g x̂ in each channel."""
 
     @staticmethod

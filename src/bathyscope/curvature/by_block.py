@@ -19,7 +19,7 @@ from bathyscope.curvature.resolved import (
 )
 from bathyscope.linalg import extreme_eigenvalues, trace_estimate
 
-# Ends smaller than this share of the block's |λ|max have no digits of their own worth finding.
+# Ends smaller than this fraction of the block's |λ|max have no digits of their own worth finding.
 _FLOOR = 0.1
 _COLUMNS = (
     "num_parameters",
@@ -44,7 +44,7 @@ def curvature_by_block(
     H_bb = ∂²L/∂θ_b∂θ_b with θ_b the parameters of block b. Up to 2048 parameters it is formed and
     everything is exact; beyond, the ends come from Lanczos to a relative 1e-4 (an end below 10 % of
     |λ|max to 1e-5 of |λ|max) and the trace from 24 products with its standard error. The condition
-    number is |λ|max over the 10th percentile of |λ|, the index the share of negative eigenvalues;
+    number is |λ|max over the 10th percentile of |λ|, the index the fraction of negative eigenvalues;
     what cannot be resolved is None and a note says why.
 
     Args:
@@ -82,17 +82,17 @@ def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
     row["num_parameters"] = part.dim
     if part.dim <= EXACT_UP_TO:
         values = torch.linalg.eigvalsh(dense(part).double())
-        cutoff = rounding(part.dim, part.dtype)
+        tolerance = rounding(part.dim, part.dtype)
         row |= {
             "largest": float(values[-1]),
             "smallest": float(values[0]),
             "trace": float(values.sum()),
             "trace_error": 0.0,
-            "negative_index": exact_negative_index(values, cutoff=cutoff).fraction,
+            "negative_index": exact_negative_index(values, tolerance=tolerance).fraction,
         }
         try:
             row["condition_number"] = exact_condition_number(
-                values, definition="percentile", percentile=0.1, cutoff=cutoff
+                values, definition="percentile", percentile=0.1, tolerance=tolerance
             ).value
         except Unresolved as refusal:
             return row, str(refusal)

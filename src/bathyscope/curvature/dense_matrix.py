@@ -47,7 +47,7 @@ def dense(
 
 
 def check_room_for_matrices(runs: int, dim: int, like: Tensor) -> None:
-    """Raise where so many dense matrices would not fit beside everything else.
+    """Raise where this many dense matrices would not fit beside everything else.
 
     Raises:
         UsageError: with what they need and what is free.

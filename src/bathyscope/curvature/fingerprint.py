@@ -1,4 +1,4 @@
-"""What tells a kept graph that the values it was made from have changed."""
+"""What shows a kept graph that the values it was made from have changed."""
 
 import zlib
 from collections.abc import Iterable

@@ -14,17 +14,17 @@ from bathyscope.core.arguments import check_count, check_flag, check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.memory import available_bytes
+from bathyscope.core.progress import count_products
 from bathyscope.curvature.by_block import curvature_by_block
 from bathyscope.curvature.dense_matrix import dense
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
-from bathyscope.curvature.progress import count_products
 from bathyscope.curvature.resolved import (
     EXACT_UP_TO,
     ConditionNumber,
     Definition,
     NegativeIndex,
-    check_cutoff,
     check_definition,
+    check_tolerance,
     estimated_condition_number,
     estimated_negative_index,
     exact_condition_number,
@@ -164,8 +164,8 @@ class CurvatureMatrix:
         for again is not made again, so condition number and index share one.
         """
 
-        check_count("probes", probes, least=2, most=MOST_PROBES)
-        check_count("steps", steps, least=1)
+        check_count("probes", probes, minimum=2, most=MOST_PROBES)
+        check_count("steps", steps, minimum=1)
         check_count("outlier_steps", outlier_steps)
         seed = check_seed(seed)
 
@@ -196,7 +196,7 @@ class CurvatureMatrix:
             sketch: columns of its sketch.
             seed: of its random vectors.
         """
-        check_count("probes", probes, least=2, most=MOST_PROBES)
+        check_count("probes", probes, minimum=2, most=MOST_PROBES)
         check_count("sketch", sketch)
         with self._working("trace"):
             if self._is_exact(exact):
@@ -227,10 +227,10 @@ class CurvatureMatrix:
     def eigenvalues(self) -> Float[Tensor, " d"]:
         """All eigenvalues in ascending order, from the dense matrix in float64."""
         with self.operator.session():
-            found = self._once(
+            outcome = self._once(
                 ("eigenvalues",), lambda: torch.linalg.eigvalsh(self.dense().double())
             )
-        result: Tensor = found.clone()
+        result: Tensor = outcome.clone()
         return result
 
     def condition_number(
@@ -238,7 +238,7 @@ class CurvatureMatrix:
         *,
         definition: Definition = "percentile",
         percentile: float = 0.1,
-        cutoff: float | None = None,
+        tolerance: float | None = None,
         exact: bool | None = None,
         resolution: float = 2.0,
         density: SpectralDensity | None = None,
@@ -247,10 +247,10 @@ class CurvatureMatrix:
 
         Args:
             definition: `percentile`: the 10th percentile of |λ|, the lower value without
-                interpolation (shortcut_length, appendix B); `smallest`: |λ|min; `cutoff`: the
-                least |λ| above the cut-off.
+                interpolation (shortcut_length, appendix B); `smallest`: |λ|min; `tolerance`: the
+                smallest |λ| above the tolerance.
             percentile: which quantile.
-            cutoff: relative to |λ|max, what lies below counts as zero; None for √d rounding units.
+            tolerance: relative to |λ|max, what lies below counts as zero; None for √d rounding units.
             exact: form the matrix; None does so up to 2048 parameters.
             resolution: refuse an estimate whose bounds are farther apart than this factor.
             density: use this one instead of making a new one.
@@ -258,32 +258,32 @@ class CurvatureMatrix:
         Raises:
             Unresolved: with the reason and the bounds that are known.
         """
-        share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
-        check_definition(definition, percentile, share)
+        fraction = rounding(self.shape[0], self.dtype) if tolerance is None else tolerance
+        check_definition(definition, percentile, fraction)
         if self._is_exact(exact):
             return exact_condition_number(
-                self.eigenvalues(), definition=definition, percentile=percentile, cutoff=share
+                self.eigenvalues(), definition=definition, percentile=percentile, tolerance=fraction
             )
         return estimated_condition_number(
             density or self.density(),
             definition=definition,
             percentile=percentile,
-            cutoff=share,
+            tolerance=fraction,
             resolution=resolution,
         )
 
     def negative_index(
         self,
         *,
-        cutoff: float | None = None,
+        tolerance: float | None = None,
         exact: bool | None = None,
         resolution: float = 0.05,
         density: SpectralDensity | None = None,
     ) -> NegativeIndex:
-        """The share of negative eigenvalues, exact for small matrices, otherwise bounded or refused.
+        """The fraction of negative eigenvalues, exact for small matrices, otherwise bounded or refused.
 
         Args:
-            cutoff: relative to |λ|max; only λ below minus this counts. None for √d rounding units.
+            tolerance: relative to |λ|max; only λ below minus this counts. None for √d rounding units.
             exact: form the matrix; None does so up to 2048 parameters.
             resolution: refuse an estimate whose bounds are farther apart.
             density: use this one instead of making a new one.
@@ -291,12 +291,12 @@ class CurvatureMatrix:
         Raises:
             Unresolved: with the reason and the bounds that are known.
         """
-        share = rounding(self.shape[0], self.dtype) if cutoff is None else cutoff
-        check_cutoff(share)
+        fraction = rounding(self.shape[0], self.dtype) if tolerance is None else tolerance
+        check_tolerance(fraction)
         if self._is_exact(exact):
-            return exact_negative_index(self.eigenvalues(), cutoff=share)
+            return exact_negative_index(self.eigenvalues(), tolerance=fraction)
         return estimated_negative_index(
-            density or self.density(), cutoff=share, resolution=resolution
+            density or self.density(), tolerance=fraction, resolution=resolution
         )
 
     def by_block(
@@ -308,9 +308,9 @@ class CurvatureMatrix:
         """
         objective = self.operator.objective
         # found before the session: inside it the graph holds the buffers that a pass would rewrite
-        found = blocks_of(objective.model, objective.batches.example, blocks=blocks)
+        result = blocks_of(objective.model, objective.batches.example, blocks=blocks)
         with self._working("curvature by block"):
-            return curvature_by_block(self.operator, found, settings=self._settings(), seed=seed)
+            return curvature_by_block(self.operator, result, settings=self._settings(), seed=seed)
 
     def free(self) -> None:
         """Let go of a kept graph's memory; the next question makes it again."""
@@ -326,14 +326,14 @@ class CurvatureMatrix:
             self._generation = self.operator.generation
         if question not in self._known:
             self._known[question] = answer()
-        found: T = self._known[question]
-        return found
+        result: T = self._known[question]
+        return result
 
     def _settings(self) -> JsonMapping:
         objective = self.operator.objective
         return {
             "matrix": self.kind,
-            "batchnorm": objective.batchnorm if objective.normalises else None,
+            "batchnorm": objective.batchnorm if objective.normalizes else None,
             "num_samples": objective.batches.num_samples,
             "num_batches": objective.batches.num_batches,
             "plan": asdict(self.operator.plan),

@@ -17,6 +17,7 @@ from bathyscope.core.arguments import check_choice, check_names
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.core.nested import copy_tensors
+from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import gather_agreed
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
@@ -29,8 +30,8 @@ class Objective:
     """L(θ) = Σ_b (n_b/N) loss(model(x_b), y_b), the mean over samples for a mean-reduced loss.
 
     The model runs in eval mode, so that L is a function (no dropout), but for its BatchNorm layers:
-    with `batchnorm="batch"` they normalise each batch by its own statistics, and L depends on how
-    the samples are cut into batches.
+    with `batchnorm="batch"` they normalize each batch by its own statistics, and L depends on how
+    the samples are cut into batches. `shared` says that a group of processes holds the model together.
     """
 
     model: nn.Module
@@ -39,10 +40,11 @@ class Objective:
     batchnorm: BatchNormMode
     parameters: Mapping[str, nn.Parameter]
     math_attention: bool = False
+    shared: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
-    def normalises(self) -> bool:
+    def normalizes(self) -> bool:
         """Whether the model has layers for which `batchnorm` matters."""
         return any(isinstance(m, _NormBase) for m in self.model.modules())
 
@@ -89,8 +91,8 @@ class Objective:
     def _set_modes(self) -> None:
         copies: dict[int, Tensor] = {}
         for module in self.model.modules():
-            normalises = isinstance(module, _NormBase)
-            module.training = normalises and self.batchnorm == "batch"
+            normalizes = isinstance(module, _NormBase)
+            module.training = normalizes and self.batchnorm == "batch"
             for name, buffer in module._buffers.items():
                 if buffer is not None:
                     copy = copies.setdefault(id(buffer), buffer.detach().clone())
@@ -104,13 +106,13 @@ class Objective:
         """The loss on a batch, with its graph.
 
         Raises:
-            UsageError: the loss carries no graph, is no scalar, or is not finite.
+            UsageError: the loss carries no graph, is not a scalar, or is non-finite.
         """
         value = loss_value(self.loss, self.output(batch), batch[1])
         if not bool(torch.isfinite(value)):
             raise UsageError(
                 f"The loss is {float(value.detach())} at these parameters; there is no curvature "
-                "to measure. Look for the first block that is not finite with `diagnose`."
+                "to measure. Look for the first block that is non-finite with `diagnose`."
             )
         return value
 
@@ -136,6 +138,7 @@ def objective_of(
             nothing matches, or data that is neither batch nor loader.
     """
     check_parameters(model)
+    shared = processes_of(model) is not None
     model = gather_agreed(model, what="hessian")
     check_choice("batchnorm", batchnorm, get_args(BatchNormMode))
     chosen = _choose_parameters(model, parameters)
@@ -145,10 +148,11 @@ def objective_of(
         batches=Batches(data, model),
         batchnorm=batchnorm,
         parameters=chosen,
+        shared=shared,
     )
-    if objective.normalises and batchnorm == "batch" and objective.batches.num_batches > 1:
+    if objective.normalizes and batchnorm == "batch" and objective.batches.num_batches > 1:
         objective.notes.append(
-            f"Each of the {objective.batches.num_batches} batches is normalised by its own "
+            f"Each of the {objective.batches.num_batches} batches is normalized by its own "
             "statistics: the loss is the mean of theirs, weighted by samples."
         )
     return objective
@@ -174,7 +178,7 @@ def _choose_parameters(model: nn.Module, patterns: Iterable[str] | None) -> dict
 def _matching(
     named: Mapping[str, nn.Parameter], patterns: Iterable[str]
 ) -> dict[str, nn.Parameter]:
-    wanted = check_names("parameters", patterns, least=1)
+    wanted = check_names("parameters", patterns, minimum=1)
     for pattern in wanted:
         if not any(fnmatchcase(name, pattern) for name in named):
             raise UnknownName("parameter", pattern, named)

@@ -12,7 +12,8 @@ from torch import Tensor
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable_size
-from bathyscope.core.processes import lost_peer_in_words
+from bathyscope.core.processes import describe_lost_peer
+from bathyscope.curvature.differences import has_custom_function, is_slope_of_gradient
 from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
@@ -22,12 +23,12 @@ from bathyscope.curvature.weight_norm import plain_weight_norm
 
 MakeTerm = Callable[[Objective, Batch, Sequence[Tensor]], Term]
 
-# A kept graph may take this share of the free memory; a product needs about as much again.
-_KEPT_SHARE = 0.4
+# A kept graph may take this fraction of the free memory; a product needs about as much again.
+_KEPT_FRACTION = 0.4
 # Vectors multiplied at once: beyond this the gain is small (measured on MLPs and residual networks).
 _MOST_AT_ONCE = 64
 # Only products with a graph this small are faster for many vectors together: there the time goes into
-# calling operations, not into computing (measured: 0.24 against 2.1 ms a vector on a graph of 80 kB,
+# calling operations, not into computing (measured: 0.24 against 2.1 ms per vector on a graph of 80 kB,
 # as much on one of 1 MB, 1.3 to 1.8 times as long on one of 10 MB).
 _TOGETHER_BYTES = 2**19
 
@@ -63,10 +64,10 @@ class CurvatureOperator:
     """H or G of an objective, as a symmetric operator on the flattened parameters.
 
     The matrix is always that of the model and the data as they stand: when parameters, buffers or
-    data have changed since the last question, the graph is made anew and `generation` counts it.
-    Frozen and unused parameters have zero rows. With
-    `torch.distributed` initialised every process multiplies with its own data and the results are
-    summed with the number of samples as weights.
+    data have changed since the last question, the graph is made again and `generation` counts it.
+    Frozen and unused parameters have zero rows. Of a model that a group of processes holds together
+    every process multiplies with its own data and the results are summed with the number of samples as
+    weights; a plain module is this process's own.
 
     Args:
         objective: what is differentiated.
@@ -93,6 +94,7 @@ class CurvatureOperator:
         self._state: Fingerprint = ()
         self._open = False
         self._symmetric = False
+        self._differentiated = False
         self._total = 0
 
     @property
@@ -158,8 +160,8 @@ class CurvatureOperator:
         self._check_parameters()
         state = fingerprint(self.objective, self.parameters)
         stale = self._plan is None or state != self._state
-        # what one process makes anew all do: it takes messages between them
-        if not bool(_reduce(torch.tensor(int(stale), device=self.device))):
+        # what one process makes again all do: it takes messages between them
+        if not bool(self._reduce(torch.tensor(int(stale), device=self.device))):
             return
         self.free()
         self.generation += 1
@@ -177,7 +179,7 @@ class CurvatureOperator:
         assert plan is not None, "there is at least one batch"
         self._plan, self._state = plan, state
         self._terms = terms if plan.kept else None
-        self._total = int(_reduce(torch.tensor(total, device=self.device)))
+        self._total = int(self._reduce(torch.tensor(total, device=self.device)))
 
     def _term(self, batch: Batch, parameters: Sequence[Tensor]) -> Term:
         with plain_weight_norm():
@@ -212,6 +214,7 @@ class CurvatureOperator:
                 "graph (detach, no_grad, numpy)."
             )
         self._check_symmetry(term, active)
+        self._check_custom_functions(term, batch, active)
         return term, self._plan_products(held_bytes(nodes), size)
 
     def _check_symmetry(self, term: Term, active: Sequence[Tensor]) -> None:
@@ -219,7 +222,7 @@ class CurvatureOperator:
         if self._symmetric:
             return
         wrong = torch.tensor(int(not is_symmetric(term, active)), device=self.device)
-        if bool(_reduce(wrong)):
+        if bool(self._reduce(wrong)):
             raise BathyscopeError(
                 "The second derivative that torch computes here is wrong: vᵀHw and wᵀHv differ. "
                 "Some layer's gradient is none (Embedding with scale_grad_by_freq) or cannot be "
@@ -228,21 +231,51 @@ class CurvatureOperator:
             )
         self._symmetric = True
 
+    def _check_custom_functions(self, term: Term, batch: Batch, active: Sequence[Tensor]) -> None:
+        """Once for an operator, too: a backward that keeps a constant is wrong in a symmetric way."""
+        if not isinstance(term, HessianTerm) or self._differentiated:
+            return
+        value, term.value = term.value, None
+        wrong = (
+            value is not None
+            and has_custom_function(value)
+            and not is_slope_of_gradient(term, self.objective, batch, active)
+        )
+        if bool(self._reduce(torch.tensor(int(wrong), device=self.device))):
+            raise BathyscopeError(
+                "The second derivative that torch computes here is wrong: it is not the slope of the "
+                "gradient. The model or the loss calls a torch.autograd.Function of its own whose "
+                "backward cannot be differentiated: (a) it reads a tensor that forward computed and "
+                "kept as an attribute or an intermediate, which is a constant to torch: save inputs "
+                "and outputs alone with ctx.save_for_backward, and compute the rest in backward; "
+                "(b) its gradient is not that of its forward (straight-through): replace it, or leave "
+                "its parameters out with parameters=[...]."
+            )
+        self._differentiated = True
+
+    def _reduce(self, local: Tensor, *, minimum: bool = False) -> Tensor:
+        """The sum (or the smallest) over the processes of the model; the tensor itself for one alone."""
+        if self.objective.shared:
+            local = local.contiguous()
+            with describe_lost_peer("a product with the curvature matrix"):
+                dist.all_reduce(local, op=dist.ReduceOp.MIN if minimum else dist.ReduceOp.SUM)
+        return local
+
     def _plan_products(self, one_graph: int, size: int) -> ProductPlan:
         free = available_bytes(self.device)
-        allowed = int(_KEPT_SHARE * free) if self.budget is None else self.budget
+        allowed = int(_KEPT_FRACTION * free) if self.budget is None else self.budget
         whole = one_graph * self.objective.batches.num_samples // max(size, 1)
-        # data that are read anew each time may not be frozen in a graph
+        # data that are read again each time may not be frozen in a graph
         kept = whole <= allowed and bool(self.objective.batches.held)
         # torch's kernels for a block of half-precision matrices end the process on some machines
         wide = all(p.dtype in (torch.float32, torch.float64) for p in self.parameters)
         together = one_graph <= _TOGETHER_BYTES and wide
         work = max(one_graph, 1)
-        # one by one a vector and its product take room, together as much as the graph each
+        # one by one per vector and its product take room, together as much as the graph each
         each = work if together else 2 * self.shape[0] * torch.finfo(self.dtype).bits // 8
         at_once = max(1, min(_MOST_AT_ONCE, (max(free, whole) - whole) // (4 * each)))
         # every process must cut a block of vectors in the same way
-        at_once = int(_reduce(torch.tensor(at_once, device=self.device), least=True))
+        at_once = int(self._reduce(torch.tensor(at_once, device=self.device), minimum=True))
         graph = whole if kept else one_graph
         return ProductPlan(
             kept=kept,
@@ -268,20 +301,20 @@ class CurvatureOperator:
             assert self._plan is not None, "a session makes the plan"
             for size, term in self._each_term([positions[n] for n in chosen]):
                 products = term.times(vectors, together=self._plan.together)
-                found = dict(zip(chosen, products, strict=True))
+                outcome = dict(zip(chosen, products, strict=True))
                 flat = [
-                    found[n].reshape(part.shape).to(rows.dtype)
-                    if n in found
+                    outcome[n].reshape(part.shape).to(rows.dtype)
+                    if n in outcome
                     else torch.zeros_like(part)
                     for n, part in enumerate(parts)
                 ]
                 rows.add_(torch.cat(flat, dim=1), alpha=size / self._total)
         self.num_products += block.shape[1]
         self.on_product(block.shape[1])
-        result = _reduce(rows).T
+        result = self._reduce(rows).T
         if not bool(torch.isfinite(result).all()):
             raise BathyscopeError(
-                "A product with the curvature matrix is not finite though the loss is: some second "
+                "A product with the curvature matrix is non-finite though the loss is: some second "
                 "derivative overflows (a square root or division at zero?); try float64."
             )
         return result
@@ -296,15 +329,6 @@ class CurvatureOperator:
         whole = len(positions) == len(self._active)
         for size, term in self._terms:
             yield size, term if whole else term.restrict(positions)
-
-
-def _reduce(local: Tensor, *, least: bool = False) -> Tensor:
-    """The sum (or the least) over all processes; the tensor itself where there is only one."""
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        local = local.contiguous()
-        with lost_peer_in_words("a product with the curvature matrix"):
-            dist.all_reduce(local, op=dist.ReduceOp.MIN if least else dist.ReduceOp.SUM)
-    return local
 
 
 class DiagonalBlock:

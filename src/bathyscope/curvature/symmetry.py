@@ -1,8 +1,8 @@
 """Whether products with a curvature matrix are those of a symmetric matrix, as they must be.
 
 A second derivative that torch, or a function of one's own, computes wrongly is hardly ever wrong in a
-symmetric way. So vᵀ(Hw) and wᵀ(Hv) for two random vectors tell at the cost of two products on one
-batch what no later symmetrising may hide.
+symmetric way. So vᵀ(Hw) and wᵀ(Hv) for two random vectors show at the cost of two products on one
+batch what no later symmetrizing may hide.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bathyscope.curvature.terms import Term
 
-# Share of ‖Hv‖ + ‖Hw‖ by which the two sides may differ. Rounding makes about √depth units of it; a
+# Fraction of ‖Hv‖ + ‖Hw‖ by which the two sides may differ. Rounding makes about √depth units of it; a
 # wrong second derivative in one layer of fifty makes some thousandths.
 _TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
 _COARSE_TOLERANCE = 0.3  # half precisions
@@ -25,7 +25,7 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
 
     |vᵀHw − wᵀHv| ≤ tolerance · (‖Hv‖ + ‖Hw‖). The bound has no ‖v‖ in it: an error of Hv with
     entries of any sign meets a random w, and both sides then are of the size of the error's norm.
-    Where the difference is larger, a third product tells rounding from a wrong derivative: products
+    Where the difference is larger, a third product separates rounding from a wrong derivative: products
     that are wrong in a structural way still are linear, and rounding is not.
     """
     generator = torch.Generator().manual_seed(0)
@@ -37,7 +37,7 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
     difference = abs(_dot(w, hv) - _dot(v, hw))
     size = _norm(hv) + _norm(hw)
     tolerance = max(_TOLERANCE.get(p.dtype, _COARSE_TOLERANCE) for p in parameters)
-    if not difference > tolerance * size:  # not finite either: the product itself says so later
+    if not difference > tolerance * size:  # non-finite either: the product itself says so later
         return True
     both = _product(term, [a + b for a, b in zip(v, w, strict=True)])
     error = [c.double() - a.double() - b.double() for a, b, c in zip(hv, hw, both, strict=True)]
@@ -45,7 +45,7 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
 
 
 def _product(term: Term, vector: Sequence[Tensor]) -> list[Tensor]:
-    return [found[0] for found in term.times([v[None] for v in vector])]
+    return [result[0] for result in term.times([v[None] for v in vector])]
 
 
 def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:

@@ -1,6 +1,6 @@
 """The curvature of one batch's loss, as something that multiplies vectors.
 
-A term holds a graph. It is kept and used many times, or made anew for every product.
+A term holds a graph. It is kept and used many times, or made again for every product.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.curvature.objective import Objective
 
 # Fewer vectors than this are multiplied one by one: the check of a block is a product of its own.
-_LEAST_TOGETHER = 8
+_SMALLEST_TOGETHER = 8
 # In units of √ε: rounding lies far below, a wrong rule of torch far above.
 _TOGETHER_TOLERANCE = 4.0
 
@@ -49,6 +49,7 @@ class HessianTerm:
     def __init__(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
         self.parameters = parameters
         self.gradients = gradients
+        self.value: Tensor | None = None
         # a gradient without a graph is constant: its row is zero
         self.curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
 
@@ -63,7 +64,9 @@ class HessianTerm:
             gradients = torch.autograd.grad(
                 value, parameters, seed, create_graph=True, allow_unused=True
             )
-        return cls(parameters, gradients)
+        term = cls(parameters, gradients)
+        term.value = value
+        return term
 
     @property
     def roots(self) -> list[Tensor]:
@@ -163,9 +166,9 @@ def _zeros_like(leaf: Tensor, vectors: Vectors) -> Tensor:
     return leaf.new_zeros(1).expand(len(vectors[0]), *leaf.shape)
 
 
-def _fill(found: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
+def _fill(result: Sequence[Tensor | None], like: Vectors) -> list[Tensor]:
     return [
-        torch.zeros_like(v) if f is None else f.detach() for f, v in zip(found, like, strict=True)
+        torch.zeros_like(v) if f is None else f.detach() for f, v in zip(result, like, strict=True)
     ]
 
 
@@ -175,10 +178,10 @@ def _pull_back(
     """∂(outputs·cotangents)/∂inputs for b stacked cotangents, with the graph kept."""
     num = len(cotangents[0])
     with _explained():
-        if together and num >= _LEAST_TOGETHER:
-            found = _pull_back_together(outputs, inputs, cotangents)
-            if found is not None:
-                return found
+        if together and num >= _SMALLEST_TOGETHER:
+            result = _pull_back_together(outputs, inputs, cotangents)
+            if result is not None:
+                return result
         each = [_pull_back_one(outputs, inputs, [c[i] for c in cotangents]) for i in range(num)]
     return [
         None if parts[0] is None else torch.stack([p for p in parts if p is not None])
@@ -202,7 +205,7 @@ def _pull_back_together(
     answer to the sum of its cotangents with the same signs (Freivalds' check): one more product.
     """
     try:
-        found = torch.autograd.grad(
+        result = torch.autograd.grad(
             outputs,
             inputs,
             list(cotangents),
@@ -220,7 +223,7 @@ def _pull_back_together(
         return (signs @ block.reshape(num, -1)).reshape(block.shape[1:])
 
     alone = _pull_back_one(outputs, inputs, [mix(c) for c in cotangents])
-    for block, answer in zip(found, alone, strict=True):
+    for block, answer in zip(result, alone, strict=True):
         if (block is None) != (answer is None):
             return None
         if block is None or answer is None:
@@ -231,10 +234,10 @@ def _pull_back_together(
         size = torch.linalg.vector_norm(block)
         if not bool(torch.linalg.vector_norm(mix(block) - answer) <= allowed * size):
             return None
-    return found
+    return result
 
 
-class _explained:  # noqa: N801 - reads as a verb phrase: with _explained()
+class _explained:  # noqa: N801 - reads as a command phrase: with _explained()
     """Turn torch's errors about second derivatives into one sentence."""
 
     def __enter__(self) -> None:

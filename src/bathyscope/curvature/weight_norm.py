@@ -1,4 +1,4 @@
-"""Weight normalisation with a right second derivative.
+"""Weight normalization with a right second derivative.
 
 torch's fused `_weight_norm` treats the norms of v as constants when its backward pass is
 differentiated: the Hessian is asymmetric and up to half of it is wrong. Written out in operations
@@ -23,7 +23,7 @@ class plain_weight_norm(TorchFunctionMode):  # noqa: N801 - a context: with plai
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
-        """The written-out form for weight normalisation, and everything else as it is."""
+        """The written-out form for weight normalization, and everything else as it is."""
         if func is torch._weight_norm:
             return _write_out(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))

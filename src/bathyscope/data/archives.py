@@ -39,7 +39,7 @@ class Readable(Protocol):
     """What bytes are read from."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many."""
+        """At most this many."""
 
 
 @runtime_checkable
@@ -63,7 +63,7 @@ def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES) -> None:
     """Write the files of a tar or zip archive below a new folder.
 
     Args:
-        archive: `.tar`, `.tar.gz` and the like, or `.zip`; recognised by content.
+        archive: `.tar`, `.tar.gz` and the like, or `.zip`; recognized by content.
         into: the folder to make; it must not exist, and does not after an error.
         most_bytes: that it may unpack to.
 

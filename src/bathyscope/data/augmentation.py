@@ -18,13 +18,13 @@ def flip_and_shift(
     """Each image moved by up to `shift` pixels and mirrored with probability one half.
 
     The image is padded with `shift` zeros on every side and a window of its own size is cut out at
-    a place drawn uniformly: 4 for CIFAR (norm_preservation, section 4). On normalised images
-    the zeros are the mean colour.
+    a place drawn uniformly: 4 for CIFAR (norm_preservation, section 4). On normalized images
+    the zeros are the mean color.
 
     Args:
         images: a batch; dtype and device are kept, and the input is left as it is.
         generator: of the draws; the same state gives the same result on every device.
-        shift: the greatest move in each direction, in pixels.
+        shift: the largest move in each direction, in pixels.
         flip: whether to mirror left and right.
 
     Returns:

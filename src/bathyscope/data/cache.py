@@ -35,7 +35,7 @@ def data_folder(given: Path | str | None) -> Path:
     """The folder that a user names for data, or the cache.
 
     Raises:
-        UsageError: it is no path.
+        UsageError: it is not a path.
     """
     return cache_dir() if given is None else check_path("data_dir", given).expanduser()
 
@@ -48,7 +48,7 @@ def stage(final: Path, *, report: Report) -> Iterator[Path]:
 
     Args:
         final: the folder to make or to replace.
-        report: is told when another process has to be waited for.
+        report: is reported when another process has to be waited for.
 
     Raises:
         DiskFull: there is no room; nothing was kept.

@@ -20,7 +20,7 @@ class Entry:
         num_train: training images.
         num_test: test images.
         origin: who made it and when, or how it comes about.
-        licence: its terms, as far as they are stated.
+        license: its terms, as far as they are stated.
         files: its files in the cache; none for a set that needs no download or is a tree of images.
         sources: where to get them, the best first; none for a set that needs no download.
         archive_md5: of the official archive, where its files have no checksums of their own.
@@ -34,7 +34,7 @@ class Entry:
     num_train: int
     num_test: int
     origin: str
-    licence: str
+    license: str
     files: tuple[File, ...] = ()
     sources: tuple[Source, ...] = ()
     archive_md5: str = ""

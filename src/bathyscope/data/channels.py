@@ -1,4 +1,4 @@
-"""Normalisation of images channel by channel."""
+"""Normalization of images channel by channel."""
 
 import torch
 from jaxtyping import Float
@@ -31,7 +31,7 @@ def channel_statistics(
     return mean.to(images.dtype), std.to(images.dtype)
 
 
-def normalise(
+def normalize(
     images: Float[Tensor, " n c h w"], *, mean: Float[Tensor, " c"], std: Float[Tensor, " c"]
 ) -> Float[Tensor, " n c h w"]:
     """Images with `mean` taken away and divided by `std`, channel by channel.
@@ -39,7 +39,7 @@ def normalise(
     Examples:
         >>> images = torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> mean, std = channel_statistics(images)
-        >>> normalise(images, mean=mean, std=std).var(correction=0).round(decimals=4).item()
+        >>> normalize(images, mean=mean, std=std).var(correction=0).round(decimals=4).item()
         1.0
     """
     mean = mean.to(images)

@@ -56,11 +56,11 @@ class File:
 def check_digest(path: Path, kind: str, right: str) -> None:
     """Raise `WrongChecksum` unless the file's digest of that kind is the right one."""
     with path.open("rb") as handle:
-        found = hashlib.file_digest(
+        result = hashlib.file_digest(
             handle, lambda: hashlib.new(kind, usedforsecurity=False)
         ).hexdigest()
-    if found != right:
+    if result != right:
         raise WrongChecksum(
-            f"{path.name} has the {kind} {found} where {right} is right; "
+            f"{path.name} has the {kind} {result} where {right} is right; "
             f"it is damaged or another file."
         )

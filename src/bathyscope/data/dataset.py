@@ -1,4 +1,4 @@
-"""What `load` returns: a labelled image set, split into train and test, in memory or on the disk."""
+"""What `load` returns: a labeled image set, split into train and test, in memory or on the disk."""
 
 from dataclasses import dataclass, replace
 
@@ -8,13 +8,13 @@ from torch import Tensor
 
 from bathyscope.core.arguments import check_count, check_seed
 from bathyscope.core.errors import UsageError
-from bathyscope.data.channels import normalise
+from bathyscope.data.channels import normalize
 from bathyscope.data.streaming import Streamed
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A labelled set of images, with a train and a test part.
+    """A labeled set of images, with a train and a test part.
 
     Attributes:
         name: the name it was loaded by.
@@ -26,7 +26,7 @@ class DataSet:
         num_classes: how many classes the set has, seen or not.
         mean: of each channel of the raw training images.
         std: of each channel of the raw training images; 1 where a channel is constant.
-        is_normalised: whether the inputs have been shifted by `mean` and divided by `std`.
+        is_normalized: whether the inputs have been shifted by `mean` and divided by `std`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DataSet:
     num_classes: int
     mean: Float[Tensor, " c"]
     std: Float[Tensor, " c"]
-    is_normalised: bool = False
+    is_normalized: bool = False
 
     def __repr__(self) -> str:
         """One line: the name and the sizes."""
@@ -53,22 +53,22 @@ class DataSet:
         _, channels, height, width = self.train_inputs.shape
         return channels, height, width
 
-    def normalised(self) -> "DataSet":
+    def normalized(self) -> "DataSet":
         """The same set with zero mean and unit deviation in each channel of the training part.
 
         Examples:
             >>> from bathyscope import data
-            >>> digits = data.load("digits").normalised()
+            >>> digits = data.load("digits").normalized()
             >>> bool(digits.train_inputs.mean().abs() < 1e-5)
             True
         """
-        if self.is_normalised:
+        if self.is_normalized:
             return self
         return replace(
             self,
-            train_inputs=self._normalise(self.train_inputs),
-            test_inputs=self._normalise(self.test_inputs),
-            is_normalised=True,
+            train_inputs=self._normalize(self.train_inputs),
+            test_inputs=self._normalize(self.test_inputs),
+            is_normalized=True,
         )
 
     @property
@@ -80,10 +80,10 @@ class DataSet:
         """Training and test images as tensors; a set on the disk is read whole."""
         return self.train_inputs[:], self.test_inputs[:]
 
-    def _normalise(self, inputs: Tensor | Streamed) -> Tensor | Streamed:
+    def _normalize(self, inputs: Tensor | Streamed) -> Tensor | Streamed:
         if isinstance(inputs, Streamed):
-            return inputs.normalised(self.mean, self.std)
-        return normalise(inputs, mean=self.mean, std=self.std)
+            return inputs.normalized(self.mean, self.std)
+        return normalize(inputs, mean=self.mean, std=self.std)
 
     def subset(
         self, num_train: int | None = None, num_test: int | None = None, *, seed: int = 0

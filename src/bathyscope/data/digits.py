@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from bathyscope._lazy import _load
 from bathyscope.data.channels import channel_statistics
 from bathyscope.data.dataset import DataSet
 
@@ -17,7 +18,9 @@ def digits() -> DataSet:
         >>> digits().shape
         (1, 8, 8)
     """
-    from sklearn.datasets import load_digits  # a slow import that other sets need not pay for
+    # a slow import that other sets need not pay for; it loads rich, whose import takes random numbers,
+    # and those of the user's run stay as they are
+    load_digits = _load("sklearn.datasets").load_digits
 
     bunch = load_digits()
     labels = np.asarray(bunch.target, dtype=np.int64)

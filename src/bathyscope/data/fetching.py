@@ -34,8 +34,8 @@ def fetch(
         name: one of `names()` that needs a download.
         data_dir: the folder to put it below; the cache folder for None.
         source: a folder or an archive on this machine to take the files from, instead of the net.
-        progress: is told of each download as it proceeds.
-        report: is told, in a sentence each, what is being done.
+        progress: called at each download as it proceeds.
+        report: is reported, in a sentence each, what is being done.
 
     Returns:
         The folder with the set's files.
@@ -108,7 +108,7 @@ def _none_left(
     reasons = "; ".join(f"{source.label}: {str(error).rstrip('.')}" for source, error in failures)
     text = (
         f"{name} could not be fetched ({reasons}); nothing was kept: try again, or get its files "
-        f"elsewhere (docs/data.md says where) and give them with --from."
+        f"elsewhere (the page on data in the documentation says where) and give them with --from."
     )
     if any(isinstance(error, WrongChecksum) for _, error in failures):
         return WrongChecksum(text)

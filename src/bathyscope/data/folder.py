@@ -1,4 +1,4 @@
-"""Folders of images, one folder a class: ImageNet's layout, Tiny-ImageNet's, and the plain one."""
+"""Folders of images, one folder per class: ImageNet's layout, Tiny-ImageNet's, and the plain one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _TEST_NAMES = ("val", "validation", "test")
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Labelled image files, read one by one when indexed: give it to a `DataLoader`.
+    """Labeled image files, read one by one when indexed: give it to a `DataLoader`.
 
     Attributes:
         files: the images.
@@ -76,7 +76,7 @@ def image_folders(root: Path, *, size: int) -> tuple[ImageFolder, ImageFolder]:
         if test.is_dir() and any((test / class_name).is_dir() for class_name in names):
             return train, _by_class(test, names, size)
     raise UsageError(
-        f"{root} has a folder train but no labelled val, validation or test beside it; add one "
+        f"{root} has a folder train but no labeled val, validation or test beside it; add one "
         f"with the same class folders."
     )
 
@@ -142,7 +142,9 @@ def pixels(file: Path, size: int) -> UInt8[np.ndarray, " 3 size size"]:
             return np.array(picture).transpose(2, 0, 1)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         # SyntaxError is what Pillow raises for a broken PNG.
-        raise UsageError(f"{file} is no readable image ({error}); replace or remove it.") from error
+        raise UsageError(
+            f"{file} is not a readable image ({error}); replace or remove it."
+        ) from error
 
 
 def _class_names(root: Path) -> tuple[str, ...]:
@@ -163,12 +165,12 @@ def _images_below(folder: Path) -> list[Path]:
 
 
 def _by_class(root: Path, names: tuple[str, ...], size: int) -> ImageFolder:
-    found = [
+    result = [
         (file, label) for label, name in enumerate(names) for file in _images_below(root / name)
     ]
-    if not found:
+    if not result:
         raise UsageError(f"The class folders of {root} hold no images (such as .jpg or .png).")
-    files, labels = zip(*found, strict=True)
+    files, labels = zip(*result, strict=True)
     return ImageFolder(files, labels, names, size)
 
 

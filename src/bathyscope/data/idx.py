@@ -21,10 +21,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
-    """The array in an idx file; gzip is recognised by its magic, not by the file's name.
+    """The array in an idx file; gzip is recognized by its magic, not by the file's name.
 
     Raises:
-        UsageError: the file is missing, is no idx file, or is shorter or longer than it says.
+        UsageError: the file is missing, is not an idx file, or is shorter or longer than it says.
 
     Examples:
         >>> import tempfile
@@ -36,7 +36,7 @@ def read_idx(path: Path) -> Shaped[np.ndarray, " ..."]:
     content = _content(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in ELEMENTS:
         raise UsageError(
-            f"{path} is no idx file: it begins with {content[:4].hex(' ') or 'nothing'}, "
+            f"{path} is not an idx file: it begins with {content[:4].hex(' ') or 'nothing'}, "
             f"where an idx file begins with 00 00 and an element type; fetch it again."
         )
     header = 4 + 4 * content[3]

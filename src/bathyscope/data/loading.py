@@ -55,7 +55,7 @@ def load(
     name: str = "digits",
     *,
     data_dir: Path | str | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
     num_train: int | None = None,
     num_test: int | None = None,
     size: int | None = None,
@@ -71,7 +71,7 @@ def load(
             `idx:PATH` for a folder with four idx files named as MNIST's.
         data_dir: the folder to read a downloaded set from, in any of its official formats; the
             cache folder for None.
-        normalise: give each channel zero mean and unit deviation over the training images.
+        normalize: give each channel zero mean and unit deviation over the training images.
         num_train: keep this many training samples, drawn at random; all for None.
         num_test: keep this many test samples, drawn at random; all for None.
         size: side to which the pictures of an image folder are brought; for None that of the
@@ -84,23 +84,23 @@ def load(
             without it the first of them is an error that names the file.
 
     Returns:
-        The set; pixels lie in [0, 1] unless normalised.
+        The set; pixels lie in [0, 1] unless normalized.
 
     Raises:
         UnknownName: there is no such set.
         UsageError: files are missing or damaged, or more samples are asked for than there are.
 
     Examples:
-        >>> digits = load("digits", normalise=True, num_train=256)
+        >>> digits = load("digits", normalize=True, num_train=256)
         >>> digits.train_inputs.shape, digits.num_classes
         (torch.Size([256, 1, 8, 8]), 10)
     """
     root = data_folder(data_dir)
     tree = _image_tree(check_name("The name of the data set", name), root)
     seed = check_seed(seed)
-    check_flag("normalise", normalise)
+    check_flag("normalize", normalize)
     if size is not None:
-        check_count("size", size, least=1)
+        check_count("size", size, minimum=1)
     if stream is None:
         stream = (
             _can_stream(name)
@@ -109,10 +109,10 @@ def load(
             ).fits
         )
     if stream:
-        found = _stream(name, tree, size=size, seed=seed, num_train=num_train, num_test=num_test)
-        found = found.normalised() if normalise else found
-        number = usual_workers() if workers is None else check_count("workers", workers, least=0)
-        return _with_workers(found, number, skip_damaged=check_flag("skip_damaged", skip_damaged))
+        result = _stream(name, tree, size=size, seed=seed, num_train=num_train, num_test=num_test)
+        result = result.normalized() if normalize else result
+        number = usual_workers() if workers is None else check_count("workers", workers, minimum=0)
+        return _with_workers(result, number, skip_damaged=check_flag("skip_damaged", skip_damaged))
     if tree is not None:
         side = size or (entry(name).shape[1] if name in _IMAGE_TREES else _SIDE)
         drawn = folder(tree, size=side, num_train=num_train, num_test=num_test, seed=seed)
@@ -122,7 +122,7 @@ def load(
     else:
         whole = _whole(name, root, seed, is_cached=data_dir is None)
         dataset = whole.subset(num_train, num_test, seed=seed)
-    return dataset.normalised() if normalise else dataset
+    return dataset.normalized() if normalize else dataset
 
 
 def path(name: str, *, data_dir: Path | str | None = None) -> Path:
@@ -134,10 +134,10 @@ def path(name: str, *, data_dir: Path | str | None = None) -> Path:
     wanted = entry(name)
     if wanted.needs_nothing:
         raise UsageError(f"{name} needs no download: it has no folder.")
-    place = _place(name, data_dir)
+    location = _location(name, data_dir)
     if not is_present(name, data_dir=data_dir):
-        raise UsageError(f"{name} is not in {place}; {how_to_get(name, data_dir=data_dir)}.")
-    return place
+        raise UsageError(f"{name} is not in {location}; {how_to_get(name, data_dir=data_dir)}.")
+    return location
 
 
 def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
@@ -150,7 +150,7 @@ def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
     wanted = entry(name)
     if not wanted.by_hand:
         return f"run `bathyscope data fetch {name}`"
-    return f"{wanted.by_hand} in {_place(name, data_dir)}"
+    return f"{wanted.by_hand} in {_location(name, data_dir)}"
 
 
 def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
@@ -161,15 +161,15 @@ def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
         True
     """
     wanted = entry(name)
-    place = _place(name, data_dir)
+    location = _location(name, data_dir)
     if wanted.needs_nothing:
         return True
     if wanted.by_hand:
-        return (place / "train").is_dir()
-    return place.is_dir() and all((place / file.name).is_file() for file in wanted.files)
+        return (location / "train").is_dir()
+    return location.is_dir() and all((location / file.name).is_file() for file in wanted.files)
 
 
-def _place(name: str, data_dir: Path | str | None) -> Path:
+def _location(name: str, data_dir: Path | str | None) -> Path:
     return data_folder(data_dir) / name
 
 
@@ -178,9 +178,9 @@ def _image_tree(name: str, root: Path) -> Path | None:
         return check_path("folder", name.removeprefix("folder:")).expanduser()
     if name not in _IMAGE_TREES:
         return None
-    for place in _IMAGE_TREES[name]:
-        if (root / place).is_dir():
-            return root / place
+    for location in _IMAGE_TREES[name]:
+        if (root / location).is_dir():
+            return root / location
     raise UsageError(
         f"{name} is not in {root}; {how_to_get(name, data_dir=root)}, or name the folder of your own "
         f"copy with --data-dir."
@@ -218,8 +218,8 @@ def memory_need(
         parts = [map_idx(folder / f"{p}-images-idx3-ubyte").shape for p in ("train", "t10k")]
         train, test, shape = parts[0][0], parts[1][0], parts[0][1:]
     else:
-        told = entry(name)
-        train, test, shape = told.num_train, told.num_test, told.shape
+        result = entry(name)
+        train, test, shape = result.num_train, result.num_test, result.shape
     kept = [
         n if wanted is None else min(n, wanted)
         for n, wanted in ((train, num_train), (test, num_test))
@@ -244,22 +244,22 @@ def _stream(
         side = size or (entry(name).shape[1] if name in _IMAGE_TREES else _SIDE)
         drawn = stream_folder(tree, size=side, num_train=num_train, num_test=num_test, seed=seed)
         return replace(drawn, name=name)
-    kind, _, place = name.partition(":")
+    kind, _, location = name.partition(":")
     if kind not in ("npz", "idx"):
         raise UsageError(
             f"{name} is small and is read whole; image folders, npz:PATH and idx:PATH can be streamed."
         )
     read = stream_npz if kind == "npz" else stream_idx
-    return read(Path(place).expanduser(), seed=seed).subset(num_train, num_test, seed=seed)
+    return read(Path(location).expanduser(), seed=seed).subset(num_train, num_test, seed=seed)
 
 
-def _with_workers(found: DataSet, workers: int, *, skip_damaged: bool) -> DataSet:
+def _with_workers(result: DataSet, workers: int, *, skip_damaged: bool) -> DataSet:
     train, test = (
         replace(inputs, workers=workers, skip_damaged=skip_damaged)
-        for inputs in (found.train_inputs, found.test_inputs)
+        for inputs in (result.train_inputs, result.test_inputs)
         if isinstance(inputs, Streamed)
     )
-    return replace(found, train_inputs=train, test_inputs=test)
+    return replace(result, train_inputs=train, test_inputs=test)
 
 
 def _whole(name: str, root: Path, seed: int, *, is_cached: bool) -> DataSet:

@@ -8,7 +8,7 @@ import torch
 from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.data.streaming import AHEAD, usual_workers
 
-_SHARE = 0.5
+_FRACTION = 0.5
 """Of the free memory, that data in memory may take: training needs the rest."""
 
 _BATCH = 256
@@ -31,7 +31,7 @@ class MemoryNeed:
     @property
     def fits(self) -> bool:
         """Whether it can be held in memory, with as much left for training."""
-        return self.whole <= _SHARE * self.free
+        return self.whole <= _FRACTION * self.free
 
     def __str__(self) -> str:
         which = "it fits in memory" if self.fits else "it is read from the disk as it is needed"
@@ -42,7 +42,7 @@ class MemoryNeed:
 
 
 def need_of(shape: tuple[int, ...], num_samples: int) -> MemoryNeed:
-    """What so many samples of a shape take, in float32, with their labels.
+    """What this many samples of a shape take, in float32, with their labels.
 
     Examples:
         >>> need_of((3, 224, 224), 1_331_167).whole / 2**30 > 700

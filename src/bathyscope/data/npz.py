@@ -27,7 +27,7 @@ def npz(path: Path) -> DataSet:
     """The set in an `.npz` file, without running any pickle in it.
 
     Images are n×h×w (one channel) or n×c×h×w; bytes are divided by 255, floats are taken as they
-    are. Labels are integers from 0; there are as many classes as the greatest label says.
+    are. Labels are integers from 0; there are as many classes as the largest label says.
 
     Raises:
         UsageError: the file is missing, damaged, or does not hold these arrays.
@@ -131,11 +131,11 @@ def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
             missing = [n for n in names if n not in archive.namelist()]
             if missing:
                 raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
-            found = []
+            result = []
             for name in names:
                 with archive.open(name) as member:
-                    found.append(_header(member.read(_MOST_HEADER))[0])
-            return found
+                    result.append(_header(member.read(_MOST_HEADER))[0])
+            return result
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         if isinstance(error, UsageError):
             raise

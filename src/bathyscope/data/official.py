@@ -89,7 +89,7 @@ def _cifar_contents(name: str, root: Path) -> tuple[dict[str, Callable[[], bytes
             if all(path.is_file() for path in paths):
                 return {str(path): path.read_bytes for path in paths}, decode
         for archive in (
-            root / place / file for place in (".", name) for file in _CIFAR_ARCHIVES[name]
+            root / location / file for location in (".", name) for file in _CIFAR_ARCHIVES[name]
         ):
             if is_archive(archive):
                 members = read_members(archive, files)
@@ -116,11 +116,9 @@ def _dataset(name: str, train: Batch, test: Batch) -> DataSet:
         torch.from_numpy(images.astype(np.float32)).div_(255) for images, _ in (train, test)
     )
     num_classes = entry(name).num_classes
-    greatest = max(int(labels.max(initial=0)) for _, labels in (train, test))
-    if greatest >= num_classes:
-        raise UsageError(
-            f"{name} has a label {greatest}, beyond {num_classes - 1}; fetch it again."
-        )
+    largest = max(int(labels.max(initial=0)) for _, labels in (train, test))
+    if largest >= num_classes:
+        raise UsageError(f"{name} has a label {largest}, beyond {num_classes - 1}; fetch it again.")
     mean, std = channel_statistics(train_inputs)
     return DataSet(
         name=name,

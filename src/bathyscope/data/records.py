@@ -46,7 +46,7 @@ class ImageRecords:
 class Mapped:
     """An array that lies in a file from an offset on; read where it is touched.
 
-    It is mapped anew for each sample: a map that stays keeps what was touched in memory.
+    It is mapped again for each sample: a map that stays keeps what was touched in memory.
     """
 
     file: Path
@@ -64,14 +64,14 @@ class Mapped:
         try:
             with self.file.open("rb") as source:
                 source.seek(self.offset + start * width * item.itemsize)
-                found = np.fromfile(source, dtype=item, count=(stop - start) * width)
+                result = np.fromfile(source, dtype=item, count=(stop - start) * width)
         except OSError as error:
             raise UsageError(f"{self.file} cannot be read: {error.strerror or error}.") from error
-        if len(found) != (stop - start) * width:
+        if len(result) != (stop - start) * width:
             raise UsageError(
                 f"{self.file} is truncated: it ends before sample {stop - 1}; fetch or save it again."
             )
-        return found.reshape(stop - start, *self.shape[1:]).astype(item.newbyteorder("="))
+        return result.reshape(stop - start, *self.shape[1:]).astype(item.newbyteorder("="))
 
 
 class ArrayRecords:
@@ -91,9 +91,9 @@ class ArrayRecords:
 
     def read(self, index: int) -> Tensor:
         """One image."""
-        found = self.array.rows(index, index + 1)
-        sample = torch.from_numpy(found.astype(np.float32)).reshape(self.shape)
-        return sample.div_(255) if found.dtype == np.uint8 else sample
+        result = self.array.rows(index, index + 1)
+        sample = torch.from_numpy(result.astype(np.float32)).reshape(self.shape)
+        return sample.div_(255) if result.dtype == np.uint8 else sample
 
 
 class TokenRecords:
@@ -125,7 +125,7 @@ def map_tokens(path: Path, kind: str) -> Mapped:
     """A flat file of tokens, little-endian numbers without a header.
 
     Raises:
-        UsageError: the file is missing, empty, or its length is no multiple of the number's.
+        UsageError: the file is missing, empty, or its length is not a multiple of the number's.
     """
     item = np.dtype(kind).newbyteorder("<")
     try:
@@ -134,7 +134,7 @@ def map_tokens(path: Path, kind: str) -> Mapped:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     if size == 0 or size % item.itemsize:
         raise UsageError(
-            f"{path} has {size} bytes, which is no number of {kind} tokens; give the kind it was "
+            f"{path} has {size} bytes, which is not a number of {kind} tokens; give the kind it was "
             "written with, or write it again."
         )
     return Mapped(path, 0, item.str, (size // item.itemsize,))
@@ -160,7 +160,7 @@ def map_idx(path: Path) -> Mapped:
         or head[2] not in ELEMENTS
         or len(head) < 4 + 4 * head[3]
     ):
-        raise UsageError(f"{path} is no idx file, or ends within its header; fetch it again.")
+        raise UsageError(f"{path} is not an idx file, or ends within its header; fetch it again.")
     shape = tuple(np.frombuffer(head, dtype=">u4", count=head[3], offset=4).tolist())
     element = np.dtype(ELEMENTS[head[2]])
     offset = 4 + 4 * head[3]

@@ -31,7 +31,7 @@ def moments(
         them to 1e-7: give float64 for exact moments.
 
     Raises:
-        UsageError: no samples, or a number that is not finite.
+        UsageError: no samples, or a number that is non-finite.
 
     Examples:
         >>> x = torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)

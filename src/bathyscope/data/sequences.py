@@ -27,7 +27,7 @@ NUM_TRAIN, NUM_TEST = 2000, 500
 # Tabs, line ends and printable ASCII; everything else is one more token.
 _CHARACTERS = "\t\n" + "".join(map(chr, range(32, 127)))
 _VOCABULARY = {"text": len(_CHARACTERS) + 1, "copy": 11, "addition": 98, "sorting": 11}
-_TEXT_TEST_SHARE = 0.1
+_TEXT_TEST_FRACTION = 0.1
 _DIGITS = 10
 _MODULUS = 97
 _MOST_TOKENS = 1 << 31  # of a set in memory: 16 GiB of token numbers
@@ -69,7 +69,7 @@ class SequenceSet:
         """So many training sequences, drawn at random, and their targets.
 
         Raises:
-            UsageError: there are not so many.
+            UsageError: there are not this many.
         """
         if not 1 <= size <= len(self.train_inputs):
             raise UsageError(
@@ -90,7 +90,7 @@ class SequenceEntry:
     num_train: int
     num_test: int
     origin: str
-    licence: str
+    license: str
 
 
 def sequence_entries() -> list[SequenceEntry]:
@@ -138,7 +138,7 @@ def sequences(
 
     Raises:
         UnknownName: there is no such set.
-        UsageError: sequences are too short for the task, or there are not so many.
+        UsageError: sequences are too short for the task, or there are not this many.
 
     Examples:
         >>> found = sequences("sorting", context=8, num_train=4, num_test=1)
@@ -148,10 +148,10 @@ def sequences(
     """
     if check_name("The name of the sequences", name) not in SEQUENCES:
         raise UnknownName("set of sequences", name, SEQUENCES)
-    context = check_count("context", context, least=3, most=_MOST_TOKENS)
+    context = check_count("context", context, minimum=3, most=_MOST_TOKENS)
     most = _MOST_TOKENS // context
-    num_train = check_count("num_train", num_train, least=1, most=most)
-    num_test = check_count("num_test", num_test, least=1, most=most)
+    num_train = check_count("num_train", num_train, minimum=1, most=most)
+    num_test = check_count("num_test", num_test, minimum=1, most=most)
     generator = torch.Generator().manual_seed(check_seed(seed))
     return SEQUENCES[name](context, num_train, num_test, generator)
 
@@ -159,7 +159,7 @@ def sequences(
 def text(context: int, num_train: int, num_test: int, generator: Generator) -> SequenceSet:
     """Stretches of the standard library's sources, the last tenth of it kept for the test."""
     tokens, sha256 = library_text()
-    split = len(tokens) - int(_TEXT_TEST_SHARE * len(tokens))
+    split = len(tokens) - int(_TEXT_TEST_FRACTION * len(tokens))
     parts = []
     for low, high, count in ((0, split, num_train), (split, len(tokens), num_test)):
         starts = torch.randint(low, high - context, (count, 1), generator=generator)
@@ -186,8 +186,8 @@ def library_text() -> tuple[Int64[Tensor, " n"], str]:
             f"The sources of the standard library are not in {folder}; use another set of sequences."
         )
     whole = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
-    places = {character: i for i, character in enumerate(_CHARACTERS)}
-    tokens = torch.tensor([places.get(character, len(_CHARACTERS)) for character in whole])
+    locations = {character: i for i, character in enumerate(_CHARACTERS)}
+    tokens = torch.tensor([locations.get(character, len(_CHARACTERS)) for character in whole])
     return tokens, hashlib.sha256(whole.encode()).hexdigest()
 
 

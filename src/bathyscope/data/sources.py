@@ -20,7 +20,7 @@ from bathyscope.data.archives import MOST_BYTES, copy_limited, unpack
 from bathyscope.data.checksums import WrongChecksum, check_digest
 
 Progress = Callable[[str, int, int | None], None]
-"""Told the name of a download, the bytes so far, and the bytes in all where that is known."""
+"""Reported the name of a download, the bytes so far, and the bytes in all where that is known."""
 
 _TIMEOUT = 10.0  # seconds without a byte
 # Not OSError as such: a full disk is one too, and no other source would help.
@@ -126,13 +126,13 @@ def _take(
 ) -> None:
     """Copy the named files, plain or gzipped, from anywhere below a folder."""
     for name in names:
-        found = sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")])
-        if not found:
+        result = sorted([*origin.rglob(name), *origin.rglob(f"{name}.gz")])
+        if not result:
             raise UsageError(f"{label} holds no {name}, plain or gzipped.")
-        if found[0].suffix == ".gz":
-            gunzip(found[0], folder / name, most_bytes=most_bytes)
+        if result[0].suffix == ".gz":
+            gunzip(result[0], folder / name, most_bytes=most_bytes)
         else:
-            shutil.copyfile(found[0], folder / name)
+            shutil.copyfile(result[0], folder / name)
 
 
 def _copy_all(origin: Path, folder: Path) -> None:

@@ -86,7 +86,7 @@ def token_file(
     context: int = CONTEXT,
     kind: str = "uint16",
     vocabulary: int,
-    test_share: float = 0.1,
+    test_fraction: float = 0.1,
 ) -> SequenceSet:
     """A flat file of tokens as sequences, the next token to be predicted; nothing is read yet.
 
@@ -95,7 +95,7 @@ def token_file(
         context: tokens of a sequence; sequences do not overlap.
         kind: of each number: uint16, uint32, int32 or int64.
         vocabulary: how many different tokens there are.
-        test_share: of the file, at its end, that is kept for the test.
+        test_fraction: of the file, at its end, that is kept for the test.
 
     Raises:
         UsageError: the file is missing, too short, or its length fits no number of tokens.
@@ -110,11 +110,11 @@ def token_file(
     """
     if kind not in TOKEN_KINDS:
         raise UsageError(f"Tokens are of kind {', '.join(TOKEN_KINDS)}, but {kind!r} was given.")
-    check_count("context", context, least=1)
-    check_count("vocabulary", vocabulary, least=1)
+    check_count("context", context, minimum=1)
+    check_count("vocabulary", vocabulary, minimum=1)
     tokens = map_tokens(Path(path).expanduser(), kind)
     inputs, targets = (TokenRecords(tokens, context, shift=shift) for shift in (0, 1))
-    split = len(inputs) - max(1, int(test_share * len(inputs)))
+    split = len(inputs) - max(1, int(test_fraction * len(inputs)))
     if split < 1:
         raise UsageError(
             f"{path} holds {len(tokens)} tokens, too few for sequences of {context} to train and "

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.data.channels import normalise
+from bathyscope.data.channels import normalize
 
 AHEAD = 2
 """Batches that every worker reads ahead."""
@@ -95,7 +95,7 @@ class Streamed:
             return replace(self, dtype=kind)
         return replace(self, device=torch.device(kind))
 
-    def normalised(self, mean: Float[Tensor, " c"], std: Float[Tensor, " c"]) -> "Streamed":
+    def normalized(self, mean: Float[Tensor, " c"], std: Float[Tensor, " c"]) -> "Streamed":
         """The same samples, every channel shifted by `mean` and divided by `std`."""
         return replace(self, mean=mean, std=std)
 
@@ -125,7 +125,7 @@ class Streamed:
             # its own: it would take a number of torch's, which a run that is resumed takes twice
             generator=torch.Generator(),
         )
-        with lost_reader_in_words():
+        with describe_lost_reader():
             for number, (samples, faults) in enumerate(loader):
                 kept = self._keep_sound(len(orders[number]), faults)
                 yield self._finish(samples), kept
@@ -137,16 +137,16 @@ class Streamed:
         if not self.skip_damaged or len(faults) == size:
             raise UsageError(first)
         warnings.warn(f"{len(faults)} of {size} samples were left out: {first}", stacklevel=3)
-        return torch.tensor([place for place in range(size) if place not in faults])
+        return torch.tensor([location for location in range(size) if location not in faults])
 
     def _finish(self, samples: Tensor) -> Tensor:
         if self.mean is not None and self.std is not None:
-            samples = normalise(samples, mean=self.mean, std=self.std)
+            samples = normalize(samples, mean=self.mean, std=self.std)
         return samples.to(self.dtype).to(self.device)
 
 
 @contextmanager
-def lost_reader_in_words() -> Iterator[None]:
+def describe_lost_reader() -> Iterator[None]:
     """Within, torch's error of a reading process that has ended becomes a sentence.
 
     Torch raises it wherever the main thread is when the process ends, in the middle of a training step
@@ -162,7 +162,7 @@ def lost_reader_in_words() -> Iterator[None]:
             raise
         raise BathyscopeError(
             "A process that reads the data ahead was ended, by the system for want of memory or "
-            "by someone; use fewer workers or smaller batches, and go on from the last checkpoint."
+            "by someone; use fewer workers or smaller batches, and resume from the last checkpoint."
         ) from error
 
 
@@ -184,15 +184,15 @@ class _BatchReader(Dataset[Tensor]):
 
     def __getitems__(self, rows: list[int]) -> tuple[Tensor, dict[int, str]]:
         samples, faults = [], {}
-        for place, row in enumerate(rows):
+        for location, row in enumerate(rows):
             try:
                 samples.append(self.records.read(row))
             except UsageError as error:
-                faults[place] = str(error)
+                faults[location] = str(error)
         empty = torch.empty(0, *self.records.shape)
         return torch.stack(samples) if samples else empty, faults
 
 
-def _as_it_is(found: object) -> object:
+def _as_it_is(result: object) -> object:
     """What a reader gives for a batch is a batch already."""
-    return found
+    return result

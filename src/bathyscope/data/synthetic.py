@@ -18,12 +18,12 @@ NUM_CLASSES = {"gaussian": 10, "spirals": 3, "teacher": 10, "gratings": 10, "hue
 def gaussian(n: int, *, generator: Generator) -> Sample:
     """Ten Gaussian clouds in 8×8 pixels, linearly separable but for the overlap.
 
-    Pixels are N(μ_c, 1) with μ_c ~ N(0, 0.35² I) for class c: two centres are about 4 deviations
+    Pixels are N(μ_c, 1) with μ_c ~ N(0, 0.35² I) for class c: two centers are about 4 deviations
     apart.
     """
-    centres = 0.35 * torch.randn(NUM_CLASSES["gaussian"], 1, 8, 8, generator=generator)
-    labels = torch.randint(len(centres), (n,), generator=generator)
-    return centres[labels] + torch.randn(n, 1, 8, 8, generator=generator), labels
+    centers = 0.35 * torch.randn(NUM_CLASSES["gaussian"], 1, 8, 8, generator=generator)
+    labels = torch.randint(len(centers), (n,), generator=generator)
+    return centers[labels] + torch.randn(n, 1, 8, 8, generator=generator), labels
 
 
 def spirals(n: int, *, generator: Generator) -> Sample:
@@ -38,7 +38,7 @@ def spirals(n: int, *, generator: Generator) -> Sample:
 
 
 def teacher(n: int, *, generator: Generator) -> Sample:
-    """Gaussian 8×8 inputs labelled by a random tanh network with one hidden layer of 32 units."""
+    """Gaussian 8×8 inputs labeled by a random tanh network with one hidden layer of 32 units."""
     hidden = torch.randn(64, 32, generator=generator) / 4  # pre-activations of deviation 2
     readout = torch.randn(32, NUM_CLASSES["teacher"], generator=generator)
     inputs = torch.randn(n, 64, generator=generator)
@@ -46,37 +46,37 @@ def teacher(n: int, *, generator: Generator) -> Sample:
 
 
 def gratings(n: int, *, generator: Generator) -> Sample:
-    """Coloured stripes of 3×32×32 pixels under noise; the class is the angle of the stripes.
+    """Colored stripes of 3×32×32 pixels under noise; the class is the angle of the stripes.
 
-    Phase and colour are random, so the class shows in no single pixel: a set for convolutional
+    Phase and color are random, so the class shows in no single pixel: a set for convolutional
     networks in the shape of CIFAR.
     """
     classes = NUM_CLASSES["gratings"]
     labels = torch.randint(classes, (n,), generator=generator)
     phase = 2 * pi * torch.rand(n, 1, 1, generator=generator)
-    colour = torch.rand(n, 3, 1, 1, generator=generator)
-    return _stripes(pi * labels / classes, phase, colour, generator=generator), labels
+    color = torch.rand(n, 3, 1, 1, generator=generator)
+    return _stripes(pi * labels / classes, phase, color, generator=generator), labels
 
 
 def hues(n: int, *, generator: Generator) -> Sample:
-    """Coloured stripes of 3×32×32 pixels under noise, of ten angles and ten hues: a hundred classes.
+    """Colored stripes of 3×32×32 pixels under noise, of ten angles and ten hues: a hundred classes.
 
-    The phase is random and so is the strength of the colour: a set in the shape of CIFAR-100.
+    The phase is random and so is the strength of the color: a set in the shape of CIFAR-100.
     """
     steps = 10
     labels = torch.randint(NUM_CLASSES["hues"], (n,), generator=generator)
     phase = 2 * pi * torch.rand(n, 1, 1, generator=generator)
     strength = 0.5 + 0.5 * torch.rand(n, 1, generator=generator)
     turn = 2 * pi * ((labels % steps)[:, None] / steps + torch.arange(3) / 3)
-    colour = strength * (0.5 + 0.5 * turn.cos())  # the three channels a third of a turn apart
+    color = strength * (0.5 + 0.5 * turn.cos())  # the three channels a third of a turn apart
     angle = pi * (labels // steps) / steps
-    return _stripes(angle, phase, colour[:, :, None, None], generator=generator), labels
+    return _stripes(angle, phase, color[:, :, None, None], generator=generator), labels
 
 
 def _stripes(
     angle: Float[Tensor, " n"],
     phase: Float[Tensor, " n 1 1"],
-    colour: Float[Tensor, " n 3 1 1"],
+    color: Float[Tensor, " n 3 1 1"],
     *,
     generator: Generator,
 ) -> Float[Tensor, " n 3 32 32"]:
@@ -85,7 +85,7 @@ def _stripes(
     row, column = torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
     wave = torch.sin(2 * pi / 6 * (row * across.sin() + column * across.cos()) + phase)
     noise = 0.1 * torch.randn(len(angle), 3, 32, 32, generator=generator)
-    return (0.5 + 0.5 * colour * wave[:, None] + noise).clamp(0, 1)
+    return (0.5 + 0.5 * color * wave[:, None] + noise).clamp(0, 1)
 
 
 _LAWS: dict[str, Callable[..., Sample]] = {

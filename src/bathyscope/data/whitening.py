@@ -1,4 +1,4 @@
-"""Whitening to the greatest principal components."""
+"""Whitening to the largest principal components."""
 
 from dataclasses import dataclass
 
@@ -16,16 +16,16 @@ class Whitening:
     Attributes:
         mean: of the data.
         components: principal directions, each divided by its standard deviation.
-        variances: of the data along each direction, greatest first.
-        numerical_rank: directions whose variance is above `cutoff`.
-        cutoff: variance below which a direction counts as constant.
+        variances: of the data along each direction, largest first.
+        numerical_rank: directions whose variance is above `tolerance`.
+        tolerance: variance below which a direction counts as constant.
     """
 
     mean: Float64[Tensor, " d"]
     components: Float64[Tensor, " d k"]
     variances: Float64[Tensor, " k"]
     numerical_rank: int
-    cutoff: float
+    tolerance: float
 
     def __call__(self, x: Float[Tensor, " n *shape"]) -> Float[Tensor, " n k"]:
         """The k whitened coordinates of each sample, in the dtype of `x`."""
@@ -40,11 +40,11 @@ class Whitening:
 
 
 def whiten(x: Float[Tensor, " n *shape"], k: int) -> Whitening:
-    """The map to the k greatest principal components, each scaled to unit variance.
+    """The map to the k largest principal components, each scaled to unit variance.
 
     With the covariance C = (1/n) Σ (x_i − μ)(x_i − μ)ᵀ = V Λ Vᵀ, a sample becomes
     Λ_k^{-1/2} V_kᵀ (x − μ), as for the ten components of MNIST in shortcut_length, appendix B.
-    Computed in float64. The sign of each component is chosen so that its greatest entry is
+    Computed in float64. The sign of each component is chosen so that its largest entry is
     positive, so the result does not depend on the eigensolver.
 
     Args:
@@ -69,15 +69,15 @@ def whiten(x: Float[Tensor, " n *shape"], k: int) -> Whitening:
         raise UsageError("Whitening needs at least one sample and finite numbers throughout.")
     flat = flat.double()
     mean = flat.mean(0)
-    centred = flat - mean
-    variances, directions = torch.linalg.eigh(centred.T @ centred / n)
+    centered = flat - mean
+    variances, directions = torch.linalg.eigh(centered.T @ centered / n)
     variances, directions = variances.flip(0), directions.flip(1)
-    # Rounding in the products that form C: d·eps times its greatest eigenvalue, and the
+    # Rounding in the products that form C: d·eps times its largest eigenvalue, and the
     # rounding of the mean itself, which shows where a column is constant but large.
     eps = torch.finfo(torch.float64).eps
     scale = float(variances[0].clamp(min=0.0))
-    cutoff = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d
-    rank = int((variances > cutoff).sum())
+    tolerance = max(n, d) * eps * scale + (eps * float(mean.abs().max())) ** 2 * d
+    rank = int((variances > tolerance).sum())
     if not 1 <= k <= rank:
         raise UsageError(
             f"{k} principal components were asked for, but {rank} directions of these {n} samples "
@@ -86,11 +86,11 @@ def whiten(x: Float[Tensor, " n *shape"], k: int) -> Whitening:
             else "All samples are the same: there is nothing to whiten."
         )
     kept = directions[:, :k]
-    greatest = kept.gather(0, kept.abs().argmax(0, keepdim=True))
+    largest = kept.gather(0, kept.abs().argmax(0, keepdim=True))
     return Whitening(
         mean=mean,
-        components=kept * greatest.sign() / variances[:k].sqrt(),
+        components=kept * largest.sign() / variances[:k].sqrt(),
         variances=variances[:k],
         numerical_rank=rank,
-        cutoff=cutoff,
+        tolerance=tolerance,
     )

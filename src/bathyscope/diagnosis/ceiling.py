@@ -9,11 +9,11 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.nested import first_samples, tensors_in
-from bathyscope.core.one_pass import make_differentiable
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.probe import make_differentiable
 
 _GIB = 2**30
-_SHARE = 0.8
+_FRACTION = 0.8
 """Of what is free, where no ceiling is given."""
 
 _TRIED = 2
@@ -55,7 +55,7 @@ def trim_batch(
     if samples <= _TRIED:
         return batch, ""
     device = tensors[0].device
-    ceiling = int(memory * _GIB) if memory is not None else int(_SHARE * available_bytes(device))
+    ceiling = int(memory * _GIB) if memory is not None else int(_FRACTION * available_bytes(device))
     weights = sum(p.nbytes for p in unwrap(model).parameters())
     fixed = _HELD[probes] * weights
     try:

@@ -26,13 +26,13 @@ def certificate(
 
     Networks on images are left to `certify`: the bound of a convolutional ResNEst is none, and its
     maps never satisfy the bottleneck condition. Where the batch is small beside the features, the
-    risks would be those of an overfit, and only the width is told.
+    risks would be those of an overfit, and only the width is reported.
 
     Args:
         model: any module; it is left as it is.
         batch: inputs and targets.
         loss: of outputs and targets.
-        blocks: of the diagnosis; the block of feature v_i carries what is told of v_i.
+        blocks: of the diagnosis; the block of feature v_i carries what is reported of v_i.
     """
     network = unwrap(model)
     inputs = main_tensor(batch[0])
@@ -40,18 +40,18 @@ def certificate(
         return None
     width = width_of(network, sizes=(), room=0) if isinstance(network, ResNEst) else None
     num_features = _num_features(network, inputs[:1])
-    found, note = None, ""
+    result, note = None, ""
     if len(inputs) >= SAMPLES_A_FEATURE * num_features:
         try:
-            found = certify(network, batch, loss=loss, blocks=False, curvature=False)
+            result = certify(network, batch, loss=loss, blocks=False, curvature=False)
         except UsageError as refused:  # a loss or targets that no certificate speaks of
             note = f"There is no certificate of this network: {refused}"
-        if found is not None and not found.bound_applies:
+        if result is not None and not result.bound_applies:
             note = (
-                f"The best predictors of this {found.loss} loss could not be solved for (gap "
-                f"{found.gap:.2g}): there is nothing to compare the network with."
+                f"The best predictors of this {result.loss} loss could not be solved for (gap "
+                f"{result.gap:.2g}): there is nothing to compare the network with."
             )
-            found = None
+            result = None
     else:
         note = (
             f"{len(inputs)} samples are too few to judge the prediction weights of {num_features} "
@@ -60,41 +60,41 @@ def certificate(
     return Measurement(
         name="certificate",
         blocks=tuple(blocks),
-        columns={"unpredicted": _unpredicted(network, found, blocks)},
-        settings=_settings(found, width),
+        columns={"unpredicted": _unpredicted(network, result, blocks)},
+        settings=_settings(result, width),
         notes=(note,) if note else (),
     )
 
 
 @torch.no_grad()
 def _num_features(network: NEst, one: Tensor) -> int:
-    """On a copy in eval mode: a function with batch normalisation would count the sample in."""
+    """On a copy in eval mode: a function with batch normalization would count the sample in."""
     sizes: list[int] = [v.shape[1] for v in deepcopy(network).eval().features(one)]
     return sum(sizes)
 
 
 def _unpredicted(
-    network: NEst, found: Certificate | None, blocks: Blocks
+    network: NEst, result: Certificate | None, blocks: Blocks
 ) -> tuple[float | None, ...]:
-    """The share of each block's feature that is not linear in those before it."""
-    if found is None:
+    """The fraction of each block's feature that is not linear in those before it."""
+    if result is None:
         return (None,) * len(blocks)
     names = network.block_names()
-    shares = dict(zip(names, [p.unpredicted for p in found.predictability[1:]], strict=True))
-    return tuple(shares.get(block.name) for block in blocks)
+    fractions = dict(zip(names, [p.unpredicted for p in result.predictability[1:]], strict=True))
+    return tuple(fractions.get(block.name) for block in blocks)
 
 
-def _settings(found: Certificate | None, width: Width | None) -> dict[str, float | int | None]:
-    told: dict[str, float | int | None] = {}
+def _settings(result: Certificate | None, width: Width | None) -> dict[str, float | int | None]:
+    reported: dict[str, float | int | None] = {}
     if width is not None:
-        told |= {"width": width.width, "width_needed": width.needed, "rank": width.rank}
-    if found is not None:
-        told |= {
-            "num_outputs": found.num_outputs,
-            "risk": found.risk + found.penalty,
-            "constant_risk": found.constant_risk,
-            "linear_risk": found.linear_risk,
-            "bound": found.bound,
-            "attainable_risk": found.attainable_risk,
+        reported |= {"width": width.width, "width_needed": width.needed, "rank": width.rank}
+    if result is not None:
+        reported |= {
+            "num_outputs": result.num_outputs,
+            "risk": result.risk + result.penalty,
+            "constant_risk": result.constant_risk,
+            "linear_risk": result.linear_risk,
+            "bound": result.bound,
+            "attainable_risk": result.attainable_risk,
         }
-    return told
+    return reported

@@ -32,7 +32,7 @@ from bathyscope.linalg import ExtremeEigenvalues, extreme_eigenvalues
 _SEARCH = 12  # products for both ends of the whole spectrum
 _SIGNS = 4  # products for the traces
 _BY_BLOCK = 48  # products for the ends of all blocks together
-_LEAST_STEPS = 12  # with fewer steps a block's ends mean little
+_SMALLEST_STEPS = 12  # with fewer steps per block's ends mean little
 _FORMED_UP_TO = 128  # parameters: condition number and index need the matrix itself
 _CONFIDENCE = 0.95  # of the bound on the condition number where it is not
 
@@ -48,12 +48,12 @@ def curvature_probe(
     blocks: Blocks,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Measurement:
-    """Ends of the Hessian's spectrum, its trace by block, and the greatest stable learning rate.
+    """Ends of the Hessian's spectrum, its trace by block, and the largest stable learning rate.
 
     The ends are Ritz values: λmax is at least `largest`, λmin at most `smallest`. The trace of a
     block's diagonal block is the mean of v_bᵀ(Hv)_b over random signs v, with its standard error.
     Gradient descent with momentum β is stable on a quadratic up to the rate 2(1 + β)/λmax.
-    Condition number (|λ|max over the 10th percentile of |λ|) and share of negative eigenvalues, of
+    Condition number (|λ|max over the 10th percentile of |λ|) and fraction of negative eigenvalues, of
     the whole and of each block, are exact up to 128 parameters; beyond, a note says what the
     products bound of them.
 
@@ -63,7 +63,7 @@ def curvature_probe(
         model: left as it was; BatchNorm uses the batch's statistics where the model is in train mode.
         batch: inputs and targets.
         loss: averaged over the batch.
-        blocks: where curvature is told apart.
+        blocks: where curvature is distinguished.
         optimizer: whose rate is compared; SGD only, for others the bound does not hold.
     """
     settings: JsonObject = {"batchnorm": "batch" if model.training else "running"}
@@ -81,14 +81,14 @@ def curvature_probe(
                 settings |= _rates(settings["largest"], optimizer)
                 signs = _signs(matrix)
                 products = matrix @ signs
-                places = _places(matrix, unwrap(model), blocks)
-                columns |= _by_block(matrix, places, signs * products)
+                locations = _locations(matrix, unwrap(model), blocks)
+                columns |= _by_block(matrix, locations, signs * products)
                 if matrix.shape[0] <= _FORMED_UP_TO:
-                    told, exact = _from_all_eigenvalues(matrix, places)
+                    result, exact = _from_all_eigenvalues(matrix, locations)
                     columns |= exact
                 else:
-                    told = _bounds(ends, products)
-                settings |= told
+                    result = _bounds(ends, products)
+                settings |= result
                 settings["products"] = matrix.num_products
         notes = (*matrix.notes, *_left_out(matrix, settings, len(blocks)))
     except BathyscopeError as reason:
@@ -98,18 +98,18 @@ def curvature_probe(
     )
 
 
-def _ends(found: ExtremeEigenvalues) -> dict[str, object]:
+def _ends(result: ExtremeEigenvalues) -> dict[str, object]:
     """λmax and λmin with bounds on their error."""
     return {
-        "largest": float(found.largest.values[0]),
-        "largest_error": float(found.largest.errors[0]),
-        "smallest": float(found.smallest.values[0]),
-        "smallest_error": float(found.smallest.errors[0]),
+        "largest": float(result.largest.values[0]),
+        "largest_error": float(result.largest.errors[0]),
+        "smallest": float(result.smallest.values[0]),
+        "smallest_error": float(result.smallest.errors[0]),
     }
 
 
 def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str, object]:
-    """The learning rate at hand and the greatest stable one, for gradient descent."""
+    """The learning rate at hand and the largest stable one, for gradient descent."""
     if not isinstance(optimizer, torch.optim.SGD) or largest <= 0:
         return {}
     group = max(optimizer.param_groups, key=lambda g: float(g["lr"]))
@@ -120,7 +120,7 @@ def _rates(largest: float, optimizer: torch.optim.Optimizer | None) -> dict[str,
     }
 
 
-def _places(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> list[list[int]]:
+def _locations(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> list[list[int]]:
     """Which of the matrix's parameters belong to each block."""
     owned = [parameters_of(model, block) for block in blocks]
     parameters = matrix.operator.parameters
@@ -133,37 +133,37 @@ def _signs(matrix: CurvatureMatrix) -> Tensor:
 
 
 def _by_block(
-    matrix: CurvatureMatrix, places: Sequence[Sequence[int]], products: Tensor
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], products: Tensor
 ) -> dict[str, tuple[Number, ...]]:
     """Ends and trace of every block; `products` are the entries of v ∘ Hv."""
     operator, products = matrix.operator, products.double()
-    steps = _BY_BLOCK // max(1, len(places))
+    steps = _BY_BLOCK // max(1, len(locations))
     rows: list[tuple[Number, ...]] = []
-    for positions in places:
+    for positions in locations:
         if not positions:
             rows.append((None,) * len(_COLUMNS))
             continue
         inside = torch.stack([products[s].sum(dim=0) for s in operator.slices_of(positions)])
         traces = inside.sum(dim=0)
         ends: tuple[Number, Number] = (None, None)
-        if steps >= _LEAST_STEPS:
+        if steps >= _SMALLEST_STEPS:
             part = DiagonalBlock(operator, positions)
-            found = extreme_eigenvalues(
+            result = extreme_eigenvalues(
                 part, 1, max_products=max(2, steps), check_copies=False, tolerance=1e-2
             )
-            ends = (float(found.largest.values[0]), float(found.smallest.values[0]))
+            ends = (float(result.largest.values[0]), float(result.smallest.values[0]))
         rows.append((*ends, float(traces.mean()), float(traces.std()) / _SIGNS**0.5))
     return {name: tuple(row[i] for row in rows) for i, name in enumerate(_COLUMNS)}
 
 
 def _from_all_eigenvalues(
-    matrix: CurvatureMatrix, places: Sequence[Sequence[int]]
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]]
 ) -> tuple[JsonObject, dict[str, tuple[Number, ...]]]:
     """Condition number and index of the whole and of every block, from the matrix itself."""
     dense = matrix.dense()
     whole = dict(zip(_EXACT_COLUMNS, _condition_and_index(dense), strict=True))
     rows: list[tuple[Number, Number]] = []
-    for positions in places:
+    for positions in locations:
         slices = matrix.operator.slices_of(positions)
         inside = [c for s in slices for c in range(s.start, s.stop)]
         part = dense[inside][:, inside]
@@ -173,11 +173,11 @@ def _from_all_eigenvalues(
 
 def _condition_and_index(part: Tensor) -> tuple[Number, Number]:
     """None for a condition number beyond what the precision resolves."""
-    values, cutoff = torch.linalg.eigvalsh(part.double()), rounding(len(part), part.dtype)
-    index = exact_negative_index(values, cutoff=cutoff).fraction
+    values, tolerance = torch.linalg.eigvalsh(part.double()), rounding(len(part), part.dtype)
+    index = exact_negative_index(values, tolerance=tolerance).fraction
     try:
         condition = exact_condition_number(
-            values, definition="percentile", percentile=0.1, cutoff=cutoff
+            values, definition="percentile", percentile=0.1, tolerance=tolerance
         )
     except Unresolved:
         return None, index
@@ -209,11 +209,11 @@ def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, object]:
 
 
 def _left_out(matrix: CurvatureMatrix, settings: dict[str, object], blocks: int) -> list[str]:
-    """What the reader does not get, with what is known of it and who tells."""
+    """What the reader does not get, with what is known of it and who shows."""
     said = []
     if "condition_number_at_least" in settings:
         said.append(
-            f"Condition number and share of negative eigenvalues need all {matrix.shape[0]} "
+            f"Condition number and fraction of negative eigenvalues need all {matrix.shape[0]} "
             f"eigenvalues of the Hessian; from {settings['products']} products the first (|λ|max "
             "over the 10th percentile of |λ|) is at least about "
             f"{settings['condition_number_at_least']:.2g}, the second lies between "
@@ -227,7 +227,7 @@ def _left_out(matrix: CurvatureMatrix, settings: dict[str, object], blocks: int)
             f"{1 / rounding(matrix.shape[0], matrix.dtype):.2g}: more than a tenth of its "
             "eigenvalues are zero to the precision at hand."
         )
-    if blocks * _LEAST_STEPS > _BY_BLOCK:
+    if blocks * _SMALLEST_STEPS > _BY_BLOCK:
         said.append(
             f"With {blocks} blocks the probe gives the trace of each block's "
             "Hessian but not its ends; `hessian(...).by_block()` gives both."

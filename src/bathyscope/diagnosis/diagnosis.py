@@ -1,20 +1,23 @@
 """A diagnosis: what was measured, what was found, and how it compares with another."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.core.forecast import Forecast
-from bathyscope.core.records import CAUSES, Finding, Measurement, Number, Severity
+from bathyscope.core.records import CAUSES, Finding, Measurement, Number, RootCause, Severity
+from bathyscope.diagnosis.checks import checks_of, decisive_quantity
 from bathyscope.diagnosis.difference import Difference, difference_of
 from bathyscope.foresight import stage_label
+from bathyscope.foresight.record import Forecast
 from bathyscope.measure.around import with_around
-from bathyscope.report import Judgement, Report, Reported, read_report
 from bathyscope.report.numbers import amount
+from bathyscope.report.record import Judgment, Report
+from bathyscope.report.reported import Reported
+from bathyscope.rules.causes import roots_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +39,11 @@ class Diagnosis(Reported):
     Attributes:
         title: the model's name.
         blocks: where was measured.
-        measurements: by name; each holds one value a block and column, `around` those of stem and head.
-        findings: gravest first.
+        measurements: by name; each holds one value per block and column, `around` those of stem and head.
+        findings: most severe first.
         provenance: versions, hardware, dtype, mode, batch.
         setting: the batch and the loss, for `treat` and for measuring again.
-        stages: diagnoses of the same model after so many steps, from the look-ahead.
+        stages: diagnoses of the same model after this many steps, from the look-ahead.
         notes: what a reader must know.
         forecast: whether it will train, with `probes="full"`.
     """
@@ -57,11 +60,16 @@ class Diagnosis(Reported):
 
     @property
     def severity(self) -> Severity | None:
-        """The gravest severity found; None for a clean bill."""
+        """The most severe severity found; None for a clean bill."""
         return max((f.severity for f in self.findings), key=lambda s: s.rank, default=None)
 
+    @property
+    def roots(self) -> tuple[RootCause, ...]:
+        """The findings that no other one explains, severest first, each with its `effects`."""
+        return roots_of(self.findings, self.blocks.rows)
+
     def findings_of(self, cause: str) -> tuple[Finding, ...]:
-        """The findings whose fault lies in one part of the training, gravest first.
+        """The findings whose fault lies in one part of the training, most severe first.
 
         Raises:
             UnknownName: there is no such cause.
@@ -77,9 +85,9 @@ class Diagnosis(Reported):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row a block, in the order of the forward pass; columns are `measurement.column`.
+        """One row per block, in the order of the forward pass; columns are `measurement.column`.
 
-        `part` tells the blocks of the trunk from stem and head, which stand before and after them.
+        `part` separates the blocks of the body from stem and head, which stand before and after them.
         """
         import pandas as pd
 
@@ -100,19 +108,27 @@ class Diagnosis(Reported):
 
     @property
     def worst_first(self) -> "pd.DataFrame":
-        """The table with the blocks of the gravest findings on top."""
+        """The table with the blocks of the most severe findings on top."""
         order = {label: -1 - i for i, f in enumerate(reversed(self.findings)) for label in f.blocks}
         table = self.table
         return table.iloc[sorted(range(len(table)), key=lambda i: order.get(table.index[i], 0))]
 
     def report(self) -> Report:
         """The records alone, for `bathyscope.report`."""
+        roots = self.roots
+        checks = checks_of(
+            self.measurements, self.findings, silenced=self.setting.options.get("silence", ())
+        )
         return Report(
             title=self.title,
-            verdict=judgement(self.findings, len(self.blocks)),
+            verdict=judgment(roots, len(self.blocks)),
             blocks=tuple(self.blocks.rows),
             measurements=tuple(with_around(self.measurements, self.blocks).values()),
             findings=self.findings,
+            explained_by=_explained_by(self.findings, roots),
+            passed=checks.passed,
+            not_checked=checks.not_checked,
+            decisive=decisive_quantity(roots[0]) if roots else "",
             provenance=self.provenance,
             stages=tuple((stage_label(step), stage.report()) for step, stage in self.stages),
             notes=self.notes,
@@ -125,8 +141,10 @@ class Diagnosis(Reported):
         Raises:
             UsageError: it is something else, or the file cannot be read.
         """
+        from bathyscope import report
+
         if isinstance(earlier, (str, Path)):
-            earlier = read_report(Path(earlier))
+            earlier = report.read_report(Path(earlier))
         before = earlier.report() if isinstance(earlier, Diagnosis) else earlier
         if not isinstance(before, Report):
             raise UsageError(
@@ -140,21 +158,36 @@ class Diagnosis(Reported):
         return f"<Diagnosis of {self.title}: {self.verdict}>"
 
 
-def judgement(findings: tuple[Finding, ...], num_blocks: int) -> Judgement:
-    """The verdict that follows from the findings.
+def _explained_by(
+    findings: tuple[Finding, ...], roots: tuple[RootCause, ...]
+) -> tuple[int | None, ...]:
+    """For each finding the index of its root cause; None for a root."""
+
+    def location(wanted: Finding) -> int:
+        names = [one.name for one in fields(Finding)]
+        return next(
+            at
+            for at, finding in enumerate(findings)
+            if all(getattr(finding, name) is getattr(wanted, name) for name in names)
+        )
+
+    causes = {location(effect): location(root) for root in roots for effect in root.effects}
+    return tuple(causes.get(at) for at in range(len(findings)))
+
+
+def judgment(roots: Sequence[RootCause], num_blocks: int) -> Judgment:
+    """The verdict that follows from the root causes.
 
     Examples:
-        >>> judgement((), 12).sentence
+        >>> judgment((), 12).sentence
         'No fault found in 12 blocks.'
     """
-    if not findings:
-        return Judgement(
-            level="clean", sentence=f"No fault found in {amount(num_blocks, 'block')}."
-        )
-    first = findings[0]
-    where = _where(first.blocks, num_blocks)
-    more = f" (and {amount(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
-    return Judgement(level=first.severity.value, sentence=f"{first.title}{where}{more}.")
+    if not roots:
+        return Judgment(level="clean", sentence=f"No fault found in {amount(num_blocks, 'block')}.")
+    first = roots[0]
+    where = f", in {first.block_range}" if first.block_range else _where(first.blocks, num_blocks)
+    more = f" (and {amount(len(roots) - 1, 'more finding')})" if len(roots) > 1 else ""
+    return Judgment(level=first.severity.value, sentence=f"{first.title}{where}{more}.")
 
 
 def _where(blocks: tuple[str, ...], num_blocks: int) -> str:

@@ -1,28 +1,22 @@
 """Did a change help? Two reports of one network, compared finding by finding and number by number."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from bathyscope.core.quantity import Quantity
 from bathyscope.core.records import Finding, Severity
-from bathyscope.diagnosis.evidence import finite
-from bathyscope.report import Report
+from bathyscope.core.shown import Shown
+from bathyscope.measure.quantities import QUANTITIES
+from bathyscope.report.record import Report
+from bathyscope.rules.evidence import finite
 
 Outcome = Literal["better", "worse", "mixed", "same"]
 
-# The few numbers that a reader compares first: measurement, column, how it is summed up, and whether
-# less is better. Gradients are compared by their range over depth.
-_KEY_NUMBERS = (
-    ("gradients", "norm_in", "range"),
-    ("representations", "mean_cosine", "largest"),
-    ("activations", "dead_units", "largest"),
-    ("weights", "spectral_norm", "largest"),
-    ("updates", "largest_ratio", "largest"),
-)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Difference(Shown):
     """What is gone, what is new, what stayed, and the key numbers before and after."""
 
     outcome: Outcome
@@ -31,16 +25,16 @@ class Difference:
     stayed: tuple[Finding, ...]
     numbers: dict[str, tuple[float | None, float | None]]
 
-    def __str__(self) -> str:
-        lines = [
+    def _headline(self) -> str:
+        return (
             f"{self.outcome}: {len(self.gone)} gone, {len(self.new)} new, {len(self.stayed)} stayed"
-        ]
-        lines += [f"  gone    {f.code} ({f.severity})" for f in self.gone]
-        lines += [f"  new     {f.code} ({f.severity})" for f in self.new]
-        lines += [f"  stayed  {f.code} ({f.severity})" for f in self.stayed]
+        )
+
+    def _rows(self) -> Iterable[tuple[str, str]]:
+        for name, findings in (("gone", self.gone), ("new", self.new), ("stayed", self.stayed)):
+            yield name, ", ".join(f"{f.code} ({f.severity})" for f in findings)
         for name, (before, after) in self.numbers.items():
-            lines.append(f"  {name}: {_text(before)} → {_text(after)}")
-        return "\n".join(lines)
+            yield name, f"{_text(before)} → {_text(after)}"
 
 
 def difference_of(before: Report, after: Report) -> Difference:
@@ -59,11 +53,12 @@ def difference_of(before: Report, after: Report) -> Difference:
         new=added,
         stayed=tuple(f for key, f in new.items() if key in old),
         numbers={
-            f"{measurement}.{column} ({how})": (
-                _summed_up(before, measurement, column, how),
-                _summed_up(after, measurement, column, how),
+            f"{quantity.key} ({quantity.over_depth})": (
+                _over_depth(before, quantity),
+                _over_depth(after, quantity),
             )
-            for measurement, column, how in _KEY_NUMBERS
+            for quantity in QUANTITIES.values()
+            if quantity.over_depth
         },
     )
 
@@ -77,20 +72,22 @@ def _outcome(gone: tuple[Finding, ...], new: tuple[Finding, ...]) -> Outcome:
     return "same"
 
 
-def _summed_up(report: Report, measurement: str, column: str, how: str) -> float | None:
-    found = next((m for m in report.measurements if m.name == measurement), None)
-    if found is None or column not in found.columns:
+def _over_depth(report: Report, quantity: Quantity) -> float | None:
+    """A quantity as one number for the whole body; None where it was not measured."""
+    measurement, _, column = quantity.key.partition(".")
+    result = next((m for m in report.measurements if m.name == measurement), None)
+    if result is None or column not in result.columns:
         return None
-    on_trunk = (
+    on_body = (
         v
-        for block, v in zip(found.blocks, found[column], strict=True)
-        if block.part == "trunk" and isinstance(v, (int, float))
+        for block, v in zip(result.blocks, result[column], strict=True)
+        if block.part == "body" and isinstance(v, (int, float))
     )
-    values = finite(list(on_trunk))
+    values = finite(list(on_body))
     if not values:
         return None
-    if how == "largest":
-        return max(values)
+    if quantity.over_depth != "range":
+        return max(values) if quantity.over_depth == "largest" else min(values)
     smallest = min(abs(v) for v in values)
     return max(abs(v) for v in values) / smallest if smallest else math.inf
 

@@ -1,5 +1,6 @@
 """What a few steps of training do: the same measurements on a copy, and the order of events."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -8,20 +9,25 @@ from torch import nn
 
 from bathyscope import measure
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.records import Finding
-from bathyscope.foresight import copy_training, look_ahead
+from bathyscope.core.records import Finding, Measurement
+from bathyscope.core.stepping import copy_training
+from bathyscope.diagnosis.findings import findings_of
+from bathyscope.foresight import look_ahead
+from bathyscope.foresight.forecast import judge, stages_up_to
 from bathyscope.foresight.readings import Reader
-from bathyscope.foresight.verdict import judge, stages_up_to
+from bathyscope.rules.causes import in_order
+from bathyscope.rules.evidence import Evidence, evidence_of
+from bathyscope.rules.registry import all_rules
+from bathyscope.rules.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from bathyscope.diagnosis.diagnosis import Diagnosis
-    from bathyscope.diagnosis.thresholds import Thresholds
+
+LOOK_AHEAD = "look_ahead"
+"""The measurement that rules on the steps of the look-ahead read."""
 
 BUDGET = 300
 """Steps of training that the forecast takes as planned where no number is given."""
-
-OF_THE_START = frozenset({"poor-start", "small-budget", "saturated-output", "zero-gradient"})
-"""Codes that say something of a fresh network only: one that fits its batch has them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +59,6 @@ def with_look_ahead(
         The diagnosis with `forecast`, with `stages`, and with the findings of the stages that the
         start did not show.
     """
-    from bathyscope.diagnosis.evidence import evidence_of
-    from bathyscope.diagnosis.rules import findings_of
-    from bathyscope.diagnosis.thresholds import Thresholds
-
     batch, loss = diagnosis.setting.batch, diagnosis.setting.loss
     options = diagnosis.setting.options
     limits = Thresholds.of(options.get("thresholds"))
@@ -71,42 +73,50 @@ def with_look_ahead(
             measured = measure.standard(
                 twin, batch, loss=loss, optimizer=stepper, blocks=diagnosis.blocks
             )
-            found = findings_of(
+            result = findings_of(
                 evidence_of(diagnosis.blocks, measured, batch), limits, silenced=silenced
             )
-            told = {**diagnosis.provenance, "loss": measured["gradients"].settings.get("loss")}
+            reported = {**diagnosis.provenance, "loss": measured["gradients"].settings.get("loss")}
             later = replace(
-                diagnosis, measurements=measured, findings=found, provenance=told, stages=()
+                diagnosis, measurements=measured, findings=result, provenance=reported, stages=()
             )
             stages.append((stage.step, later))
-    seen = judge(reader.found, budget=options.get("budget") or BUDGET, num_batches=1)
+    seen = judge(reader.result, budget=options.get("budget") or BUDGET, num_batches=1)
     known = replace(diagnosis, stages=tuple(stages), forecast=seen)
     # without an optimizer the steps are none that the user means to take
     return known if optimizer is None else with_findings_of_stages(known, limits, silenced)
 
 
 def with_findings_of_stages(
-    diagnosis: "Diagnosis", limits: "Thresholds", silenced: frozenset[str] = frozenset()
+    diagnosis: "Diagnosis", limits: Thresholds, silenced: frozenset[str] = frozenset()
 ) -> "Diagnosis":
     """The diagnosis with what its later stages show and the start does not, and with their losses judged."""
-    from bathyscope.diagnosis.evidence import in_order
-    from bathyscope.diagnosis.rules.losses import loss_does_not_fall
-
-    gravest: dict[str, int] = {}
+    rules = all_rules()
+    severest: dict[str, int] = {}
     for finding in diagnosis.findings:
-        gravest[finding.code] = max(finding.severity.rank, gravest.get(finding.code, -1))
+        severest[finding.code] = max(finding.severity.rank, severest.get(finding.code, -1))
     added: list[Finding] = []
     for step, stage in diagnosis.stages:
         for finding in stage.findings if step else ():
-            if finding.code not in gravest and finding.code not in OF_THE_START:
-                gravest[finding.code] = finding.severity.rank
+            if finding.code not in severest and not rules[finding.code].initial_only:
+                severest[finding.code] = finding.severity.rank
                 added.append(replace(finding, step=step))
-    losses = [(step, stage.provenance.get("loss")) for step, stage in diagnosis.stages]
-    least = diagnosis.measurements["output"].settings.get("least_loss")
-    for finding in loss_does_not_fall(losses, least, limits):
+    for finding in _of_look_ahead(diagnosis, limits):
         if not {finding.code, finding.cause} & silenced:
             added.append(finding)
     return replace(diagnosis, findings=in_order([*diagnosis.findings, *added], diagnosis.blocks))
+
+
+def _of_look_ahead(diagnosis: "Diagnosis", limits: Thresholds) -> Iterator[Finding]:
+    """What the rules that read the look-ahead find in the losses of its stages."""
+    (_, first), *_, (steps, last) = diagnosis.stages
+    losses = {"first_loss": first.provenance.get("loss"), "last_loss": last.provenance.get("loss")}
+    seen = Measurement(name=LOOK_AHEAD, blocks=(), columns={}, settings={**losses, "steps": steps})
+    measured = {**diagnosis.measurements, LOOK_AHEAD: seen}
+    evidence = Evidence(tuple(diagnosis.blocks), measured, epsilon=0.0)
+    for rule in all_rules().values():
+        if rule.find is not None and LOOK_AHEAD in rule.reads:
+            yield from rule.find(evidence, limits)
 
 
 def events_of(diagnosis: "Diagnosis") -> tuple[FindingEvent, ...]:

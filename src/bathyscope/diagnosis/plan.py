@@ -22,14 +22,14 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.nested import first_samples, map_tensors, tensors_in
-from bathyscope.core.one_pass import make_differentiable
+from bathyscope.core.probe import make_differentiable
 from bathyscope.core.records import Block
 from bathyscope.diagnosis.block_choice import sample_blocks
 from bathyscope.measure.layers import layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 
 _GIB = 2**30
-_SHARE = 0.8  # of the free memory, where no ceiling is given
+_FRACTION = 0.8  # of the free memory, where no ceiling is given
 _PAIR = 2  # samples of the counting pass: BatchNorm in train mode needs two
 # Both in the time of a product in float32, measured on one core at sides of 256 to 1,024: eigenvalues of
 # an s × s matrix in float64 as many operations as 14 s³, a Gram matrix in float64 twice its own.
@@ -69,10 +69,10 @@ class DiagnosisPlan:
         samples: of the batch that fit, of those asked for.
         asked: samples asked for.
         blocks: to measure, of those there are.
-        found: blocks there are.
+        result: blocks there are.
         ceiling: bytes that measuring may take.
         step: operations of one training step on those samples.
-        rate: operations a second, tried on this machine by a product of matrices.
+        rate: operations per second, tried on this machine by a product of matrices.
         probes: the parts, in order.
     """
 
@@ -81,7 +81,7 @@ class DiagnosisPlan:
     samples: int
     asked: int
     blocks: int
-    found: int
+    result: int
     ceiling: int
     step: float
     rate: float
@@ -109,7 +109,7 @@ class DiagnosisPlan:
 
     def __str__(self) -> str:
         fewer = "" if self.samples == self.asked else f" of {self.asked}"
-        some = "" if self.blocks == self.found else f" of {self.found}, spread evenly"
+        some = "" if self.blocks == self.result else f" of {self.result}, spread evenly"
         return (
             f"{self.parameters:,} parameters ({readable_size(self.weights)}): measuring "
             f"{self.samples}{fewer} samples and {self.blocks}{some} blocks takes about "
@@ -126,6 +126,7 @@ def plan_diagnosis(
     optimizer: str | None = None,
     probes: str = "standard",
     memory: float | None = None,
+    blocks: Blocks | None = None,
 ) -> DiagnosisPlan:
     """Say what `diagnose` would cost in memory, operations and passes, and choose what fits.
 
@@ -136,6 +137,7 @@ def plan_diagnosis(
         optimizer: sgd, adam or adamw where the size of steps is to be judged.
         probes: `standard`, or `full` for the look-ahead and the curvature too.
         memory: GiB that measuring may take; four fifths of what is free by default.
+        blocks: of the model, where they are known; without them one more pass finds them.
 
     Raises:
         UsageError: the model cannot take the inputs, or not even two samples fit.
@@ -150,12 +152,13 @@ def plan_diagnosis(
     if memory is not None:
         memory = check_number("memory", memory, low=0.0, open_low=True)
     ceiling = int(memory * _GIB) if memory is not None else int(
-        _SHARE * available_bytes(torch.device("cpu"))
+        _FRACTION * available_bytes(torch.device("cpu"))
     )  # fmt: skip
     inner = _on_meta(unwrap(model))
     given = map_tensors(inputs, lambda t: t.to("meta"))
-    asked = check_count("samples", next(len(t) for t in tensors_in(given)), least=1)
-    blocks = blocks_of(inner, first_samples(given, _PAIR))
+    asked = check_count("samples", next(len(t) for t in tensors_in(given)), minimum=1)
+    if blocks is None:
+        blocks = blocks_of(inner, first_samples(given, _PAIR))
     forward, graph, largest = _count_pass(inner, first_samples(given, min(_PAIR, asked)))
     pair = min(_PAIR, asked)
     trained = sum(p.numel() * p.element_size() for p in inner.parameters() if p.requires_grad)
@@ -187,7 +190,7 @@ def plan_diagnosis(
         samples=samples,
         asked=asked,
         blocks=kept,
-        found=len(blocks),
+        result=len(blocks),
         ceiling=ceiling,
         step=3 * one_pass,
         rate=_rate(),

@@ -1,6 +1,6 @@
 """The race: recipes on copies of a network, halved again and again, judged by how much they learn.
 
-A copy has learnt what its loss lies below that of the best constant answer: at a share of one half the
+A copy has learned what its loss lies below that of the constant baseline: at a fraction of one half the
 loss is half of it. `Attempt.promise` is the one place where a copy is judged while the race is on.
 """
 
@@ -13,22 +13,19 @@ from statistics import fmean
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch, LossFn, check_batches, loss_value, run_forward
+from bathyscope.core.batch import Batch, LossFn, check_batches
 from bathyscope.core.errors import UsageError
-from bathyscope.core.losses import class_axis
-from bathyscope.core.nested import copy_tensors
-from bathyscope.core.one_pass import accumulate_gradients
+from bathyscope.core.nested import class_axis
 from bathyscope.core.preserve import preserve_model, seed_generators
+from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
-from bathyscope.foresight import copy_training
-from bathyscope.foresight.stepping import fuse_, step_
 from bathyscope.remedies import RUNGS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
 """Steps after which the field is halved; the last are the most that the finalists take."""
 
-LEAST_FINAL = 48
-"""Steps that the finalists take at least: so many are set aside before the race begins."""
+SMALLEST_FINAL = 48
+"""Steps that the finalists take at least: this many are set aside before the race begins."""
 
 FINALISTS = 2
 ADDED = 2 / 3
@@ -38,10 +35,10 @@ where Python's own time is most of it, about 0.6 was seen in five of six runs an
 PASSES = 0.8
 """Accuracy on training batches at which a training has passed."""
 
-LEARNT = 0.5
-"""Share of the best constant's loss that must be gone, where there is no accuracy; enough in a race."""
+LEARNED = 0.5
+"""Fraction of the constant baseline's loss that must be gone where there is no accuracy; enough to win."""
 
-_SURE_ACCURACY, _SURE_SHARE = 0.92, 0.8  # a training that ends early must be this far
+_SURE_ACCURACY, _SURE_FRACTION = 0.92, 0.8  # a training that ends early must be this far
 _WINDOW = 8  # batches over which a training is judged
 
 
@@ -51,7 +48,7 @@ class Attempt:
 
     Attributes:
         recipe: without steps for the untreated copy.
-        losses: before each step; it ends where one is not finite, or no step could be taken.
+        losses: before each step; it ends where one is non-finite, or no step could be taken.
         constant: loss of the best answer that does not look at the inputs.
         accuracies: of each step's batch; empty where the targets are no labels.
     """
@@ -64,7 +61,7 @@ class Attempt:
     @property
     def name(self) -> str:
         """The recipe in words."""
-        return self.recipe.words if self.recipe.steps else "untreated"
+        return self.recipe.description if self.recipe.steps else "untreated"
 
     @property
     def end(self) -> float:
@@ -73,23 +70,23 @@ class Attempt:
         return fmean(tail) if tail and all(map(math.isfinite, self.losses)) else math.inf
 
     @property
-    def learnt(self) -> float:
-        """Share of the best constant's loss that is gone at the end; below zero where it is worse."""
+    def learned(self) -> float:
+        """Fraction of the constant baseline's loss that is gone at the end; below zero where it is worse."""
         return 1 - self.end / self.constant
 
     @property
     def promise(self) -> float:
-        """What it has learnt, and once more what it learnt lately: a late start is not yet a bad one.
+        """What it has learned, and once more what it learned lately: a late start is not yet a bad one.
 
-        Falling from above to the best constant is no learning: it counts from a quarter above it on.
+        Falling from above to the best constant is not a learning: it counts from a quarter above it on.
         """
         quarter = max(1, len(self.losses) // 4)
         if not math.isfinite(self.end) or len(self.losses) < 2 * quarter:
-            return self.learnt
+            return self.learned
         most = 1.25 * self.constant
         capped = [min(loss, most) for loss in self.losses]
         fall = fmean(capped[-2 * quarter : -quarter]) - fmean(capped[-quarter:])
-        return self.learnt + fall / self.constant
+        return self.learned + fall / self.constant
 
     @property
     def accuracy(self) -> float | None:
@@ -98,10 +95,10 @@ class Attempt:
 
     @property
     def passes(self) -> bool:
-        """Whether it has learnt: 80 % accuracy, or half the loss of the best constant answer."""
+        """Whether it has learned: 80 % accuracy, or half the loss of the constant baseline."""
         if not all(map(math.isfinite, self.losses)):
             return False
-        return self.learnt >= LEARNT if self.accuracy is None else self.accuracy >= PASSES
+        return self.learned >= LEARNED if self.accuracy is None else self.accuracy >= PASSES
 
     @property
     def is_sure(self) -> bool:
@@ -109,12 +106,12 @@ class Attempt:
         if len(self.losses) < 5 * _WINDOW or not self.passes:
             return False
         if self.accuracy is None:
-            return self.learnt >= _SURE_SHARE
+            return self.learned >= _SURE_FRACTION
         return self.accuracy >= _SURE_ACCURACY
 
 
 @dataclass(slots=True)
-class Racer:
+class Search:
     """A copy of the network under a recipe, and how far it has come."""
 
     recipe: Recipe
@@ -123,7 +120,7 @@ class Racer:
     constant: float
     cost: float = 1.0
     surest: bool = False
-    answers: bool = False
+    targeted: bool = False
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
 
@@ -136,36 +133,32 @@ class Racer:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """How much it changes: nothing, then by rung, then by the number of steps."""
+        """How much it changes: nothing, then by level, then by the number of steps."""
         steps = len(self.recipe.steps)
-        return (RUNGS.index(self.recipe.rung) + 1 if steps else 0), steps
+        return (RUNGS.index(self.recipe.level) + 1 if steps else 0), steps
 
     @property
     def has_diverged(self) -> bool:
-        """Whether a loss was not finite."""
+        """Whether a loss was non-finite."""
         return bool(self.losses) and not math.isfinite(self.losses[-1])
 
     def run(self, batches: Iterable[Batch], *, loss: LossFn) -> int:
         """Take one step a batch; how many were taken."""
         taken = 0
-        for inputs, targets in batches:
-            if self.has_diverged:
-                break
-            self.optimizer.zero_grad(set_to_none=True)
-            output = run_forward(self.model, copy_tensors(inputs))
-            value = loss_value(loss, output, targets)
-            accumulate_gradients(value)
-            step_(self.optimizer)
+        if self.has_diverged:
+            return taken
+        for step in train_steps(self.model, self.optimizer, batches, loss=loss):
+            accuracy = label_accuracy(step.output, step.batch[1])
+            step.take()
             taken += 1
-            self.losses.append(float(value.detach()))
-            accuracy = label_accuracy(output, targets)
+            self.losses.append(step.loss)
             if accuracy is not None:
                 self.accuracies.append(accuracy)
         return taken
 
 
 def label_accuracy(output: object, targets: object) -> float | None:
-    """The share of labels that an output names; None where the targets are no labels of its classes."""
+    """The fraction of labels that an output names; None where the targets are no labels of its classes."""
     if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
         return None
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:
@@ -185,11 +178,11 @@ class Race:
         model, optimizer: as they were given; they stay as they are.
         course: the batches, as many as the finalists take steps.
         loss: of an output and targets.
-        constant: loss of the best constant answer on these batches.
+        constant: loss of the constant baseline on these batches.
         budget: own steps that all copies together may cost.
         seed: of everything that is random in it.
         spent: what the copies have cost up to now, in own steps.
-        tell: told what is going on.
+        notify: called with what is going on.
     """
 
     model: nn.Module
@@ -200,15 +193,15 @@ class Race:
     budget: float = math.inf
     seed: int = 0
     spent: float = 0.0
-    tell: Callable[[str], None] | None = None
+    notify: Callable[[str], None] | None = None
 
-    def enter(self, candidates: Iterable[Candidate], *, seed: int | None = None) -> list[Racer]:
+    def enter(self, candidates: Iterable[Candidate], *, seed: int | None = None) -> list[Search]:
         """A copy under each recipe; one with a step that does not fit is left out."""
         with preserve_model(self.model, copy_parameters=False):
             copies = [self._copy(c, self.seed if seed is None else seed) for c in candidates]
-        return [racer for racer in copies if racer is not None]
+        return [search for search in copies if search is not None]
 
-    def _copy(self, candidate: Candidate, seed: int) -> Racer | None:
+    def _copy(self, candidate: Candidate, seed: int) -> Search | None:
         with torch.random.fork_rng(devices=[]):
             seed_generators(seed)
             twin, stepper = copy_training(self.model, self.optimizer)
@@ -219,70 +212,70 @@ class Race:
                 return None
         assert used is not None
         fuse_(twin, used)
-        return Racer(
+        return Search(
             candidate.recipe,
             twin,
             used,
             self.constant,
             cost=step_cost(self.model, candidate.recipe),
             surest=candidate.surest,
-            answers=candidate.answers,
+            targeted=candidate.targeted,
         )
 
-    def advance(self, racer: Racer, steps: int) -> None:
-        """Let a copy run until it has taken so many steps; a recipe with which none can be taken is out.
+    def advance(self, search: Search, steps: int) -> None:
+        """Let a copy run until it has taken this many steps; a recipe with which none can be taken is out.
 
         Raises:
             UsageError: the untreated copy cannot take a step.
         """
-        if self.tell is not None:
-            self.tell(f"{racer.attempt.name} to step {steps} ({self.spent:.0f} steps spent)")
+        if self.notify is not None:
+            self.notify(f"{search.attempt.name} to step {steps} ({self.spent:.0f} steps spent)")
         with torch.random.fork_rng(devices=[]):
-            seed_generators(self.seed + len(racer.losses))
+            seed_generators(self.seed + len(search.losses))
             try:
-                taken = racer.run(self.course[len(racer.losses) : steps], loss=self.loss)
+                taken = search.run(self.course[len(search.losses) : steps], loss=self.loss)
             except UsageError:  # as Adam on the sparse gradients of an embedding
-                if not racer.recipe.steps:
+                if not search.recipe.steps:
                     raise
-                racer.losses.append(math.inf)
+                search.losses.append(math.inf)
                 taken = 1
-        self.spent += taken * racer.cost
+        self.spent += taken * search.cost
 
-    def run(self, racers: list[Racer]) -> list[Racer]:
+    def run(self, racers: list[Search]) -> list[Search]:
         """Successive halving; the finalists, best bet first. They run on for as long as is paid for."""
         alive = racers
         for steps, left in zip(ROUNDS, numbers_alive(len(racers))[1:], strict=False):
-            for racer in alive:
-                self.advance(racer, steps)
+            for search in alive:
+                self.advance(search, steps)
             alive = survivors(alive, left)
         paid = ROUNDS[-2] + int((self.budget - self.spent) / sum(r.cost for r in alive))
-        for racer in alive:
-            self.advance(racer, max(ROUNDS[-2], min(paid, ROUNDS[-1])))
+        for search in alive:
+            self.advance(search, max(ROUNDS[-2], min(paid, ROUNDS[-1])))
         return sorted(alive, key=bet)
 
 
-def survivors(racers: Sequence[Racer], count: int) -> list[Racer]:
-    """Those that learnt most; the surest stays, and so does the smallest change that keeps up."""
+def survivors(racers: Sequence[Search], count: int) -> list[Search]:
+    """Those that learned most; the surest stays, and so does the smallest change that keeps up."""
     order = sorted(racers, key=lambda r: -r.attempt.promise)
     kept = order[:count]
     best = order[0].attempt.promise
     wanted = [r for r in racers if r.surest and not r.has_diverged]
     keeping_up = [r for r in racers if r.attempt.promise >= max(0.1, 0.5 * best)]
-    wanted += sorted(keeping_up, key=lambda r: (not r.answers, r.rank))[:1]
-    for racer in wanted:
-        if racer not in kept:
+    wanted += sorted(keeping_up, key=lambda r: (not r.targeted, r.rank))[:1]
+    for search in wanted:
+        if search not in kept:
             spare = [r for r in kept if r not in wanted]
             if spare:
                 kept.remove(spare[-1])
-                kept.append(racer)
+                kept.append(search)
     return kept
 
 
-def bet(racer: Racer) -> tuple[int, tuple[int, int], float]:
-    """Order of the finalists: those that will pass by how little they change, then by what they learnt."""
-    learnt = racer.attempt.learnt
-    will_pass = learnt >= LEARNT or (learnt >= 0.8 * LEARNT and racer.attempt.passes)
-    return (0, racer.rank, -learnt) if will_pass else (1, (0, 0), -learnt)
+def bet(search: Search) -> tuple[int, tuple[int, int], float]:
+    """Order of the finalists: those that will pass by how little they change, then by what they learned."""
+    learned = search.attempt.learned
+    will_pass = learned >= LEARNED or (learned >= 0.8 * LEARNED and search.attempt.passes)
+    return (0, search.rank, -learned) if will_pass else (1, (0, 0), -learned)
 
 
 def step_cost(model: nn.Module, recipe: Recipe) -> float:
@@ -305,15 +298,15 @@ def num_entrants(costs: Sequence[float], budget: float) -> int:
         >>> num_entrants([1.0] * 20, 300), num_entrants([2.0] * 20, 300)
         (16, 6)
     """
-    fits = [n for n in range(2, len(costs) + 1) if race_cost(costs[:n]) <= budget]
+    fits = [n for n in range(2, len(costs) + 1) if search_cost(costs[:n]) <= budget]
     return max(fits, default=min(2, len(costs)))
 
 
-def race_cost(costs: Sequence[float]) -> float:
+def search_cost(costs: Sequence[float]) -> float:
     """What a race costs at most: the dearest survive, and the finalists take the fewest steps."""
     dearest = sorted(costs, reverse=True)
     total, done = 0.0, 0
-    for steps, alive in zip((*ROUNDS[:-1], LEAST_FINAL), numbers_alive(len(costs)), strict=True):
+    for steps, alive in zip((*ROUNDS[:-1], SMALLEST_FINAL), numbers_alive(len(costs)), strict=True):
         total += sum(dearest[:alive]) * (steps - done)
         done = steps
     return total
@@ -356,7 +349,7 @@ class Supply:
         self._rest = self._all()
 
     def take(self, count: int) -> list[Batch]:
-        """The next so many.
+        """The next this many.
 
         Raises:
             UsageError: there is none, or one of them cannot be used.

@@ -15,7 +15,8 @@ from bathyscope.diagnosis.race import (
 )
 from bathyscope.diagnosis.verification import Verification
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
-from bathyscope.report import Report, Reported
+from bathyscope.report.record import Report
+from bathyscope.report.reported import Reported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +32,8 @@ class Treatment(Reported):
         attempts: the untreated copy first, then each recipe of the race.
         verification: the trainings with other batches and another seed that decide on `helped`.
         helped: whether such a training of the treated network passes: 80 % accuracy on the training
-            data, or half the loss of the best constant answer.
-        optimizer: the one to go on with.
+            data, or half the loss of the constant baseline.
+        optimizer: the one to continue with.
         spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
         notes: what a reader must know.
     """
@@ -51,21 +52,21 @@ class Treatment(Reported):
     @property
     def applied(self) -> str | None:
         """The recipe in words."""
-        return None if self.recipe is None else self.recipe.words
+        return None if self.recipe is None else self.recipe.description
 
     @property
-    def rung(self) -> Rung | None:
-        """The deepest rung that was needed."""
-        return None if self.recipe is None else self.recipe.rung
+    def level(self) -> Rung | None:
+        """The deepest level that was needed."""
+        return None if self.recipe is None else self.recipe.level
 
     @property
-    def by_rung(self) -> dict[Rung, Attempt]:
-        """Of each rung that was tried, the recipe that learnt most in the race."""
+    def by_level(self) -> dict[Rung, Attempt]:
+        """Of each level that was tried, the recipe that learned most in the race."""
         tried = [a for a in self.attempts if a.recipe.steps]
         return {
-            rung: max(of_rung, key=lambda a: a.learnt)
-            for rung in RUNGS
-            if (of_rung := [a for a in tried if a.recipe.rung == rung])
+            level: max(of_level, key=lambda a: a.learned)
+            for level in RUNGS
+            if (of_level := [a for a in tried if a.recipe.level == level])
         }
 
     @property
@@ -75,7 +76,7 @@ class Treatment(Reported):
         if self.recipe is None:
             if any(a.passes and not a.recipe.steps for a in self.verification.attempts):
                 return "The network trains as it is; it was left so."
-            best = max(self.attempts, key=lambda a: a.learnt)
+            best = max(self.attempts, key=lambda a: a.learned)
             return (
                 f"No recipe trains it; the best, {best.name}, ends at a loss of {best.end:.3g} "
                 f"against {untreated.end:.3g} untreated. The network is as it was."
@@ -91,16 +92,16 @@ class Treatment(Reported):
         )
 
     @property
-    def lower_rungs(self) -> str:
+    def lower_levels(self) -> str:
         """What less would have reached; empty where nothing less was tried."""
-        if self.rung is None:
+        if self.level is None:
             return ""
-        best = {r: a for r, a in self.by_rung.items() if RUNGS.index(r) < RUNGS.index(self.rung)}
-        told = [
-            f"{rung} alone ({a.name}) ended at {a.end:.3g} after {len(a.losses)} steps"
-            for rung, a in best.items()
+        best = {r: a for r, a in self.by_level.items() if RUNGS.index(r) < RUNGS.index(self.level)}
+        result = [
+            f"{level} alone ({a.name}) ended at {a.end:.3g} after {len(a.losses)} steps"
+            for level, a in best.items()
         ]
-        return f"Less was not enough: {'; '.join(told)}." if told else ""
+        return f"Less was not enough: {'; '.join(result)}." if result else ""
 
     @property
     def difference(self) -> Difference:
@@ -126,15 +127,17 @@ class Treatment(Reported):
 
     def report(self) -> Report:
         """The report after, with the one before beside it, the losses as curves and the recipe's code."""
-        curves = {a.name: tuple(enumerate(a.losses)) for a in (self.attempts[0], self._treated)}
-        told = [self.lower_rungs, *self.notes]
+        untreated, treated = (
+            {"training loss": tuple(enumerate(a.losses))} for a in (self.attempts[0], self._treated)
+        )
+        result = [self.lower_levels, *self.notes]
         applied = "" if self.recipe is None else f"Applied: {self.applied}. "
         after = self.after.report()
         return replace(
             after,
-            before=self.before.report(),
-            curves=curves,
-            notes=(*(t for t in told if t), *after.notes),
+            before=replace(self.before.report(), curves=untreated),
+            curves=treated,
+            notes=(*(t for t in result if t), *after.notes),
             code="" if self.recipe is None else self.recipe.code(),
             outcome=f"{applied}{self.outcome}",
         )
@@ -148,7 +151,7 @@ class Treatment(Reported):
         return {
             "applied": self.applied,
             "helped": self.helped,
-            "rung": self.rung,
+            "level": self.level,
             "spent": self.spent,
             "verified": self.verification.steps,
             "outcome": self.outcome,
@@ -158,7 +161,7 @@ class Treatment(Reported):
             "attempts": [
                 {
                     "recipe": a.name,
-                    "rung": a.recipe.rung if a.recipe.steps else None,
+                    "level": a.recipe.level if a.recipe.steps else None,
                     "steps": len(a.losses),
                     "loss": a.end if math.isfinite(a.end) else None,
                 }

@@ -8,13 +8,16 @@ import torch
 
 from bathyscope.core.preserve import seed_generators
 from bathyscope.diagnosis.candidates import Candidate
-from bathyscope.diagnosis.race import LEARNT, PASSES, Attempt, Race, Racer, Supply, reseed
+from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, Supply, reseed
 
 MOST_STEPS = 300
 """Of all verifying trainings together."""
 
 _CHECK = 25  # steps between looks at a verifying training
-_GIVE_UP = {100: 0.05, 150: 0.2}  # learnt less by then: the steps left are better spent on the next
+_GIVE_UP = {
+    100: 0.05,
+    150: 0.2,
+}  # learned less by then: the steps left are better spent on the next
 _HALF_WAY, _PACE = MOST_STEPS // 2, 50  # where it is asked whether it will pass; steps of its pace
 
 
@@ -36,9 +39,9 @@ class Verification:
 
 
 def verify(
-    race: Race, finalists: Sequence[Racer], supply: Supply, *, most: int = MOST_STEPS
+    race: Race, finalists: Sequence[Search], supply: Supply, *, most: int = MOST_STEPS
 ) -> Verification:
-    """Train the finalists anew, one after the other, until one passes or the steps are used up.
+    """Train the finalists again, one after the other, until one passes or the steps are used up.
 
     Args:
         race: the one they come from; it makes the copies.
@@ -51,41 +54,41 @@ def verify(
     for number, finalist in enumerate(finalists):
         if taken >= most:
             break
-        [racer] = race.enter([Candidate(reseed(finalist.recipe, 1))], seed=race.seed + 1)
-        _train(race, racer, supply, most=most - taken, gives_up=number < len(finalists) - 1)
-        taken += len(racer.losses)
-        attempts.append(racer.attempt)
-        if racer.attempt.passes:
+        [search] = race.enter([Candidate(reseed(finalist.recipe, 1))], seed=race.seed + 1)
+        _train(race, search, supply, most=most - taken, gives_up=number < len(finalists) - 1)
+        taken += len(search.losses)
+        attempts.append(search.attempt)
+        if search.attempt.passes:
             break
     return Verification(tuple(attempts), taken)
 
 
-def _train(race: Race, racer: Racer, supply: Supply, *, most: int, gives_up: bool) -> None:
+def _train(race: Race, search: Search, supply: Supply, *, most: int, gives_up: bool) -> None:
     with torch.random.fork_rng(devices=[]):
         seed_generators(race.seed + 1)
-        while len(racer.losses) < most:
-            if race.tell is not None:
-                race.tell(f"verifying: {racer.attempt.name}, step {len(racer.losses)}")
-            chunk = supply.take(min(_CHECK, most - len(racer.losses)))
-            racer.run(chunk, loss=race.loss)
-            least = _GIVE_UP.get(len(racer.losses))
-            short = least is not None and racer.attempt.learnt < least
-            given_up = gives_up and (short or falls_short(racer.attempt, most))
-            if racer.has_diverged or racer.attempt.is_sure or given_up:
+        while len(search.losses) < most:
+            if race.notify is not None:
+                race.notify(f"verifying: {search.attempt.name}, step {len(search.losses)}")
+            chunk = supply.take(min(_CHECK, most - len(search.losses)))
+            search.run(chunk, loss=race.loss)
+            minimum = _GIVE_UP.get(len(search.losses))
+            short = minimum is not None and search.attempt.learned < minimum
+            given_up = gives_up and (short or falls_short(search.attempt, most))
+            if search.has_diverged or search.attempt.is_sure or given_up:
                 break
 
 
 def falls_short(attempt: Attempt, most: int) -> bool:
-    """Whether a training that has learnt would not pass even if it kept its pace: curves flatten.
+    """Whether a training that has learned would not pass even if it kept its pace: curves flatten.
 
-    Asked half-way alone, over so many steps that the noise of the batches is small beside the pace.
+    Asked half-way alone, over this many steps that the noise of the batches is small beside the pace.
 
     Args:
         attempt: as it stands.
         most: steps that it may take in all.
     """
     accuracies = attempt.accuracies
-    if len(accuracies) != _HALF_WAY or attempt.learnt < LEARNT:
+    if len(accuracies) != _HALF_WAY or attempt.learned < LEARNED:
         return False
     late, before = fmean(accuracies[-_PACE:]), fmean(accuracies[-2 * _PACE : -_PACE])
     middle = len(accuracies) - _PACE / 2  # where the mean of the last steps stands

@@ -1,25 +1,5 @@
 """scikit-learn estimators over nonlinear estimators: never worse than linear in training, certified."""
 
-from bathyscope.estimators.base import GuaranteeWarning
-from bathyscope.estimators.certificate import FitCertificate
-from bathyscope.estimators.classification import (
-    AugmentedResNEstClassifier,
-    DenseNEstClassifier,
-    ResNEstClassifier,
-)
-from bathyscope.estimators.regression import (
-    AugmentedResNEstRegressor,
-    DenseNEstRegressor,
-    ResNEstRegressor,
-)
+from bathyscope._lazy import lazy_names
 
-__all__ = [
-    "AugmentedResNEstClassifier",
-    "AugmentedResNEstRegressor",
-    "DenseNEstClassifier",
-    "DenseNEstRegressor",
-    "FitCertificate",
-    "GuaranteeWarning",
-    "ResNEstClassifier",
-    "ResNEstRegressor",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

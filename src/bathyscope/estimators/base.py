@@ -81,7 +81,7 @@ class NonlinearEstimator(BaseEstimator):
     validation_fraction: float
     random_state: int | np.random.RandomState | None
     verbose: bool
-    _learner: NEst | None  # that `partial_fit` goes on from
+    _learner: NEst | None  # that `partial_fit` resumes from
 
     @no_type_check  # a constructor stores what it is given; `fit` judges it
     def __init__(
@@ -117,7 +117,7 @@ class NonlinearEstimator(BaseEstimator):
     def _encode(
         self, y: npt.NDArray[np.generic], *, weights: Array, first: bool
     ) -> tuple[npt.NDArray[np.generic], FitTask]:
-        """Targets as numbers, and the task; where `first`, what is predicted is learnt from y."""
+        """Targets as numbers, and the task; where `first`, what is predicted is learned from y."""
 
     @abstractmethod
     def _scaled_targets(self, samples: Samples, *, first: bool) -> Samples:
@@ -149,7 +149,7 @@ class NonlinearEstimator(BaseEstimator):
         """One pass over the data of this call, from where the last one ended.
 
         Solving for the prediction weights would disturb the gradient steps of the next call (a ridge
-        may switch features off), so those go on from a network of their own.
+        may switch features off), so those resume from a network of their own.
         """
         self._check_parameters()
         first = not hasattr(self, "network_")
@@ -216,7 +216,7 @@ class NonlinearEstimator(BaseEstimator):
         elif solve:
             assert isinstance(self.network_, ResNEst)
             solve_narrow_(self.network_, samples, task, choice)
-        found = certificate_of(
+        result = certificate_of(
             self.network_,
             path,
             samples,
@@ -227,14 +227,14 @@ class NonlinearEstimator(BaseEstimator):
             needed_width=sizes.needed_width if width is not None else None,
             scope=scope,
         )
-        if not found.guaranteed and solve:
+        if not result.guaranteed and solve:
             warnings.warn(
-                f"{type(self).__name__} was fitted, but {found.decided_by}: it may be worse than "
+                f"{type(self).__name__} was fitted, but {result.decided_by}: it may be worse than "
                 "the best linear predictor on the training data.",
                 GuaranteeWarning,
                 stacklevel=4,
             )
-        return found
+        return result
 
     def _outputs(self, X: ArrayLike) -> Array:
         """The network's outputs for new samples, one row each."""
@@ -247,7 +247,7 @@ class NonlinearEstimator(BaseEstimator):
     def _prepare(
         self, X: ArrayLike, y: ArrayLike, sample_weight: object, *, first: bool
     ) -> tuple[Samples, FitTask]:
-        """Checked, merged and standardised samples."""
+        """Checked, merged and standardized samples."""
         rows, targets = self._validate(X, y, first=first)
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         if (weights < 0).any():
@@ -285,7 +285,9 @@ class NonlinearEstimator(BaseEstimator):
 
     def _schedule(self, num_samples: int, epochs: int) -> Schedule:
         size = self.batch_size
-        if size == "auto":  # about twenty steps an epoch, as far as memory of the cache is good for
+        if (
+            size == "auto"
+        ):  # about twenty steps per epoch, as far as memory of the cache is good for
             size = int(np.clip(num_samples // 20, 16, 256))
         patience = self.patience if self.early_stopping else None
         return Schedule(self.learning_rate, int(size), epochs, patience)
@@ -306,10 +308,10 @@ class NonlinearEstimator(BaseEstimator):
             UsageError: which is also a ValueError, as scikit-learn's users expect.
         """
         for name in ("num_blocks", "block_size", "max_epochs", "patience"):
-            check_count(name, getattr(self, name), least=1)
+            check_count(name, getattr(self, name), minimum=1)
         for name in ("batch_size", "width"):
             if getattr(self, name, None) not in (None, "auto"):
-                check_count(name, getattr(self, name), least=1)
+                check_count(name, getattr(self, name), minimum=1)
         check_choice("training", self.training, ("joint", "blockwise"))
         check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
         if not isinstance(self.early_stopping, bool | np.bool_):

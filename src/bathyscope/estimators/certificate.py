@@ -1,10 +1,17 @@
 """What an estimator can say of the data it was fitted on."""
 
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from bathyscope.core.shown import Figured, axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitCertificate:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FitCertificate(Figured):
     """The numbers behind "no worse than linear", for the data given to `fit`.
 
     Risks are weighted means over the samples, in the units of the targets: squared error for
@@ -16,11 +23,11 @@ class FitCertificate:
         risk: training risk of the estimator.
         linear_risk: training risk of the best linear predictor of the inputs.
         constant_risk: training risk of the best constant.
-        bound: the least risk that any prediction weights on the learnt features could have.
+        bound: the smallest risk that any prediction weights on the learned features could have.
         ridge: on the weights of the nonlinear features; infinity leaves the linear predictor.
-        existence_ridge: λ₀ of ½λ₀ ‖A‖², A the weights of the linear part on standardised inputs,
+        existence_ridge: λ₀ of ½λ₀ ‖A‖², A the weights of the linear part on standardized inputs,
             which estimator and linear predictor carry alike where the classes can be separated
-            linearly and no minimiser exists; else 0. Validation chooses it, 0.001 at most.
+            linearly and no minimizer exists; else 0. Validation chooses it, 0.001 at most.
         penalty, linear_penalty: that term, for each of the two.
         guaranteed: whether "no worse than linear" is a theorem for this estimator on these data.
         decided_by: the number that decided it.
@@ -58,6 +65,36 @@ class FitCertificate:
         slack = 1e-9 * self.constant_risk
         return self.risk + self.penalty <= self.linear_risk + self.linear_penalty + slack
 
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Training risks as bars: the best constant, the best linear predictor, the estimator, its bound."""
+        ax = axes_or_new(ax)
+        risks = {
+            "best constant": self.constant_risk,
+            "best linear": self.linear_risk,
+            "estimator": self.risk,
+            "bound": self.bound,
+        }
+        colors = ["#9aa1a9", "#9aa1a9", "#0a7bbd", "#2c7a3f"]
+        bars = ax.barh(list(risks), list(risks.values()), color=colors)
+        ax.bar_label(bars, fmt="%.4g", padding=3, size=8)
+        ax.invert_yaxis()
+        ax.margins(x=0.15)
+        ax.set_xlabel(f"training risk ({self.loss})")
+        ax.set_title(str(self).partition(", as")[0], loc="left", size=10)
+        return ax
+
+    def __repr__(self) -> str:
+        """One line: whether it is guaranteed, and the risks."""
+        guarantee = "guaranteed" if self.guaranteed else "not guaranteed"
+        return (
+            f"<FitCertificate: no worse than linear {guarantee}; risk {self.risk:.4g}, "
+            f"best linear {self.linear_risk:.4g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as a notebook shows it."""
+        return f"<pre>{escape(str(self))}</pre>"
+
     def __str__(self) -> str:
         """The same in words.
 
@@ -73,7 +110,7 @@ class FitCertificate:
         """
         verdict = "guaranteed, as" if self.guaranteed else "not guaranteed, as"
         if not self.guaranteed:
-            ridge = "with the best weights on the learnt features"
+            ridge = "with the best weights on the learned features"
         elif self.ridge == float("inf"):
             ridge = "the nonlinear features are not used (ridge ∞); with them"
         else:

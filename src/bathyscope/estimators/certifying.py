@@ -35,7 +35,7 @@ def certificate_of(
     Args:
         network: fitted, in float64.
         path: the prediction weights over all ridges.
-        samples: standardised.
+        samples: standardized.
         solution: the point of the path that the network was given; None if it was given another.
         units: of the targets, one an output, or None for classes.
         choice: of the ridge.
@@ -52,7 +52,7 @@ def certificate_of(
         return loss.mean(outputs * scale, weights)
 
     linear = path.solve(float("inf"))
-    least = replace(path, linear=path.linear.at(EXISTENCE_RIDGE)).solve(
+    minimum = replace(path, linear=path.linear.at(EXISTENCE_RIDGE)).solve(
         0.0 if isinstance(loss, Squared) else EXISTENCE_RIDGE, start=solution
     )
     own = risk(network(x))
@@ -68,7 +68,7 @@ def certificate_of(
         risk=own,
         linear_risk=risk(linear.outputs()),
         constant_risk=risk(path.constant_outputs()),
-        bound=min(own, risk(least.outputs())),
+        bound=min(own, risk(minimum.outputs())),
         ridge=choice.ridge if solution is None else solution.ridge,
         existence_ridge=path.linear.existence_ridge,
         penalty=0.0 if solution is None else solution.existence_penalty(),

@@ -1,4 +1,4 @@
-"""Classification: log loss, two or more classes, or several labels a sample."""
+"""Classification: log loss, two or more classes, or several labels per sample."""
 
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ E = TypeVar("E", bound="_Classification")
 class _Classification(ClassifierMixin, NonlinearEstimator):
     """What the three classifiers share."""
 
-    _announced: npt.NDArray[np.generic] | None  # the classes that `partial_fit` was told of
+    _announced: npt.NDArray[np.generic] | None  # the classes that `partial_fit` was reported of
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -30,12 +30,12 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
         return tags
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Log-odds: one number a sample for two classes, one a class or label otherwise."""
+        """Log-odds: one number per sample for two classes, one per class or label otherwise."""
         outputs = self._outputs(X)
         return outputs[:, 0] if not self._is_multilabel and outputs.shape[1] == 1 else outputs
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probabilities, one column a class; of several labels a sample, one column a label."""
+        """Probabilities, one column a class; of several labels per sample, one column a label."""
         outputs = self._outputs(X)
         if self._is_multilabel:
             each: Array = expit(outputs)
@@ -66,7 +66,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
 
         The prediction weights are solved for on this call's data where it has ten samples or more a
         weight; else they move by gradient steps only, for solving would forget the calls before.
-        Inputs are standardised as by the first call. `certificate_` speaks of this call's data only.
+        Inputs are standardized as by the first call. `certificate_` speaks of this call's data only.
 
         Args:
             X: samples by features.
@@ -90,7 +90,7 @@ class _Classification(ClassifierMixin, NonlinearEstimator):
 
         Args:
             X: samples by features.
-            y: class labels, or an indicator matrix of several labels a sample.
+            y: class labels, or an indicator matrix of several labels per sample.
             sample_weight: of each sample; equal if None. A weight of two is the same as two copies.
         """
         self._announced = None
@@ -139,7 +139,7 @@ class DenseNEstClassifier(_Classification):
 
     Parameters and attributes as for `DenseNEstRegressor`; `classes_` holds the class labels. Two
     classes are predicted by one output, several by as many, and an indicator matrix of labels by
-    one output a label. Where the classes can be separated linearly, no best linear classifier
+    one output per label. Where the classes can be separated linearly, no best linear classifier
     exists: both are then taken at the small ridge `certificate_.existence_ridge` that validation chose.
 
     Examples:

@@ -23,7 +23,7 @@ SEPARABLE_RIDGES = (np.inf, 1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8)
 """Candidates for classification: small ones matter beside the existence ridge."""
 EXISTENCE_RIDGES = (1e-3, 1e-4, 1e-5, 1e-6)
 """Candidates on the linear part, used where classes can be separated; the first without validation."""
-_VALIDATION_TOLERANCE = 1e-4  # comparing ridges needs no exact minimisers
+_VALIDATION_TOLERANCE = 1e-4  # comparing ridges needs no exact minimizers
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def learn_features_(
 ) -> list[float]:
     """Learn the features of a network; the validation loss after each epoch.
 
-    With `begin`, the network first becomes a linear predictor, so that features are learnt from
-    what it leaves; without, training goes on from the network's own weights.
+    With `begin`, the network first becomes a linear predictor, so that features are learned from
+    what it leaves; without, training resumes from the network's own weights.
     """
     generator = torch.Generator().manual_seed(seed)
     task = parts.task
@@ -124,7 +124,7 @@ def learn_features_(
 
 
 def _shrunk_linear(samples: Samples, task: FitTask) -> Readout:
-    """A linear predictor to begin from: least squares on standardised inputs under a small ridge."""
+    """A linear predictor to begin from: least squares on standardized inputs under a small ridge."""
     X, w = samples.X, samples.weights
     if task.loss == "cross_entropy":
         Y = np.eye(task.num_outputs)[samples.Y.astype(int)]
@@ -190,7 +190,7 @@ def choose_ridges(network: NEst, parts: Parts, *, ridge: float | None = None) ->
     to explain: its own ridge is chosen first, and they must be better by two standard errors.
 
     Args:
-        network: with its features learnt, in float64.
+        network: with its features learned, in float64.
         parts: samples to solve on, and samples to compare on.
         ridge: on the nonlinear features, if it is not to be chosen.
     """
@@ -221,7 +221,7 @@ def choose_ridges(network: NEst, parts: Parts, *, ridge: float | None = None) ->
 
 
 def _strongest(losses: list[Tensor], w: Float[Tensor, " n"], *, caution: float) -> int:
-    """The first within so many standard errors of the best."""
+    """The first within this many standard errors of the best."""
     best = int(torch.stack([w @ loss for loss in losses]).argmin())
     for i in range(best):
         difference = losses[i] - losses[best]

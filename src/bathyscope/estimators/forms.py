@@ -43,7 +43,7 @@ class Form(Protocol):
         ...
 
     def begin_at_(self, network: NEst, linear: Readout) -> None:
-        """Make the network the given linear predictor, before its features are learnt."""
+        """Make the network the given linear predictor, before its features are learned."""
         ...
 
     def stages(self, network: NEst) -> list[list[nn.Parameter]]:
@@ -94,7 +94,7 @@ class Augmented:
             width=sizes.width or sizes.mixed,
             feature_sizes=sizes.feature_sizes,
         )
-        _orthonormalise_([network.expansion, *(block.mix for block in network.blocks)])
+        _orthonormalize_([network.expansion, *(block.mix for block in network.blocks)])
         for head in network.heads:
             _zero_(head)
         return network
@@ -127,7 +127,7 @@ class Augmented:
 
 
 class Residual:
-    """ResNEst, wide enough unless told otherwise."""
+    """ResNEst, wide enough unless set otherwise."""
 
     def build(self, sizes: Sizes) -> ResNEst:
         """A ResNEst with output zero and orthonormal [W_0 … W_{L−1}], where the width allows it."""
@@ -137,7 +137,7 @@ class Residual:
             width=sizes.width or sizes.needed_width,
             feature_sizes=sizes.feature_sizes,
         )
-        _orthonormalise_([network.expansion, *(block.mix for block in network.blocks[:-1])])
+        _orthonormalize_([network.expansion, *(block.mix for block in network.blocks[:-1])])
         _zero_(network.output)
         return network
 
@@ -238,7 +238,7 @@ def _zero_(layer: nn.Linear) -> None:
 
 
 @torch.no_grad()
-def _orthonormalise_(layers: Sequence[nn.Module]) -> None:
+def _orthonormalize_(layers: Sequence[nn.Module]) -> None:
     """Random columns for [W_0 … W_{L−1}], orthonormal if there are at most as many as rows."""
     linears = cast(Sequence[nn.Linear], layers)
     sizes = [layer.in_features + (layer.bias is not None) for layer in linears]

@@ -16,7 +16,7 @@ _WEIGHT_DECAY = 1e-4
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast features are learnt."""
+    """How long and how fast features are learned."""
 
     learning_rate: float
     batch_size: int
@@ -26,7 +26,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class TensorSet:
-    """Standardised inputs, targets and weights (of mean one) in float32."""
+    """Standardized inputs, targets and weights (of mean one) in float32."""
 
     x: Float[Tensor, " n d"]
     y: Tensor

@@ -16,7 +16,7 @@ from bathyscope.certificates.predictor import EXISTENCE_RIDGE, best_predictor, n
 class LinearPart:
     """min Σ_n w_n ℓ(x_n A + c, y_n) + ½λ₀ ‖A‖², with λ₀ = 0 unless the classes can be separated.
 
-    Growing weights separate such classes ever better, so that without λ₀ there is no minimiser.
+    Growing weights separate such classes ever better, so that without λ₀ there is no minimizer.
     With it, this is scikit-learn's `LogisticRegression(C=1/(n λ₀))` on n equal samples; the constant
     has a ridge too, but only the tiny `EXISTENCE_RIDGE`, for a class without samples.
 
@@ -26,7 +26,7 @@ class LinearPart:
         design: columns in which A has the norm of the coefficients if λ₀ > 0, orthonormal ones else.
         lengths: of the columns of the design.
         ridge: on the coefficients.
-        coefficients: of the minimiser, in the columns of the design.
+        coefficients: of the minimizer, in the columns of the design.
         existence_ridge: λ₀.
     """
 
@@ -52,7 +52,7 @@ class LinearPart:
         """Solve for the best linear predictor.
 
         Args:
-            x: standardised inputs.
+            x: standardized inputs.
             loss: ℓ with its targets.
             weights: of the samples, summing to one.
             num_outputs: c.
@@ -65,8 +65,8 @@ class LinearPart:
         lengths = torch.ones(Q.shape[1], dtype=torch.float64)
         free = torch.zeros_like(lengths)
         if needed == 0:
-            found = best_predictor(basis, loss, num_outputs=num_outputs, start=start)
-            return cls(basis, loss, Q, lengths, free, found.coefficients, 0.0)
+            result = best_predictor(basis, loss, num_outputs=num_outputs, start=start)
+            return cls(basis, loss, Q, lengths, free, result.coefficients, 0.0)
         # x = Q · lengths · Vᵀ with V orthogonal, so that A and the coefficients have one norm
         lengths[int(intercept) :] = 1 / basis.stages[0].transform.norm(dim=0)
         zeros = torch.zeros(Q.shape[1], num_outputs, dtype=torch.float64)
@@ -78,11 +78,11 @@ class LinearPart:
             return self
         ridge = torch.full_like(self.lengths, existence_ridge)
         ridge[: int(self.basis.intercept)] = EXISTENCE_RIDGE
-        found = newton(
+        result = newton(
             self.design, self.loss, weights=self.basis.weights, ridge=ridge, start=self.coefficients
         )
         return replace(
-            self, ridge=ridge, coefficients=found.coefficients, existence_ridge=existence_ridge
+            self, ridge=ridge, coefficients=result.coefficients, existence_ridge=existence_ridge
         )
 
     def __call__(self, x: Float[Tensor, " n d"]) -> Float[Tensor, " n c"]:

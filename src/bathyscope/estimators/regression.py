@@ -32,7 +32,7 @@ class _Regression(RegressorMixin, NonlinearEstimator):
 
         The prediction weights are solved for on this call's data where it has ten samples or more a
         weight; else they move by gradient steps only, for solving would forget the calls before.
-        Inputs are standardised as by the first call. `certificate_` speaks of this call's data only.
+        Inputs are standardized as by the first call. `certificate_` speaks of this call's data only.
         """
         return self._partial_fit(X, y, sample_weight)
 
@@ -71,7 +71,7 @@ class _Regression(RegressorMixin, NonlinearEstimator):
 class DenseNEstRegressor(_Regression):
     """Regression by a DenseNEst: never worse than the best linear predictor on the training data.
 
-    The network learns nonlinear features of the standardised inputs by gradient steps on a part of
+    The network learns nonlinear features of the standardized inputs by gradient steps on a part of
     the samples; then the weights of all features, the linear one included, are solved for in
     float64 on all samples. A ridge chosen by validation acts on the weights of the nonlinear
     features only, so that at every ridge the training risk is at most the best linear predictor's
@@ -85,16 +85,16 @@ class DenseNEstRegressor(_Regression):
             features' standard deviations; "auto" chooses by validation, `inf` is allowed.
         learning_rate: of AdamW.
         batch_size: "auto" is a twentieth of the samples, between 16 and 256.
-        max_epochs: at most so many passes over the samples (for each block, if blockwise).
+        max_epochs: at most this many passes over the samples (for each block, if blockwise).
         early_stopping: stop when the validation loss has not improved for `patience` epochs.
         patience: see `early_stopping`.
-        validation_fraction: of the samples, held out while features are learnt.
+        validation_fraction: of the samples, held out while features are learned.
         random_state: a seed makes the fit reproducible.
         verbose: show a progress bar.
 
     Attributes:
         certificate_: a `FitCertificate`: training risk, best linear risk, bound, guarantee.
-        network_: the fitted network, in float64, on standardised inputs.
+        network_: the fitted network, in float64, on standardized inputs.
         ridge_: the ridge used.
         history_: validation loss after each epoch.
 

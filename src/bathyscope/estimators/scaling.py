@@ -1,4 +1,4 @@
-"""Standardisation inside an estimator: any units, any offsets, constant columns."""
+"""Standardization inside an estimator: any units, any offsets, constant columns."""
 
 from dataclasses import dataclass
 
@@ -36,12 +36,12 @@ class Scaling:
         mean = weights @ relative
         mean = mean + weights @ (relative - mean)  # takes up the rounding of the first sum
         spread = 2 * (size * np.sqrt(weights @ (relative - mean) ** 2))
-        centre = X[0] + size * mean + size * mean
+        center = X[0] + size * mean + size * mean
         constant = spread <= _ROUNDING * np.abs(X).max(axis=0)
-        return cls(centre, np.where(constant, np.inf, spread))
+        return cls(center, np.where(constant, np.inf, spread))
 
     def apply(self, X: Array) -> Array:
-        """Standardised columns."""
+        """Standardized columns."""
         with np.errstate(over="ignore"):  # far outside the data seen, near the largest float
             return (X - self.mean) / self.scale
 

@@ -14,7 +14,7 @@ from bathyscope.estimators.linear_part import LinearPart
 
 # A unit that fires on few samples hardly varies among them: were it blown up to unit variance, one
 # on which it fires more strongly would be predicted far off.
-_LEAST_SPREAD = 0.3
+_SMALLEST_SPREAD = 0.3
 _NEGLIGIBLE = 1e-9  # singular value below which a direction of unit-variance features is dropped
 
 
@@ -38,7 +38,7 @@ class Readout:
 class RidgePath:
     """All solutions over the ridge ρ of min Σ_n w_n ℓ(ŷ_n, y_n) + ½ρ ‖B‖² + ½λ₀ ‖A‖².
 
-    B acts on the nonlinear features in units of their standard deviation, or of `_LEAST_SPREAD` of
+    B acts on the nonlinear features in units of their standard deviation, or of `_SMALLEST_SPREAD` of
     the typical one if that is more, less what the linear feature predicts of them; so at every ρ the
     training risk is at most the best linear predictor's, which is the solution at ρ = ∞. λ₀ is 0
     unless the classes can be separated linearly.
@@ -58,7 +58,7 @@ class RidgePath:
         scale = (weights @ (v - mean).square()).sqrt()
         flat = scale <= 1e-12 * (1 + mean.abs())
         typical = (
-            _LEAST_SPREAD * scale.square().mean().sqrt() if len(scale) else scale.new_zeros(())
+            _SMALLEST_SPREAD * scale.square().mean().sqrt() if len(scale) else scale.new_zeros(())
         )
         units = torch.where(flat, 0.0, 1 / torch.where(flat, 1.0, scale.maximum(typical)))
         standard = v * units
@@ -70,29 +70,29 @@ class RidgePath:
         return cls(linear, (U[:, kept] * S[kept]) / root, units[:, None] * turn, onto @ turn)
 
     def best(self, ridge: float) -> "Solution":
-        """The minimiser at one ridge, or the linear predictor should rounding make that better.
+        """The minimizer at one ridge, or the linear predictor should rounding make that better.
 
-        Where the classes can be separated both carry the existence ridge, and the minimiser may
+        Where the classes can be separated both carry the existence ridge, and the minimizer may
         have traded a little risk for it: then too the linear predictor is kept.
         """
-        found, linear = self.solve(ridge), self.solve(float("inf"))
-        return found if found.risk() <= linear.risk() else linear
+        result, linear = self.solve(ridge), self.solve(float("inf"))
+        return result if result.risk() <= linear.risk() else linear
 
     def constant_outputs(self) -> Float[Tensor, " n c"]:
         """The best constant prediction, for each sample."""
         basis = nested_basis([], weights=self.linear.basis.weights)
-        found = best_predictor(
+        result = best_predictor(
             basis,
             self.linear.loss,
             num_outputs=self.linear.coefficients.shape[1],
             ridge=min(self.linear.existence_ridge, EXISTENCE_RIDGE),
         )
-        return basis.design() @ found.coefficients
+        return basis.design() @ result.coefficients
 
     def solve(
         self, ridge: float, *, start: "Solution | None" = None, tolerance: float = 1e-15
     ) -> "Solution":
-        """The minimiser at one ridge; at infinity the best linear predictor.
+        """The minimizer at one ridge; at infinity the best linear predictor.
 
         Args:
             ridge: ρ.
@@ -108,7 +108,7 @@ class RidgePath:
         first = torch.cat([linear.coefficients, torch.zeros(s, c, dtype=torch.float64)])
         if start is not None and start.nonlinear is not None:
             first = torch.cat([start.linear, start.nonlinear])
-        found = newton(
+        result = newton(
             torch.cat([linear.design, self.directions], dim=1),
             linear.loss,
             weights=linear.basis.weights,
@@ -116,7 +116,7 @@ class RidgePath:
             start=first,
             tolerance=tolerance,
         ).coefficients
-        return Solution(self, ridge, found[:r], found[r:])
+        return Solution(self, ridge, result[:r], result[r:])
 
     def _least_squares(self, ridge: float) -> "Solution":
         """Q ⟂ directions, so the linear coordinates stay and the others shrink one by one."""

@@ -1,4 +1,4 @@
-"""What a training is after: how good the best constant answer is, and how far from it the network got."""
+"""What a training is after: how good the constant baseline is, and how far from it the network got."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Goal:
             has), or `other`, where only the loss itself can be followed.
         constant_loss: the loss of the best answer that does not look at the input; the first loss
             of the network where that is not known.
-        chance: share of the labels that the most frequent one has; 0 for numbers.
+        chance: fraction of the labels that the most frequent one has; 0 for numbers.
         axis: of the output, along which the classes lie: torch's 1, or the last where a loss
             flattens the outputs of language models.
         is_shifted: whether each place is asked for the target of the next, as language models that
@@ -43,17 +43,17 @@ class Goal:
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
-        found = predictions(output)
-        if found is None or self.kind == "other":
+        result = predictions(output)
+        if result is None or self.kind == "other":
             return None
         targets = _next_ones(targets) if self.is_shifted else targets
         with torch.no_grad():
             if self.kind == "labels":
                 asked = targets != IGNORED
-                right = float((found.argmax(self.axis) == targets)[asked].float().mean())
+                right = float((result.argmax(self.axis) == targets)[asked].float().mean())
                 return (right - self.chance) / max(1 - self.chance, 1e-3)
             spread = (targets - targets.mean(0)).square().mean()
-            return float(1 - F.mse_loss(found, targets) / spread.clamp_min(1e-12))
+            return float(1 - F.mse_loss(result, targets) / spread.clamp_min(1e-12))
 
     def direction(self, output: Tensor, targets: Any) -> Tensor | None:
         """Where the outputs of a batch should move, each sample against the mean; None if not known."""
@@ -85,24 +85,24 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         loss: a scalar from output and targets.
         first_loss: of the first batch.
     """
-    found, targets = predictions(output), targets_of(batches[0])
+    result, targets = predictions(output), targets_of(batches[0])
     unknown = Goal("other", abs(first_loss) or 1.0, 0.0)
-    kind, axis, is_shifted = _kind(found, targets, first_loss)
+    kind, axis, is_shifted = _kind(result, targets, first_loss)
     pooled = _pooled([targets_of(batch) for batch in batches])
-    if found is None or pooled is None or kind == "other":
+    if result is None or pooled is None or kind == "other":
         return unknown
     asked = _next_ones(targets) if is_shifted else targets
     pooled = _next_ones(pooled) if is_shifted else pooled
-    if kind == "labels" and not _are_classes(pooled, found.shape[axis]):
+    if kind == "labels" and not _are_classes(pooled, result.shape[axis]):
         return unknown  # one output for two classes, or a label of its own for what is not known
     if kind == "labels":
-        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=found.shape[axis])
-        shares = counts / counts.sum()
-        answer = (shares + 1e-6).log().to(found.dtype)
-        answer = answer.reshape(-1, *[1] * (found.ndim - 1 - axis)).expand(found.shape)
-        chance = float(shares.max())
+        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=result.shape[axis])
+        fractions = counts / counts.sum()
+        answer = (fractions + 1e-6).log().to(result.dtype)
+        answer = answer.reshape(-1, *[1] * (result.ndim - 1 - axis)).expand(result.shape)
+        chance = float(fractions.max())
     else:
-        answer, chance = pooled.mean(0).expand(found.shape), 0.0
+        answer, chance = pooled.mean(0).expand(result.shape), 0.0
     comes_with_output = batches[0][1] is None
     try:
         with torch.no_grad():
@@ -110,7 +110,11 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
     except Exception:  # a loss may ask more of an output than its shape, as one that comes with it
         constant = math.nan
         comes_with_output = True
-    if comes_with_output and axis == found.ndim - 1 and _is_flat_entropy(found, asked, first_loss):
+    if (
+        comes_with_output
+        and axis == result.ndim - 1
+        and _is_flat_entropy(result, asked, first_loss)
+    ):
         constant = float(token_cross_entropy(answer, asked))
     if not math.isfinite(constant) or constant <= 0:
         return unknown

@@ -3,17 +3,21 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.files import write_atomic
 from bathyscope.core.json_values import JsonMapping
 
 FILE = "model.json"
+
+BUDGETS = (100, 300, 1000)
+"""Steps after which the trainings of the table were scored."""
+
+TRAINED, FAILED = 0.8, 0.5
+"""A training trains where its score reaches the first in both seeds, fails below the second in both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +57,10 @@ class StageModel:
     fails_below: float
     trains_above: float
 
-    def contributions(self, values: Mapping[str, float], place: int) -> dict[str, float]:
+    def contributions(self, values: Mapping[str, float], location: int) -> dict[str, float]:
         """What each feature adds to the logit, against the table's mean, at the place of a budget."""
         return {
-            name: term.weights[place] * term.standard(values[name])
+            name: term.weights[location] * term.standard(values[name])
             for name, term in self.terms.items()
         }
 
@@ -66,7 +70,7 @@ class Model:
     """The forecast's numbers.
 
     Attributes:
-        budgets: steps for which the table was labelled.
+        budgets: steps for which the table was labeled.
         stages: by steps taken.
         about: version, networks, hash of the data, families, tasks, largest depth and so on.
     """
@@ -85,39 +89,24 @@ class Model:
         """The parts of the logit by feature, and `bias`."""
         stage = self.stages[step]
         parts = dict.fromkeys([*stage.terms, "bias"], 0.0)
-        for place, share in self._shares(budget):
-            parts["bias"] += share * stage.bias[place]
-            for name, value in stage.contributions(values, place).items():
-                parts[name] += share * value
+        for location, fraction in self._fractions(budget):
+            parts["bias"] += fraction * stage.bias[location]
+            for name, value in stage.contributions(values, location).items():
+                parts[name] += fraction * value
         return parts
 
     def probability(self, step: int, values: Mapping[str, float], budget: int) -> float:
         """Of training within a budget."""
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, self.logit(step, values, budget)))))
 
-    def _shares(self, budget: int) -> Sequence[tuple[int, float]]:
+    def _fractions(self, budget: int) -> Sequence[tuple[int, float]]:
         if budget <= self.budgets[0]:
             return [(0, 1.0)]
-        for place, (low, high) in enumerate(pairwise(self.budgets)):
+        for location, (low, high) in enumerate(pairwise(self.budgets)):
             if budget <= high:
-                share = math.log(budget / low) / math.log(high / low)
-                return [(place, 1 - share), (place + 1, share)]
+                fraction = math.log(budget / low) / math.log(high / low)
+                return [(location, 1 - fraction), (location + 1, fraction)]
         return [(len(self.budgets) - 1, 1.0)]
-
-    def write(self, path: Path) -> None:
-        """As JSON that a person can read."""
-        stages = {
-            str(step): {
-                "fails_below": stage.fails_below,
-                "trains_above": stage.trains_above,
-                "bias": list(stage.bias),
-                "features": {name: asdict(term) for name, term in stage.terms.items()},
-            }
-            for step, stage in self.stages.items()
-        }
-        form = {"about": dict(self.about), "budgets": list(self.budgets), "stages": stages}
-        text = json.dumps(form, indent=1)
-        write_atomic(path, (text + "\n").encode())
 
 
 def read_model(text: str, *, source: str = "The model") -> Model:
@@ -149,8 +138,7 @@ def read_model(text: str, *, source: str = "The model") -> Model:
         return Model(tuple(form["budgets"]), stages, form["about"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{source} is no forecast model ({type(error).__name__}: {error}); "
-            "`python -m bathyscope.foresight fit` writes one."
+            f"{source} is not a forecast model ({type(error).__name__}: {error}); install the package again."
         ) from None
 
 

@@ -10,20 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, run_forward
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.progress import tell_progress
+from bathyscope.core.progress import report_progress
+from bathyscope.core.stepping import TrainingStep, copy_training, train_steps
 from bathyscope.foresight.goal import Goal, goal_of, targets_of
-from bathyscope.foresight.stepping import copy_training, loss_and_gradients, step_
 
 STAGES = (1, 8, 16, 32)
 """Steps after which a copy is looked at; the first shows the start: its gradient and its first step."""
 
 _FLOOR = 1e-12
 _GOOD_UPDATE = -2.5  # log₁₀ of the relative step of networks that train, between 1e-3 and 1e-2
-_SPIKE = (
-    3.0  # greatest excess of a loss, as a logarithm: e³ times the best constant's is as bad as more
-)
+_SPIKE = 3.0  # largest excess of a loss, as a logarithm: e³ times the constant baseline's is as bad as more
 
 
 def is_telling(step: int, values: Mapping[str, float]) -> bool:
@@ -64,18 +63,18 @@ def features(
     """What the first steps of a training show, after each of some numbers of steps.
 
     Features of the start (from the first step): `depth`, the logarithm of the number of weighted
-    layers; `excess`, that of the first loss against the best constant's; `gradient`, the norm of the
+    layers; `excess`, that of the first loss against the constant baseline's; `gradient`, the norm of the
     gradient (log₁₀); `gradient_range`, the largest against the smallest layer's (log₁₀ of root mean
     squares); `update`, `update_range`, the middle layer's relative step ‖ΔW‖/‖W‖ and the largest
     against it (log₁₀); `update_miss`, how far the middle one lies from 10^−2.5; `spread`, how much
-    of the output depends on the sample (log₁₀ of a share); `unreached`, the share of layers whose
+    of the output depends on the sample (log₁₀ of a fraction); `unreached`, the fraction of layers whose
     gradient is zero, as those behind a zero-started branch have it for one step.
 
-    Features of later stages: `gone`, the share of the way from the best constant's loss to zero, over
+    Features of later stages: `gone`, the fraction of the way from the constant baseline's loss to zero, over
     the last quarter of the steps; `slope`, the logarithm of the loss in the second half against the
-    first; `spike`, of the largest loss against the best constant's; `score`, the share of the way
+    first; `spike`, of the largest loss against the constant baseline's; `score`, the fraction of the way
     from chance to all labels right (or of the variance explained); `alignment`, the cosine between
-    the change of the centred outputs and the centred targets; and the last gradient's range, the
+    the change of the centered outputs and the centered targets; and the last gradient's range, the
     last step's updates and the spread again.
 
     Args:
@@ -86,7 +85,7 @@ def features(
         at: after which steps; the last is how many are taken.
 
     Returns:
-        The features by name, by step. They end where the loss is not finite.
+        The features by name, by step. They end where the loss is non-finite.
 
     Raises:
         UsageError: the batches, the loss, the optimizer or the model do not fit the others.
@@ -100,8 +99,8 @@ def features(
     check_parameters(model)
     with preserve_model(model, copy_parameters=False):
         given = check_batches(model, batches, most=max(at))
-        found = readings(model, given, loss=loss, optimizer=optimizer, at=at)
-        return {reading.step: reading.values for reading in found}
+        result = readings(model, given, loss=loss, optimizer=optimizer, at=at)
+        return {reading.step: reading.values for reading in result}
 
 
 def readings(
@@ -115,14 +114,14 @@ def readings(
     """Train a copy and read it at each stage; no step is taken before the next stage is asked for."""
     twin, stepper = copy_training(model, optimizer)
     reader = Reader(twin, batches, loss=loss, at=at)
-    for step, batch in enumerate(islice(cycle(batches), max(at)), 1):
-        tell_progress("step", step, max(at))
-        reader.before_step(step, batch, *loss_and_gradients(twin, stepper, batch, loss))
+    for step in train_steps(twin, stepper, islice(cycle(batches), max(at)), loss=loss):
+        report_progress("step", step.number, max(at))
+        reader.before_step(step)
         if reader.is_finite:
-            step_(stepper)
-        known = len(reader.found)
+            step.take()
+        known = len(reader.result)
         reader.after_step()
-        yield from reader.found[known:]
+        yield from reader.result[known:]
         if not reader.is_finite:
             return
 
@@ -130,10 +129,10 @@ def readings(
 class Reader:
     """Reads a copy, which keeps its hooks, at each stage while someone else trains it.
 
-    It ends where something is not finite.
+    It ends where something is non-finite.
 
     Attributes:
-        found: the readings until now.
+        result: the readings until now.
         is_finite: whether every loss and gradient was.
     """
 
@@ -144,11 +143,12 @@ class Reader:
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
+        self.hooks = Hooks()  # for as long as the copy lives
         for module in model.modules():
             own = {id(p) for p in module.parameters(recurse=False)}
             if own:
-                module.register_forward_pre_hook(lambda *_, own=own: self.ran.update(own))
-        self.found: list[Reading] = []
+                self.hooks.before_forward(module, lambda *_, own=own: self.ran.update(own))
+        self.result: list[Reading] = []
         self.is_finite = True
         self.losses, self.scores = list[float](), list[float | None]()
         self.goal: Goal | None = None
@@ -159,24 +159,24 @@ class Reader:
         self.old: list[Tensor] = []
         self.layers: list[float] = []
 
-    def before_step(self, step: int, batch: Batch, value: float, output: object) -> None:
+    def before_step(self, step: TrainingStep) -> None:
         """Keep what the step starts from: the loss, the output, and at a stage the weights."""
         if not self.is_finite:
             return
-        self.step, self.output = step, output
-        self.losses.append(value)
+        self.step, self.output = step.number, step.output
+        self.losses.append(step.loss)
         if self.goal is None:
-            self.goal = goal_of(output, self.batches[:8], loss=self.loss, first_loss=value)
-            self.first = _centred(output)
-        self.scores.append(self.goal.score(output, targets_of(batch)))
-        read = step in self.at
+            self.goal = goal_of(step.output, self.batches[:8], loss=self.loss, first_loss=step.loss)
+            self.first = _centered(step.output)
+        self.scores.append(self.goal.score(step.output, targets_of(step.batch)))
+        read = step.number in self.at
         # a layer that did not run, as it has no use or was left out at random, says nothing of the step
         part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
         self.ran.clear()
         self.taking_part = part
         self.old = [p.detach().clone() for p in part] if read else []
-        self.layers = _layer_gradients(part) if read or step == 1 else []
-        self.is_finite = math.isfinite(value) and all(map(math.isfinite, self.layers))
+        self.layers = _layer_gradients(part) if read or step.number == 1 else []
+        self.is_finite = math.isfinite(step.loss) and all(map(math.isfinite, self.layers))
 
     def after_step(self) -> None:
         """At a stage, and where it ends: the features."""
@@ -189,7 +189,9 @@ class Reader:
         values |= _loss_features(self.losses, self.scores, self.goal)
         if self.is_finite and self.step > 1:
             values["alignment"] = _alignment(self.model, self.batches[0], self.first, self.goal)
-        self.found.append(Reading(self.step, values, tuple(self.losses), self.goal, self.is_finite))
+        self.result.append(
+            Reading(self.step, values, tuple(self.losses), self.goal, self.is_finite)
+        )
 
 
 def _step_features(
@@ -244,7 +246,7 @@ def _loss_features(
 
 
 def _log_ratio(value: float, constant: float) -> float:
-    """The logarithm of a loss against the best constant's, within bounds; the upper where not finite."""
+    """The logarithm of a loss against the constant baseline's, within bounds; the upper where non-finite."""
     if not math.isfinite(value):
         return _SPIKE
     return min(_SPIKE, max(-_SPIKE, math.log(max(value, _FLOOR) / constant)))
@@ -259,24 +261,24 @@ def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
 
 
 def _spread(output: object) -> float:
-    """log₁₀ of the share of the output's mean square that differs from sample to sample."""
-    found = predictions(output)
-    if found is None:
+    """log₁₀ of the fraction of the output's mean square that differs from sample to sample."""
+    result = predictions(output)
+    if result is None:
         return 0.0
-    flat = found.detach().float()
-    share = float((flat - flat.mean(0)).square().mean() / flat.square().mean().clamp_min(1e-30))
-    return math.log10(min(1.0, max(share, _FLOOR))) if math.isfinite(share) else 0.0
+    flat = result.detach().float()
+    fraction = float((flat - flat.mean(0)).square().mean() / flat.square().mean().clamp_min(1e-30))
+    return math.log10(min(1.0, max(fraction, _FLOOR))) if math.isfinite(fraction) else 0.0
 
 
-def _centred(output: object) -> Tensor | None:
-    found = predictions(output)
-    return None if found is None else (found - found.mean(0)).detach().clone()
+def _centered(output: object) -> Tensor | None:
+    result = predictions(output)
+    return None if result is None else (result - result.mean(0)).detach().clone()
 
 
 @torch.no_grad()
 def _alignment(model: nn.Module, batch: Batch, first: Tensor | None, goal: Goal) -> float:
-    """Cosine between the change of a batch's centred outputs since the start and its centred targets."""
-    now = _centred(run_forward(model, copy_tensors(batch[0])))
+    """Cosine between the change of a batch's centered outputs since the start and its centered targets."""
+    now = _centered(run_forward(model, copy_tensors(batch[0])))
     if first is None or now is None or now.shape != first.shape:
         return 0.0
     wanted = goal.direction(now, targets_of(batch))

@@ -5,7 +5,7 @@ import math
 from bathyscope.foresight.readings import Reading
 
 
-def evidence_in_words(name: str, reading: Reading) -> str:
+def describe_evidence(name: str, reading: Reading) -> str:
     """One feature's value as a sentence's part.
 
     Args:
@@ -19,7 +19,7 @@ def evidence_in_words(name: str, reading: Reading) -> str:
         case "depth":
             return f"{round(10**value)} weighted layers"
         case "excess":
-            return f"the first loss is {losses[0]:.3g}, the best constant's {constant:.3g}"
+            return f"the first loss is {losses[0]:.3g}, the constant baseline's {constant:.3g}"
         case "gradient":
             return f"the gradient's norm is {10**value:.2g}"
         case "gradient_range":
@@ -34,13 +34,15 @@ def evidence_in_words(name: str, reading: Reading) -> str:
         case "gone":
             mean = sum(last) / len(last)
             when = f"over the last {len(last)} of {step} steps"
-            return f"the loss {when} is {mean:.3g}, the best constant's {constant:.3g}"
+            return f"the loss {when} is {mean:.3g}, the constant baseline's {constant:.3g}"
         case "slope":
             how = "fell" if value < 0 else "rose"
-            share = 100 * abs(math.expm1(value))  # the slope is of the loss's logarithm
-            return f"the loss {how} by {share:.3g} % from the first half of the steps to the second"
+            fraction = 100 * abs(math.expm1(value))  # the slope is of the loss's logarithm
+            return (
+                f"the loss {how} by {fraction:.3g} % from the first half of the steps to the second"
+            )
         case "spike":
-            return f"the largest loss is {max(losses):.3g}, the best constant's {constant:.3g}"
+            return f"the largest loss is {max(losses):.3g}, the constant baseline's {constant:.3g}"
         case "score" if reading.goal.kind == "labels":
             chance = reading.goal.chance
             right = value * (1 - chance) + chance

@@ -1,4 +1,4 @@
-"""Delta-orthogonal initialisation: an orthogonal matrix at the middle tap, zero elsewhere."""
+"""Delta-orthogonal initialization: an orthogonal matrix at the middle tap, zero elsewhere."""
 
 import torch
 from torch import nn

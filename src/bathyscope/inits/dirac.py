@@ -1,4 +1,4 @@
-"""Dirac initialisation: every layer starts as the identity."""
+"""Dirac initialization: every layer starts as the identity."""
 
 import torch
 from torch import nn

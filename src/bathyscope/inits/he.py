@@ -1,4 +1,4 @@
-"""He initialisation: normal weights that keep the variance of the signal through ReLU layers."""
+"""He initialization: normal weights that keep the variance of the signal through ReLU layers."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The layers an initialiser fills, and what it needs to know of each."""
+"""The layers an initializer fills, and what it needs to know of each."""
 
 from collections.abc import Iterator
 from math import prod
@@ -14,7 +14,7 @@ _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 def weight_layers(model: nn.Module) -> Iterator[nn.Module]:
     """The linear and convolution layers of a model, in the order of `modules()`, each once.
 
-    Everything else (normalisation layers, gates' offsets, embeddings) is left as it is.
+    Everything else (normalization layers, gates' offsets, embeddings) is left as it is.
 
     Examples:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))

@@ -1,4 +1,4 @@
-"""Orthogonal initialisation of every layer, as a matrix."""
+"""Orthogonal initialization of every layer, as a matrix."""
 
 import torch
 from jaxtyping import Float

@@ -61,5 +61,5 @@ def apply_(name: str, model: nn.Module, *, generator: torch.Generator | None = N
         check_kind("generator", generator, torch.Generator)
     if check_name("The name of the scheme", name) not in SCHEMES:
         hint = f"Schemes: {', '.join(SCHEMES)}."
-        raise UnknownName("initialisation scheme", name, SCHEMES, hint=hint)
+        raise UnknownName("initialization scheme", name, SCHEMES, hint=hint)
     return SCHEMES[name](model, generator=generator)

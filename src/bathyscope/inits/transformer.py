@@ -13,7 +13,7 @@ def transformer_(model: nn.Module, *, generator: torch.Generator | None = None) 
 
     The deviation is that of Nguyen and Salazar (2019), about GPT-2's 0.02 at its width of 768. The
     last layer of a branch that is added to the bare stream is divided by √(number of branches), as
-    GPT-2's are; one whose sum is normalised keeps its scale. Where the shortcut multiplies the
+    GPT-2's are; one whose sum is normalized keeps its scale. Where the shortcut multiplies the
     stream by α (DeepNorm), values, output and feed-forward layers are drawn as Xavier's with the
     gain 1/(√2·α) = (8N)^(−1/4), queries and keys with the gain 1. Biases are zero.
 
@@ -32,7 +32,7 @@ def transformer_(model: nn.Module, *, generator: torch.Generator | None = None) 
     for layer in weight_layers(model):
         _draw_(layer, (0.4 / fans(layer)[0]) ** 0.5, generator)
     residual = list(_residual_blocks(model))
-    for branch, factor, is_normalised in residual:
+    for branch, factor, is_normalized in residual:
         layers = list(weight_layers(branch))
         if factor is not None:
             queries_and_keys = {
@@ -41,7 +41,7 @@ def transformer_(model: nn.Module, *, generator: torch.Generator | None = None) 
             for layer in layers:
                 gain = 1.0 if id(layer) in queries_and_keys else 1 / (2**0.5 * factor)
                 _draw_(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
-        elif layers and not is_normalised:
+        elif layers and not is_normalized:
             for weight in group_weights(layers[-1]):
                 weight.div_(len(residual) ** 0.5)
     return model
@@ -59,5 +59,5 @@ def _residual_blocks(model: nn.Module) -> Iterator[tuple[nn.Module, float | None
         branch, shortcut = getattr(module, "branch", None), getattr(module, "shortcut", None)
         if isinstance(branch, nn.Module) and isinstance(shortcut, nn.Module):
             factor = getattr(shortcut, "factor", None)
-            is_normalised = "Norm" in type(getattr(module, "post", None)).__name__
-            yield branch, factor if isinstance(factor, float) else None, is_normalised
+            is_normalized = "Norm" in type(getattr(module, "post", None)).__name__
+            yield branch, factor if isinstance(factor, float) else None, is_normalized

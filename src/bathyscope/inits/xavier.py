@@ -1,4 +1,4 @@
-"""Xavier initialisation: normal weights scaled by both fans."""
+"""Xavier initialization: normal weights scaled by both fans."""
 
 import torch
 from torch import nn

@@ -13,7 +13,7 @@ def zero_branch_(
 ) -> nn.Module:
     """Zero the last layer of each residual branch: x_{l+1} = shortcut(x_l) at the start.
 
-    The last layer is the last one of the branch that has a weight: a normalisation where the branch
+    The last layer is the last one of the branch that has a weight: a normalization where the branch
     ends in one, else a convolution or a linear layer. Its bias is zeroed too. Blocks without a
     shortcut have no residual branch and are left as they are.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_choice, check_count
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import rounding_cutoff
+from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.convolution import (
     Convolution,
     PaddingMode,
@@ -19,6 +19,7 @@ from bathyscope.linalg.convolution import (
     per_axis,
     working_dtype,
 )
+from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
 from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase, tap_products
 
@@ -40,7 +41,7 @@ class ConvSpectrum:
     bound on each, with `lower` a lower bound; "matrix-free" those of the padded map itself, all if
     `complete`, else some at each end.
     `target` is the value at which every nonzero σ would preserve the norm of isotropic gradients,
-    and `cutoff`, relative to the largest, the size at and below which a value counts as zero.
+    and `tolerance`, relative to the largest, the size at and below which a value counts as zero.
     """
 
     values: Float[Tensor, " r"]
@@ -48,7 +49,7 @@ class ConvSpectrum:
     method: Method
     size: tuple[int, ...]
     shape: tuple[int, int]
-    cutoff: float
+    tolerance: float
     target: float
     lower: Float[Tensor, " r"] | None = None
     complete: bool = True
@@ -65,24 +66,24 @@ class ConvSpectrum:
 
     @property
     def nonzero(self) -> Float[Tensor, " k"]:
-        """The values above the cut-off; where `method` is "bound", those that may lie above it."""
+        """The values above the tolerance; where `method` is "bound", those that may lie above it."""
         largest = self.values if self.lower is None else self.lower
-        return self.values[self.values > self.cutoff * largest[0]]
+        return self.values[self.values > self.tolerance * largest[0]]
 
     @property
     def rank(self) -> int:
-        """Number of values above the cut-off, or an upper bound on it where `method` is "bound"."""
+        """Number of values above the tolerance, or an upper bound on it where `method` is "bound"."""
         return len(self.nonzero)
 
     @property
     def condition_number(self) -> float:
         """Largest over smallest; infinite where a value, or its lower bound, counts as zero."""
-        cut = self.smallest <= self.cutoff * self.largest
+        cut = self.smallest <= self.tolerance * self.largest
         return math.inf if cut else self.largest / self.smallest
 
     @property
     def effective_condition_number(self) -> float:
-        """Largest over smallest value above the cut-off: that of the map off its null space.
+        """Largest over smallest value above the tolerance: that of the map off its null space.
 
         NaN where the values are only bounded: which of them count as zero is then not known.
         """
@@ -92,7 +93,7 @@ class ConvSpectrum:
 
     @property
     def spread(self) -> float:
-        """How far from norm-preserving: rms of σ/target − 1 over the values above the cut-off.
+        """How far from norm-preserving: rms of σ/target − 1 over the values above the tolerance.
 
         NaN where only the ends of the spectrum, or only bounds on the values, are known.
         """
@@ -164,7 +165,7 @@ def conv_singular_values(
 
     Raises:
         UsageError: no linear map, a size that does not fit, a kernel wider than its image, or a
-            kernel that is not finite.
+            kernel that is non-finite.
 
     Examples:
         >>> spectrum = conv_singular_values(torch.eye(4)[:, :2, None, None], size=8)
@@ -172,7 +173,7 @@ def conv_singular_values(
         (1.0, 1.0, 1.414)
     """
     check_choice("method", method, ("auto", "matrix-free"))
-    check_count("num", num, least=1)
+    check_count("num", num, minimum=1)
     conv = convolution_of(layer, stride=stride, dilation=dilation, groups=groups, padding=padding)
     if not conv.weight.isfinite().all():
         raise UsageError("The kernel holds NaN or infinite entries; it has no singular values.")
@@ -194,16 +195,6 @@ def conv_singular_values(
         return _record(conv, given, image, method="dense", values=values)
     upper, lower = padding_bounds(conv, image, torus_singular_values)
     return _record(conv, given, image, method="bound", values=upper, lower=lower)
-
-
-def spread_about(values: Float[Tensor, " r"], target: float) -> float:
-    """Root mean square of σ/target − 1.
-
-    Examples:
-        >>> spread_about(torch.tensor([1.0, 3.0]), 2.0)
-        0.5
-    """
-    return (values.double() / target - 1).square().mean().sqrt().item() if len(values) else math.inf
 
 
 def isotropic_target(conv: Convolution) -> float:
@@ -231,10 +222,10 @@ def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Ten
     """
     taps = polyphase(conv)
     # Along an axis with one tap every frequency has the same matrix: one stands for all.
-    told = tuple(n if span > 1 else 1 for n, span in zip(grid, taps.layout.span, strict=True))
-    copies = math.prod(grid) // math.prod(told)
-    plane = half_plane(taps.layout.offsets, told, device=conv.weight.device)
-    transform = _Transform(taps, told)
+    result = tuple(n if span > 1 else 1 for n, span in zip(grid, taps.layout.span, strict=True))
+    copies = math.prod(grid) // math.prod(result)
+    plane = half_plane(taps.layout.offsets, result, device=conv.weight.device)
+    transform = _Transform(taps, result)
     start = _first_precision(conv.weight.dtype, taps.weight.shape[1:3])
     parts = []
     rows = torch.arange(len(plane), device=conv.weight.device)
@@ -335,7 +326,7 @@ def _record(
         method=method,
         size=given,
         shape=(columns, rows) if conv.transposed else (rows, columns),
-        cutoff=rounding_cutoff(d, c, working_dtype(conv.weight.dtype)),
+        tolerance=rounding_tolerance(d, c, working_dtype(conv.weight.dtype)),
         target=isotropic_target(conv),
         complete=complete,
     )

@@ -135,7 +135,7 @@ def convolution_of(
             keeps the image's size, "valid" pads nothing, and numbers are widths of zero padding.
 
     Raises:
-        UsageError: the layer is no linear map, or an option does not fit it.
+        UsageError: the layer is not a linear map, or an option does not fit it.
 
     Examples:
         >>> convolution_of(nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2)).weight.shape
@@ -201,11 +201,11 @@ def _of_weight(
     groups: int | None,
     padding: PaddingMode | Sizes | Literal["valid"] | None,
 ) -> Convolution:
-    groups = 1 if groups is None else check_count("groups", groups, least=1)
+    groups = 1 if groups is None else check_count("groups", groups, minimum=1)
     is_kernel = weight.is_floating_point() and weight.ndim >= 2 and weight.numel()
     if not is_kernel or weight.shape[0] % groups:
         raise UsageError(
-            f"A weight of shape {tuple(weight.shape)} is no kernel of {groups} group(s); "
+            f"A weight of shape {tuple(weight.shape)} is not a kernel of {groups} group(s); "
             "give (out channels, in channels / groups, *kernel)."
         )
     axes = weight.ndim - 2
@@ -230,7 +230,7 @@ def _of_weight(
     return replace(conv, padding=tuple((p, p) for p in per_axis(padding, axes, "padding", 0)))
 
 
-def per_axis(given: Sizes | None, axes: int, what: str, least: int = 1) -> tuple[int, ...]:
+def per_axis(given: Sizes | None, axes: int, what: str, minimum: int = 1) -> tuple[int, ...]:
     """One number an axis, from one number for all or from a sequence.
 
     Examples:
@@ -239,10 +239,10 @@ def per_axis(given: Sizes | None, axes: int, what: str, least: int = 1) -> tuple
     """
     listed = given if isinstance(given, (tuple, list)) else () if given is None else (given,) * axes
     sizes = tuple(int(n) if _is_whole(n) else -1 for n in listed)
-    if len(sizes) != axes or any(n < least for n in sizes):
+    if len(sizes) != axes or any(n < minimum for n in sizes):
         raise UsageError(
             f"{what}={shorten(given)} does not fit a convolution with {axes} axes; "
-            f"give one whole number, at least {least}, for each."
+            f"give one whole number, at least {minimum}, for each."
         )
     return sizes
 

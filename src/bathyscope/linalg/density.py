@@ -20,7 +20,7 @@ from bathyscope.linalg.lanczos import (
     random_starts,
 )
 
-# A Ritz pair with a residual below this share of the norm is split off as an eigenpair: its value is
+# A Ritz pair with a residual below this fraction of the norm is split off as an eigenpair: its value is
 # then known to the square of it.
 _SPLIT_OFF = 1e-4
 
@@ -73,37 +73,41 @@ class SpectralDensity:
         return float(moments.std()) / math.sqrt(self.num_probes)
 
     def fraction_below(self, threshold: float) -> Interval:
-        """The share of eigenvalues below a threshold, with bounds.
+        """The fraction of eigenvalues below a threshold, with bounds.
 
-        A probe's quadrature fixes the share below each node to within that node's own weight
+        A probe's quadrature fixes the fraction below each node to within that node's own weight
         (Chebyshev, Markov and Stieltjes), so between two nodes it is known to their two weights;
         to this comes the spread across probes.
         """
         lower, upper = self._bounds(threshold)
         base = float((self.atoms < threshold).sum()) / self.dim
-        found = self._interval(lower, upper, base=base)
-        return Interval(value=found.value, lower=max(0.0, found.lower), upper=min(1.0, found.upper))
+        result = self._interval(lower, upper, base=base)
+        return Interval(
+            value=result.value, lower=max(0.0, result.lower), upper=min(1.0, result.upper)
+        )
 
     def fraction_within(self, radius: float) -> Interval:
-        """The share of eigenvalues with |λ| ≤ radius, with bounds."""
+        """The fraction of eigenvalues with |λ| ≤ radius, with bounds."""
         above_l, above_u = self._bounds(math.nextafter(radius, math.inf))
         below_l, below_u = self._bounds(-radius)
         base = float((self.atoms.abs() <= radius).sum()) / self.dim
-        found = self._interval(
+        result = self._interval(
             np.maximum(above_l - below_u, 0.0), np.maximum(above_u - below_l, 0.0), base=base
         )
-        return Interval(value=found.value, lower=max(0.0, found.lower), upper=min(1.0, found.upper))
+        return Interval(
+            value=result.value, lower=max(0.0, result.lower), upper=min(1.0, result.upper)
+        )
 
     def points(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """All atoms and nodes, and the share of the eigenvalues that each stands for."""
+        """All atoms and nodes, and the fraction of the eigenvalues that each stands for."""
         values = torch.cat([self.atoms, self.nodes.reshape(-1)])
-        shares = torch.cat(
+        fractions = torch.cat(
             [
                 torch.full_like(self.atoms, 1 / self.dim),
                 self.weights.reshape(-1) / self.num_probes,
             ]
         )
-        return values, shares
+        return values, fractions
 
     def curve(self, grid: Float[Tensor, " n"], *, width: float) -> Float[Tensor, " n"]:
         """The density on a grid: every eigenvalue drawn as a Gaussian of this width."""
@@ -112,7 +116,7 @@ class SpectralDensity:
         return (bells * mass).sum(dim=1) / (width * math.sqrt(2 * math.pi))
 
     def _bounds(self, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """For each probe, the least and the greatest share below the threshold."""
+        """For each probe, the smallest and the largest share below the threshold."""
         nodes, weights = self.nodes.numpy(), self.weights.numpy()
         whole = np.cumsum(weights, axis=1)
         below = (nodes < threshold).sum(axis=1)  # nodes are ascending
@@ -171,9 +175,9 @@ def spectral_density(
     """
     check_operator(operator)
     if at_once is not None:
-        at_once = check_count("at_once", at_once, least=1)
-    probes = check_count("probes", probes, least=2, most=MOST_PROBES)
-    steps = check_count("steps", steps, least=1)
+        at_once = check_count("at_once", at_once, minimum=1)
+    probes = check_count("probes", probes, minimum=2, most=MOST_PROBES)
+    steps = check_count("steps", steps, minimum=1)
     outlier_steps = check_count("outlier_steps", outlier_steps)
     generator = generator or torch.Generator().manual_seed(0)
     values, residuals, locked, products = _outliers(operator, outlier_steps, generator)

@@ -26,7 +26,7 @@ class Eigenpairs:
     """Some eigenvalues, outermost first, with what is known of each.
 
     `residuals` are ‖A u − λ u‖; `errors` bound the eigenvalues' error: the smaller of the residual
-    and residual²/gap (Kato, Temple), plus the rounding of the operator; `vectors` one a row.
+    and residual²/gap (Kato, Temple), plus the rounding of the operator; `vectors` one per row.
     """
 
     values: Float[Tensor, " k"]
@@ -40,13 +40,13 @@ class Eigenpairs:
 
     def __repr__(self) -> str:
         """The eigenvalues with their errors; the vectors are many, and stay out of sight."""
-        told = [
+        result = [
             f"{value:.6g} ± {error:.1g}{'' if done else ' (not converged)'}"
             for value, error, done in zip(
                 self.values.tolist(), self.errors.tolist(), self.converged, strict=True
             )
         ]
-        return ", ".join(told) or "none"
+        return ", ".join(result) or "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def extreme_eigenvalues(
     check_copies: bool = True,
     generator: torch.Generator | None = None,
 ) -> ExtremeEigenvalues:
-    """The k outermost eigenpairs at each end, by re-orthogonalised Lanczos with a stop on residuals.
+    """The k outermost eigenpairs at each end, by re-orthogonalized Lanczos with a stop on residuals.
 
     A Krylov space holds one vector of each eigenspace, so a repeated eigenvalue is seen once. The
     check for copies deflates what was found and starts again from a fresh random vector, until
@@ -100,8 +100,8 @@ def extreme_eigenvalues(
         k: how many at each end.
         ends: leave an end out to spare its products.
         tolerance: error of an eigenvalue relative to itself at which it counts as found.
-        floor: an eigenvalue smaller than this share of the largest |λ| counts as found at
-            `tolerance` times that share: one near zero has no digits of its own worth finding.
+        floor: an eigenvalue smaller than this fraction of the largest |λ| counts as found at
+            `tolerance` times that fraction: one near zero has no digits of its own worth finding.
         max_products: stop here, converged or not; the record says which.
         check_copies: look for repeated eigenvalues.
         generator: of the start vectors; seeded with 0 unless given.
@@ -123,7 +123,7 @@ def extreme_eigenvalues(
     check_choice("ends", ends, get_args(Ends))
     check_number("tolerance", tolerance, low=0.0)
     check_number("floor", floor, low=0.0, high=1.0)
-    max_products = check_count("max_products", max_products, least=1)
+    max_products = check_count("max_products", max_products, minimum=1)
     k = check_count("k", k)
     if k not in range(1, d + 1):
         raise UsageError(f"k is {k}, but the operator has {d} eigenvalues; choose k from 1 to {d}.")
@@ -177,7 +177,7 @@ class _Search:
         self.operator, self.k, self.tolerance = operator, k, tolerance
         self.max_products, self.generator = max_products, generator
         self.signs = {"both": (1, -1), "largest": (1,), "smallest": (-1,)}[ends]
-        self.found: dict[int, list[_Pair]] = {1: [], -1: []}
+        self.pairs: dict[int, list[_Pair]] = {1: [], -1: []}
         self.products = 0
         self.norm = 0.0
         self.eps = torch.finfo(operator.dtype).eps
@@ -201,7 +201,7 @@ class _Search:
         #    is deflated below no longer shows it.
         self.norm = view.norm
         for sign in self.signs:
-            self.found[sign] = self._pairs(basis, view, view.outermost(sign, self.k))
+            self.pairs[sign] = self._pairs(basis, view, view.outermost(sign, self.k))
 
     def look_for_copies(self) -> bool:
         """Deflate and start again until nothing outside what was found is left; whether finished."""
@@ -219,8 +219,8 @@ class _Search:
             if not any(new.values()):
                 return True
             for sign, pairs in new.items():
-                merged = sorted(self.found[sign] + pairs, key=lambda p: -sign * p.value)
-                self.found[sign] = merged[: self.k]
+                merged = sorted(self.pairs[sign] + pairs, key=lambda p: -sign * p.value)
+                self.pairs[sign] = merged[: self.k]
 
     def _run_deflated(self, basis: KrylovBasis) -> dict[int, list[_Pair]] | None:
         """New pairs outside the k-th found, or empty lists; None where products ran out."""
@@ -249,15 +249,15 @@ class _Search:
 
     def _is_beyond(self, view: "_Ritz", i: int, sign: int) -> bool:
         # both values carry an error, and two copies of one λ differ by rounding: neither may count
-        edge = self.found[sign][-1]
+        edge = self.pairs[sign][-1]
         slack = edge.error + view.errors[i] + self.tolerance.of(edge.value, self.norm)
         return bool(sign * (view.values[i] - edge.value) > slack)
 
     def _is_inside(self, view: "_Ritz", i: int, sign: int) -> bool:
-        """Settled well enough to say that it is no farther out than the k-th found."""
+        """Settled well enough to say that it is not a farther out than the k-th found."""
         if self._is_converged(view, i):
             return True
-        reach = sign * (self.found[sign][-1].value - view.values[i])
+        reach = sign * (self.pairs[sign][-1].value - view.values[i])
         # an eigenvalue farther out would still be pulling: half the digits of convergence and a
         # residual well below the distance rule it out
         near = self.tolerance.of(view.values[i], self.norm, power=0.5)
@@ -293,13 +293,13 @@ class _Search:
         # The vectors of one end are orthonormal, but with 2k > d the ends overlap, and a vector that
         # both have found makes two nearly equal rows: of these one singular value is √2, the other
         # 0. What is new to the span has 1, so ½ parts the two.
-        rows = torch.stack([p.vector for sign in self.signs for p in self.found[sign]])
+        rows = torch.stack([p.vector for sign in self.signs for p in self.pairs[sign]])
         _, s, vh = torch.linalg.svd(rows, full_matrices=False)
         result: Tensor = vh[s > 0.5]
         return result
 
     def result(self, sign: int) -> Eigenpairs:
-        pairs = self.found[sign]
+        pairs = self.pairs[sign]
 
         def column(name: str) -> Tensor:
             return torch.tensor([getattr(p, name) for p in pairs], dtype=torch.float64)
@@ -333,9 +333,9 @@ class _Ritz:
         return list(order[::-1] if sign > 0 else order)[:k]
 
     def _errors(self) -> NDArray[np.float64]:
-        """min(r, r²/gap), the gap to a neighbour being what the neighbour's own error leaves of it."""
+        """min(r, r²/gap), the gap to a neighbor being what the neighbor's own error leaves of it."""
         # Weyl: some eigenvalue lies within r of θ. Kato and Temple: within r²/gap, where the gap is
-        # to the *eigenvalues* beside it, of which only Ritz values are known. So each neighbour is
+        # to the *eigenvalues* beside it, of which only Ritz values are known. So each neighbor is
         # let drift towards θ by its own error first; where nothing is left of the gap, r stands.
         gaps = np.full(len(self.values), np.inf)
         apart = np.diff(self.values)
@@ -347,7 +347,7 @@ class _Ritz:
 
 
 def _drift(residuals: NDArray[np.float64], apart: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far an unconverged neighbour may still move: r²/gap to first order, r at most."""
+    """How far an unconverged neighbor may still move: r²/gap to first order, r at most."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(apart > 0, np.minimum(residuals, residuals**2 / apart), residuals)
 

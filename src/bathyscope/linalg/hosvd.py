@@ -17,8 +17,8 @@ def hosvd_of(
     tensor: Float[Tensor, " ..."],
     *,
     modes: Sequence[int] | None = None,
-    cutoff: float | None = None,
     tolerance: float | None = None,
+    accuracy: float | None = None,
 ) -> tuple[Conditioning, ...]:
     """Singular values of every unfolding of a tensor, with condition number and ranks.
 
@@ -29,8 +29,8 @@ def hosvd_of(
     Args:
         tensor: of any order above zero; a matrix has two modes with equal values.
         modes: the axes to unfold; all by default.
-        cutoff: as in `conditioning_of`.
         tolerance: as in `conditioning_of`.
+        accuracy: as in `conditioning_of`.
 
     Returns:
         One record for each mode, in the order asked.
@@ -52,7 +52,7 @@ def hosvd_of(
                 f"Mode {axis} was asked of a tensor of {tensor.ndim} axes; "
                 f"give modes from 0 to {tensor.ndim - 1}."
             )
-    return conditioning_of_modes(tensor, axes, cutoff=cutoff, tolerance=tolerance)
+    return conditioning_of_modes(tensor, axes, tolerance=tolerance, accuracy=accuracy)
 
 
 def aggregate(modes: Iterable[Conditioning], *, how: Aggregate = "max") -> float:

@@ -24,7 +24,7 @@ def cheapest_projection(taps: Taps, target: float) -> tuple[Taps, Gauge]:
 
     A kernel near its target takes one Newton–Schulz step. One further off is projected exactly,
     which for a single tap is all, and else followed by steps that undo what the cut has done.
-    A kernel that is zero or not finite is returned as it is.
+    A kernel that is zero or non-finite is returned as it is.
     """
     measured = approach(taps, target, finely=False)
     gauge = measured.gauge
@@ -70,7 +70,7 @@ def alternating_projection(
     """Project exactly, then step and cut until the spread is as asked, or `most` steps are done.
 
     Momentum carries the kernel on along its last move, with β = 0.5 and, after eight steps, 0.85;
-    it starts anew when the spread grows.
+    it starts again when the spread grows.
 
     Returns:
         The taps and their gauge, of which `spread` says what was reached.

@@ -1,6 +1,6 @@
-"""Lanczos with full re-orthogonalisation: an orthonormal Krylov basis of any symmetric operator.
+"""Lanczos with full re-orthogonalization: an orthonormal Krylov basis of any symmetric operator.
 
-Without re-orthogonalisation rounding makes converged eigenvalues appear again and again (ghosts).
+Without re-orthogonalization rounding makes converged eigenvalues appear again and again (ghosts).
 Here every new vector is made orthogonal to all earlier ones twice, which keeps the basis orthonormal
 to rounding at any number of steps.
 """
@@ -48,7 +48,7 @@ class SymmetricOperator(Protocol):
 
 
 def check_operator(operator: SymmetricOperator) -> None:
-    """Raise where something is no operator at all; that it is symmetric is taken on trust.
+    """Raise where something is not an operator at all; that it is symmetric is taken on trust.
 
     Raises:
         UsageError: it has no shape (d, d) with d above 0, or multiplies no floating-point vectors.
@@ -66,12 +66,12 @@ class KrylovBasis:
     """The growing bases K_m(A, v) of b start vectors at once, each orthonormal on its own.
 
     A Q_m = Q_m T_m + β_m q_{m+1} e_mᵀ with T_m tridiagonal (α on its diagonal, β beside it). Where
-    a basis becomes invariant (β = 0) it goes on from a fresh random vector, so T_m splits and
+    a basis becomes invariant (β = 0) it resumes from a fresh random vector, so T_m splits and
     further copies of repeated eigenvalues can appear; at m = d it is the whole space.
 
     Args:
         operator: symmetric, d by d.
-        starts: one start vector a row; they need not be normalised.
+        starts: one start vector a row; they need not be normalized.
         locked: orthonormal rows to stay orthogonal to: the operator is deflated by them.
         generator: draws the vector that follows an invariant subspace.
 
@@ -110,7 +110,7 @@ class KrylovBasis:
         return self._vectors.shape[2] - len(self.locked) - self.size
 
     def grow(self, steps: int) -> None:
-        """Take so many steps, or fewer where the whole space is spanned; each costs b products."""
+        """Take this many steps, or fewer where the whole space is spanned; each costs b products."""
         for _ in range(min(steps, self.room)):
             self._step()
 
@@ -131,7 +131,7 @@ class KrylovBasis:
         return result
 
     def lift(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
-        """Eigenvectors of T_m carried to the whole space, one a row."""
+        """Eigenvectors of T_m carried to the whole space, one per row."""
         q = self._vectors[index, : self.size]
         return torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
 

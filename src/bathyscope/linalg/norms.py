@@ -1,12 +1,10 @@
-"""The Frobenius norm of large and of extreme tensors, to the precision of their dtype."""
+"""Norms and Gram matrices of large and of extreme tensors, to the precision of their dtype."""
 
 import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-from bathyscope.linalg.scaling import rescale
 
 # Longer runs of float32 squares lose digits: one run of 2²⁴ is wrong by 6e-4, runs of 2¹² by 1e-7.
 _RUN = 2**12
@@ -45,3 +43,109 @@ def _in_runs(flat: Float[Tensor, " n"]) -> float:
     if whole == flat.numel():
         return norm
     return math.hypot(norm, float(torch.linalg.vector_norm(flat[whole:])))
+
+
+def rescale(
+    tensor: Float[Tensor, " ..."], *, largest: float | None = None
+) -> tuple[Float[Tensor, " ..."], float]:
+    """The tensor in float32 at least, divided by a power of two where its squares leave the range.
+
+    Gradients of 1e-25 and activations of 1e25 are what a deep network in trouble has, and in
+    float32 their squares are 0 and infinite. The largest absolute value can be given where it is known.
+
+    Returns:
+        The tensor, itself where nothing had to be done, and what it was divided by: 1, a power of
+        two, 0 where all is zero, and nan or inf where an entry is.
+
+    Examples:
+        >>> tensor, unit = rescale(torch.tensor([1e-30, 2e-30]))
+        >>> tensor.max() * unit == 2e-30, 1 <= tensor.max() < 2
+        (tensor(True), tensor(True))
+    """
+    tensor = tensor.detach()
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.float()
+    if tensor.numel() == 0:
+        return tensor, 0.0
+    if largest is None:
+        low, high = tensor.aminmax()
+        largest = max(-low.item(), high.item())
+    if largest == 0 or not math.isfinite(largest):
+        return tensor, largest
+    limits = torch.finfo(tensor.dtype)
+    bound = math.sqrt(limits.max) * limits.eps
+    if 1 / bound < largest < bound:
+        return tensor, 1.0
+    exponent = math.frexp(largest)[1] - 1
+    # torch.ldexp forms 2^k in float32 and would overflow: scale in two halves instead
+    half = exponent // 2
+    return tensor * 2.0**-half * 2.0 ** (half - exponent), math.ldexp(1.0, exponent)
+
+
+# Elements that are held in a wider dtype at a time: 8 MB of float64, so that asking for more
+# precision costs a cache-sized buffer and not a second copy of the tensor.
+_PIECE = 2**20
+
+
+def gram_matrix(
+    tensor: Float[Tensor, " ..."], mode: int, *, dtype: torch.dtype | None = None
+) -> Float[Tensor, " n n"]:
+    """Gram matrix of the mode-k unfolding, on its smaller side.
+
+    With X_(k) of size n_k × (the product of the other sizes), this is X_(k) X_(k)ᵀ, or
+    X_(k)ᵀ X_(k) where the rows outnumber the columns. Both have the same non-zero eigenvalues,
+    the squared singular values of X_(k).
+
+    Args:
+        tensor: of any order above zero.
+        mode: the axis k that makes the rows of the unfolding.
+        dtype: the dtype of the products and sums; the tensor's own by default.
+
+    Returns:
+        A symmetric matrix as wide as the smaller side of the unfolding.
+
+    Examples:
+        >>> x = torch.arange(12.0).reshape(2, 3, 2)
+        >>> unfolded = x.transpose(0, 1).reshape(3, 4)
+        >>> torch.equal(gram_matrix(x, 1), unfolded @ unfolded.T)
+        True
+    """
+    dtype = dtype or tensor.dtype
+    size = tensor.shape[mode]
+    before = math.prod(tensor.shape[:mode])
+    after = math.prod(tensor.shape[mode + 1 :])
+    view = tensor.reshape(before, size, after)
+    if size > before * after:
+        columns = view.transpose(1, 2).reshape(before * after, size).to(dtype)
+        return columns @ columns.T
+    if tensor.dtype == dtype:
+        return _rows_gram(view)
+    total = torch.zeros(size, size, dtype=dtype, device=tensor.device)
+    axis = 2 if before == 1 else 0
+    step = max(1, _PIECE * view.shape[axis] // max(1, view.numel()))
+    for piece in view.split(step, dim=axis):
+        total += _rows_gram(piece.to(dtype))
+    return total
+
+
+def _rows_gram(view: Float[Tensor, " a n b"]) -> Float[Tensor, " n n"]:
+    """Σ_a X_a X_aᵀ, by whichever product copies smallest."""
+    before, size, after = view.shape
+    if before == 1:
+        return view[0] @ view[0].T
+    if after == 1:
+        return view[:, :, 0].T @ view[:, :, 0]
+    if size <= after:  # the batch of products is then no larger than the tensor
+        return torch.bmm(view, view.transpose(1, 2)).sum(0)
+    rows = view.transpose(0, 1).reshape(size, before * after)
+    return rows @ rows.T
+
+
+def spread_about(values: Float[Tensor, " r"], target: float) -> float:
+    """Root mean square of σ/target − 1.
+
+    Examples:
+        >>> spread_about(torch.tensor([1.0, 3.0]), 2.0)
+        0.5
+    """
+    return (values.double() / target - 1).square().mean().sqrt().item() if len(values) else math.inf

@@ -55,7 +55,7 @@ def newton_schulz(
 
     Args:
         matrix: with at least as many rows as columns.
-        steps: at most so many; a singular value σ needs about log(1/σ)/log(3/2).
+        steps: at most this many; a singular value σ needs about log(1/σ)/log(3/2).
         tolerance: stop when max|AᴴA − I| is below this; None for √ε/10.
 
     Examples:
@@ -108,7 +108,7 @@ def _by_svd(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
 
 
 def inverse_root(gram: Inexact[Tensor, " *b c c"]) -> Inexact[Tensor, " *b c c"] | None:
-    """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be told apart.
+    """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be distinguished.
 
     Examples:
         >>> inverse_root(torch.tensor([[4.0]]))

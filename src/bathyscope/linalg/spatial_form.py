@@ -21,7 +21,7 @@ _LARGEST = 96  # taps times channels; beyond it the Gram matrix of all taps cost
 class _Fold(NamedTuple):
     """Which entry of the R_Δ each entry of the Gram matrix goes to, and the R_Δ of the identity."""
 
-    places: Int[Tensor, " pairs"]
+    locations: Int[Tensor, " pairs"]
     identity: Float[Tensor, " 1 r"]
     shifts: int
 
@@ -38,7 +38,7 @@ class SpatialForm(NamedTuple):
     def gauge(self, *, finely: bool = True) -> Gauge | None:
         """The spread, by Parseval, with the bound Σ_Δ‖R_Δ‖_F ≤ √(number of Δ)·‖R‖_F.
 
-        None where this bound is too coarse and only frequencies can tell. Without `finely` it will
+        None where this bound is too coarse and only frequencies can show. Without `finely` it will
         do for a kernel far above its target too, of which no step is asked.
         """
         groups, _, c, _ = self.weight.shape
@@ -58,7 +58,7 @@ class SpatialForm(NamedTuple):
         excess = self.excess
         if self.fold is not None:
             size = self.flat.shape[-1]
-            excess = excess.index_select(1, self.fold.places).view(-1, size, size)
+            excess = excess.index_select(1, self.fold.locations).view(-1, size, size)
         stepped = torch.baddbmm(self.flat, self.flat, excess, alpha=-length / self.target**2)
         return stepped.view(self.weight.shape)
 
@@ -77,7 +77,7 @@ def spatial_form(
         return SpatialForm(weight, target, flat, gram, None)
     fold = _fold(offsets, c, weight.dtype, weight.device)
     start = (fold.identity * -(target**2)).expand(groups, -1)
-    excess = start.index_add(1, fold.places, gram.flatten(1))
+    excess = start.index_add(1, fold.locations, gram.flatten(1))
     return SpatialForm(weight, target, flat, excess, fold)
 
 

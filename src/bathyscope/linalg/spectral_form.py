@@ -20,7 +20,7 @@ from bathyscope.linalg.taps import Offsets, half_plane
 class _Transforms(NamedTuple):
     """To P and −iP at half the frequencies, real parts before imaginary ones, and back."""
 
-    share: tuple[float, ...]
+    fraction: tuple[float, ...]
     analysis: Float[Tensor, " rows t"]
     synthesis: Float[Tensor, " parts t"]
 
@@ -49,8 +49,8 @@ class SpectralForm(NamedTuple):
         # Plain numbers: there are few, and each small operation on tensors would cost as much.
         sizes = [norm / self.target**2 for norm in norms.tolist()]
         groups, _, c, _ = self.weight.shape
-        share = self.transforms.share
-        square = sum(share[index // groups] * size * size for index, size in enumerate(sizes))
+        fraction = self.transforms.fraction
+        square = sum(fraction[index // groups] * size * size for index, size in enumerate(sizes))
         gauge = Gauge(math.sqrt(square / (groups * c)) / 2, 1 + max(sizes))
         if gauge.is_near:
             return gauge
@@ -59,7 +59,7 @@ class SpectralForm(NamedTuple):
     def step(self, length: float) -> Float[Tensor, " g d c t"]:
         """K − length·[P(PᴴP/target² − I)], the bracket taken back to the kernel's taps."""
         pull = -length / self.target**2
-        return self._synthesise(self.excess, self.imaginary, stay=1.0, pull=pull)
+        return self._synthesize(self.excess, self.imaginary, stay=1.0, pull=pull)
 
     def polar(self) -> Float[Tensor, " g d c t"] | None:
         """[P(PᴴP)^{-1/2}] taken back to the kernel's taps; None where the Gram matrix is too poor."""
@@ -68,9 +68,9 @@ class SpectralForm(NamedTuple):
         root = inverse_root(gram)
         if root is None:
             return None
-        return self._synthesise(root.real, root.imag, stay=0.0, pull=1.0)
+        return self._synthesize(root.real, root.imag, stay=0.0, pull=1.0)
 
-    def _synthesise(
+    def _synthesize(
         self, real: Tensor, imaginary: Tensor, *, stay: float, pull: float
     ) -> Float[Tensor, " g d c t"]:
         """stay·K + pull·[P(real + i·imaginary)], the bracket taken back to the kernel's taps."""
@@ -117,4 +117,4 @@ def _transforms(
     cos, sin = plane.analysis.view(2, len(plane), -1)
     analysis = torch.stack([torch.stack([cos, sin], 1), torch.stack([sin, -cos], 1)])
     synthesis = plane.synthesis.T.unflatten(0, (2, -1)).transpose(0, 1)
-    return _Transforms(plane.share, analysis.flatten(0, 2), synthesis.flatten(0, 1))
+    return _Transforms(plane.fraction, analysis.flatten(0, 2), synthesis.flatten(0, 1))

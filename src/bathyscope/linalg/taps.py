@@ -1,7 +1,7 @@
 """A kernel as taps: matrices at offsets, of which the Fourier transform is a small product.
 
 P(ω) = Σ_t W_t e^{iω·q_t}. Stride becomes more input channels (polyphase components), dilation and
-the number of axes become offsets, groups a batch: what follows needs to know none of them.
+the number of axes become offsets, groups per batch: what follows needs to know none of them.
 """
 
 import itertools
@@ -98,8 +98,8 @@ def polyphase(conv: Convolution) -> Taps:
         >>> taps.layout.components, taps.layout.span, tuple(taps.weight.shape)
         (4, (2, 2), (1, 8, 12, 4))
     """
-    places = itertools.product(*(range(k) for k in conv.kernel))
-    pixels = [tuple(t * dil for t, dil in zip(p, conv.dilation, strict=True)) for p in places]
+    locations = itertools.product(*(range(k) for k in conv.kernel))
+    pixels = [tuple(t * dil for t, dil in zip(p, conv.dilation, strict=True)) for p in locations]
     split = [
         tuple(zip(*(divmod(x, s) for x, s in zip(p, conv.stride, strict=True)), strict=True))
         or ((), ())
@@ -141,12 +141,13 @@ def compress(taps: Taps) -> Taps:
 
     On an endless lattice this only relabels frequencies: the set of singular values is the same.
     """
-    places = taps.layout.offsets
-    factors = [math.gcd(*axis) or 1 for axis in zip(*places, strict=True)]
+    locations = taps.layout.offsets
+    factors = [math.gcd(*axis) or 1 for axis in zip(*locations, strict=True)]
     if all(factor == 1 for factor in factors):
         return taps
     offsets = tuple(
-        tuple(q // factor for q, factor in zip(place, factors, strict=True)) for place in places
+        tuple(q // factor for q, factor in zip(location, factors, strict=True))
+        for location in locations
     )
     return Taps(taps.weight, replace(taps.layout, offsets=offsets))
 
@@ -166,8 +167,8 @@ def tap_products(taps: Taps) -> Taps:
     groups, d, c, num_taps = taps.tall().shape
     columns = taps.tall().double().reshape(groups, d, c * num_taps)
     pairs = (columns.mT @ columns).view(groups, c, num_taps, c, num_taps)
-    places = list(itertools.product(taps.layout.offsets, repeat=2))
-    distances = [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in places]
+    locations = list(itertools.product(taps.layout.offsets, repeat=2))
+    distances = [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in locations]
     offsets = tuple(sorted(set(distances)))
     index = torch.tensor([offsets.index(x) for x in distances], device=columns.device)
     weight = columns.new_zeros(groups, c, c, len(offsets))
@@ -185,7 +186,7 @@ class HalfPlane:
     """
 
     multiplicity: Float[Tensor, " f"]
-    share: tuple[float, ...]
+    fraction: tuple[float, ...]
     analysis: Float[Tensor, " parts t"]
     synthesis: Float[Tensor, " t parts"]
 
@@ -220,11 +221,11 @@ def half_plane(
     turns = (points[:, None] * torch.tensor(offsets, dtype=torch.long)) % sizes
     phase = 2 * math.pi * (turns.double() / sizes).sum(-1)
     analysis = torch.cat([phase.cos(), phase.sin()])
-    share = multiplicity / math.prod(grid)
-    weights = torch.cat([share, share])
+    fraction = multiplicity / math.prod(grid)
+    weights = torch.cat([fraction, fraction])
     return HalfPlane(
         multiplicity.to(device, dtype),
-        tuple(share.tolist()),
+        tuple(fraction.tolist()),
         analysis.to(device, dtype),
         (analysis * weights[:, None]).T.contiguous().to(device, dtype),
     )

@@ -54,8 +54,8 @@ def trace_estimate(
     """
     check_operator(operator)
     if at_once is not None:
-        at_once = check_count("at_once", at_once, least=1)
-    probes = check_count("probes", probes, least=2, most=MOST_PROBES)
+        at_once = check_count("at_once", at_once, minimum=1)
+    probes = check_count("probes", probes, minimum=2, most=MOST_PROBES)
     sketch = check_count("sketch", sketch)
     d = operator.shape[0]
     if d <= probes + 2 * min(sketch, d):

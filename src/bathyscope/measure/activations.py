@@ -9,18 +9,14 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members, members_of
-from bathyscope.core.one_pass import probe
+from bathyscope.core.calls import Members, members_of
+from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.taps import Silent
 from bathyscope.linalg import frobenius_norm, rescale
-from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import find_blocks
-from bathyscope.measure.mode import ModeTap, modal_functions
-from bathyscope.measure.nonlinearities import Nonlinearities, dead_units
-from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.functions import ModeObserver, Nonlinearities, dead_units, modal_functions
+from bathyscope.measure.rows import Rows, axes_of, find_blocks, fraction_non_finite
 
-# Below this share of the mean square, E x² - (E x)² has lost too many digits: centre first.
+# Below this fraction of the mean square, E x² - (E x)² has lost too many digits: center first.
 _CANCELLATION = 1e-2
 
 
@@ -29,14 +25,14 @@ def activations(
 ) -> Measurement:
     """Mean, deviation and range of every block's output, dead units, and change of the signal.
 
-    Columns, one value a block:
+    Columns, one value per block:
         mean, std, min, max: over all finite entries of the block's output x_{l+1}.
-        dead_units: share of units that give one value for the whole batch, the largest of the
+        dead_units: fraction of units that give one value for the whole batch, the largest of the
             block's activation functions; None where it calls none.
         nonlinearity: the last activation function that it calls.
         change: ‖x_{l+1} − x_l‖ / ‖x_l‖, the strength of a residual branch; None where the shape
             changes or the input was overwritten.
-        not_finite: share of entries that are NaN or infinite.
+        non_finite: fraction of entries that are NaN or infinite.
 
     Args:
         model: any module; it is left as it was.
@@ -58,22 +54,22 @@ def activations(
         >>> activations(model, batch, loss=F.cross_entropy)["dead_units"]
         (1.0, None)
     """
-    found = find_blocks(model, batch, blocks)
-    tap = ActivationTap(model, found)
-    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching,))
-    return tap.measurement()
+    result = find_blocks(model, batch, blocks)
+    observer = ActivationObserver(model, result)
+    probe(model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching,))
+    return observer.measurement()
 
 
-class ActivationTap(Silent):
+class ActivationObserver(Observer):
     """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
 
     def __init__(
-        self, model: nn.Module | Members, blocks: Blocks, *, mode: ModeTap | None = None
+        self, model: nn.Module | Members, blocks: Blocks, *, mode: ModeObserver | None = None
     ) -> None:
         self.members = members_of(model)
         self.rows = Rows(
             blocks,
-            ("mean", "std", "min", "max", "dead_units", "nonlinearity", "change", "not_finite"),
+            ("mean", "std", "min", "max", "dead_units", "nonlinearity", "change", "non_finite"),
         )
         self.watching = Nonlinearities(
             self._nonlinear,
@@ -91,12 +87,12 @@ class ActivationTap(Silent):
         """Reduce the output, and compare it with the input where that is still there."""
         moments = moments_of(x)
         self.rows.put(block, **moments._asdict())
-        if _are_shares(x, moments):  # attention's own softmax does not end a block
+        if _are_fractions(x, moments):  # attention's own softmax does not end a block
             self.rows.put(block, nonlinearity="softmax")
         self.rows.put(block, dead_units=self.dead.get(block.index))
         if self.inside is not None and self.inside[0] is block:
             _, before, version = self.inside
-            if before.shape == x.shape and before._version == version and not moments.not_finite:
+            if before.shape == x.shape and before._version == version and not moments.non_finite:
                 size = frobenius_norm(before)
                 change = frobenius_norm(x - before)
                 self.rows.put(block, change=change / size if size else math.nan)
@@ -110,15 +106,15 @@ class ActivationTap(Silent):
         axes = axes_of(self.members, block, ndim=output.ndim)
         dead = dead_units(output, units=axes.units)
         if dead is not None:
-            share = dead / output.shape[axes.units]
-            self.dead[block.index] = max(share, self.dead.get(block.index, 0.0))
+            fraction = dead / output.shape[axes.units]
+            self.dead[block.index] = max(fraction, self.dead.get(block.index, 0.0))
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
         return self.rows.measurement("activations")
 
 
-def _are_shares(x: Tensor, moments: "Moments") -> bool:
+def _are_fractions(x: Tensor, moments: "Moments") -> bool:
     """Whether the units of every sample are positive and sum to one, as a softmax leaves them."""
     width = x.shape[-1] if x.ndim > 1 else 1
     if width == 1 or not (moments.min >= 0 and math.isclose(moments.mean * width, 1, rel_tol=1e-4)):
@@ -127,13 +123,13 @@ def _are_shares(x: Tensor, moments: "Moments") -> bool:
 
 
 class Moments(NamedTuple):
-    """Moments and range over the finite entries of a tensor, and the share of the others."""
+    """Moments and range over the finite entries of a tensor, and the fraction of the others."""
 
     mean: float
     std: float
     min: float
     max: float
-    not_finite: float
+    non_finite: float
 
 
 def moments_of(x: Tensor) -> Moments:
@@ -146,7 +142,7 @@ def moments_of(x: Tensor) -> Moments:
     lost = 0.0
     low, high = _range(x)
     if not math.isfinite(low) or not math.isfinite(high):
-        lost = share_not_finite(x)
+        lost = fraction_non_finite(x)
         x = x[torch.isfinite(x)]
         low, high = _range(x)
     if x.numel() == 0:

@@ -1,4 +1,4 @@
-"""Stem and head: what is before and after the trunk, measured like its blocks and told beside them."""
+"""Stem and head: what is before and after the body, measured like its blocks and reported beside them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -6,14 +6,12 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members, members_of
-from bathyscope.core.one_pass import Tap
+from bathyscope.core.calls import Members, members_of
+from bathyscope.core.probe import Observer
 from bathyscope.core.records import Block, Measurement, Number
-from bathyscope.core.taps import Silent
-from bathyscope.measure.axes import axes_of
-from bathyscope.measure.gradients import norm_and_share_not_finite
+from bathyscope.measure.gradients import norm_and_fraction_non_finite
 from bathyscope.measure.representations import collapse_columns
-from bathyscope.measure.rows import Rows
+from bathyscope.measure.rows import Rows, axes_of
 
 AROUND = "around"
 LARGEST_SIDE_AROUND = 256
@@ -21,7 +19,7 @@ LARGEST_SIDE_AROUND = 256
 all blocks together."""
 
 
-class AroundTap(Silent):
+class AroundObserver(Observer):
     """Likeness of the samples and norms of gradients at stem and head, without their spectra.
 
     How a gradient's norm changes across them says nothing: they are not meant to keep it.
@@ -29,15 +27,15 @@ class AroundTap(Silent):
 
     def __init__(self, model: nn.Module | Members, blocks: Blocks) -> None:
         self.members = members_of(model)
-        self.likeness = Rows(blocks, ("mean_cosine", "collapse"))
-        self.norms = Rows(blocks, ("norm_in", "norm_out", "not_finite"))
+        self.similarity = Rows(blocks, ("mean_cosine", "collapse"))
+        self.norms = Rows(blocks, ("norm_in", "norm_out", "non_finite"))
         self.lost: dict[int, float] = {}
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """How alike the samples are behind the stem; a fresh head's few outputs are always alike."""
         if block.part == "stem" and x.ndim > 1 and x.numel():
             axes = axes_of(self.members, block, ndim=x.ndim)
-            self.likeness.put(block, **collapse_columns(x, axes))
+            self.similarity.put(block, **collapse_columns(x, axes))
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm at the input."""
@@ -48,47 +46,47 @@ class AroundTap(Silent):
         self._put(block, "norm_out", gradient)
 
     def _put(self, block: Block, column: str, gradient: Tensor) -> None:
-        norm, lost = norm_and_share_not_finite(gradient)
+        norm, lost = norm_and_fraction_non_finite(gradient)
         self.lost[block.index] = max(lost, self.lost.get(block.index, 0.0))
-        self.norms.put(block, **{column: norm, "not_finite": self.lost[block.index]})
+        self.norms.put(block, **{column: norm, "non_finite": self.lost[block.index]})
 
     def measurements(self) -> tuple[Measurement, Measurement]:
         """The records, once the pass is over."""
         return (
-            self.likeness.measurement("representations"),
+            self.similarity.measurement("representations"),
             self.norms.measurement("gradients"),
         )
 
 
-class ByPart(Silent):
-    """Hands what is seen at the trunk to some taps, and what is seen at stem and head to another."""
+class ByPart(Observer):
+    """Hands what is seen at the body to some observers, and what is seen at stem and head to another."""
 
-    def __init__(self, trunk: tuple[Tap, ...], around: Tap) -> None:
-        self.trunk = trunk
+    def __init__(self, body: tuple[Observer, ...], around: Observer) -> None:
+        self.body = body
         self.around = (around,)
 
-    def _taps(self, block: Block) -> tuple[Tap, ...]:
-        return self.trunk if block.part == "trunk" else self.around
+    def _observers(self, block: Block) -> tuple[Observer, ...]:
+        return self.body if block.part == "body" else self.around
 
     def on_input(self, block: Block, x: Tensor) -> None:
         """Pass it on."""
-        for tap in self._taps(block):
-            tap.on_input(block, x)
+        for observer in self._observers(block):
+            observer.on_input(block, x)
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Pass it on."""
-        for tap in self._taps(block):
-            tap.on_output(block, x)
+        for observer in self._observers(block):
+            observer.on_output(block, x)
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Pass it on."""
-        for tap in self._taps(block):
-            tap.on_input_gradient(block, gradient)
+        for observer in self._observers(block):
+            observer.on_input_gradient(block, gradient)
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """Pass it on."""
-        for tap in self._taps(block):
-            tap.on_output_gradient(block, gradient)
+        for observer in self._observers(block):
+            observer.on_output_gradient(block, gradient)
 
 
 def around_measurement(blocks: tuple[Block, ...], parts: Iterable[Measurement]) -> Measurement:
@@ -109,9 +107,9 @@ def around_measurement(blocks: tuple[Block, ...], parts: Iterable[Measurement]) 
     return Measurement(name=AROUND, blocks=blocks, columns=columns)
 
 
-def on_trunk(measurement: Measurement) -> Measurement:
+def on_body(measurement: Measurement) -> Measurement:
     """A measurement of all rows without those of stem and head."""
-    kept = [i for i, block in enumerate(measurement.blocks) if block.part == "trunk"]
+    kept = [i for i, block in enumerate(measurement.blocks) if block.part == "body"]
     if len(kept) == len(measurement.blocks):
         return measurement
     return replace(
@@ -124,7 +122,7 @@ def on_trunk(measurement: Measurement) -> Measurement:
 
 
 def with_around(measured: Mapping[str, Measurement], blocks: Blocks) -> dict[str, Measurement]:
-    """The measurements of the trunk with the rows of stem and head; None where they have no value.
+    """The measurements of the body with the rows of stem and head; None where they have no value.
 
     Examples:
         >>> conv = Block(index=0, name="conv", end="conv", kind="Conv2d")

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrap
+from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.members import Members, members_of
+from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.one_pass import aside, probe
+from bathyscope.core.probe import Observer, aside, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.taps import Silent
 from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
 from bathyscope.measure.attention_scores import (
@@ -27,17 +26,15 @@ from bathyscope.measure.attention_scores import (
     HeadStatistics,
     head_statistics,
 )
-from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
 from bathyscope.measure.positions import head_of, position_effect, tables_of
-from bathyscope.measure.rows import Rows
-from bathyscope.measure.tokens import token_likeness
+from bathyscope.measure.rows import Rows, axes_of, find_blocks
+from bathyscope.measure.tokens import token_similarity
 
-# A head that gives out, or gets back, less than this share of the strongest head's is dead.
+# A head that gives out, or gets back, less than this fraction of the strongest head's is dead.
 _DEAD = 1e-6
 _ONE_HOT_HEAD = 0.9
 _NAMED_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
@@ -58,26 +55,26 @@ def attention(
     multiplies values by a softmax of scores. Fused kernels give no scores away: they are computed
     again for a sample of the queries.
 
-    Columns, one value a block, over all heads unless a head is named:
+    Columns, one value per block, over all heads unless a head is named:
         heads: how many there are.
-        entropy, lowest_entropy: −Σ p ln p / ln(keys seen), mean over rows; the mean and the least
+        entropy, lowest_entropy: −Σ p ln p / ln(keys seen), mean over rows; the mean and the smallest
             head. 1 is uniform, 0 one-hot.
-        largest_logit: greatest |q·k·scale| among the keys that are seen.
+        largest_logit: largest |q·k·scale| among the keys that are seen.
         logit_std: deviation of a row's scores, mean over rows.
-        uniform_rows, one_hot_rows: shares of the rows that see two keys or more.
-        one_hot_heads: share of heads nine tenths of whose rows are one-hot.
-        masked_rows: share of rows that see no key at all, of the head with most.
+        uniform_rows, one_hot_rows: fractions of the rows that see two keys or more.
+        one_hot_heads: fraction of heads nine tenths of whose rows are one-hot.
+        masked_rows: fraction of rows that see no key at all, of the head with most.
         rank, full_rank: numerical rank of the sampled rows of the attention matrix, mean over
             heads, and what it could be.
         scale: factor on q·k, times √d; 1 for the usual 1/√d. None where it is not known.
-        dead_heads: share of heads that give out nothing, or whose values receive no gradient,
+        dead_heads: fraction of heads that give out nothing, or whose values receive no gradient,
             while others do; `dead` names them.
         choice_gradient: gradient at queries or keys, the larger, over that at the values.
         attention_size, mlp_size: ‖branch‖/‖stream‖ of the sums x + branch(x) in the block.
         branch_rms: root mean square of the larger branch.
         attention_gradient_ratio, mlp_gradient_ratio: gradient's norm after over before each sum.
-        post_norm: whether the stream goes on from the norm of the sum.
-        token_likeness: mean cosine between two tokens of a sequence at the block's output.
+        post_norm: whether the stream resumes from the norm of the sum.
+        token_similarity: mean cosine between two tokens of a sequence at the block's output.
         token_spread: ‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens; 0 where all are alike.
         stream_growth: ‖output‖ over ‖input of the first block‖.
     Settings hold, where the targets are labels, the scale of the network's output: `output_std`,
@@ -106,13 +103,15 @@ def attention(
         >>> attention(model, batch, loss=F.mse_loss)["heads"]
         (2, 2, 2)
     """
-    found = find_blocks(model, batch, blocks)
-    tap = AttentionTap(model, found, samples=samples, queries=queries)
-    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching(),))
-    tap.look_at(batch)
-    measured = tap.measurement()
+    result = find_blocks(model, batch, blocks)
+    observer = AttentionObserver(model, result, samples=samples, queries=queries)
+    probe(
+        model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching(),)
+    )
+    observer.look_at(batch)
+    measured = observer.measurement()
     if measured is None:
-        hidden = f" {tap.hidden_note()}" if tap.hidden else ""
+        hidden = f" {observer.hidden_note()}" if observer.hidden else ""
         raise UsageError(
             f"No attention was found in {type(unwrap(model)).__name__}: nothing calls "
             "scaled_dot_product_attention or nn.MultiheadAttention, or multiplies values by a "
@@ -141,11 +140,15 @@ def attention_heads(
         >>> heads["layers.0"][0].entropy.shape
         torch.Size([2])
     """
-    found = find_blocks(model, batch, blocks)
-    tap = AttentionTap(model, found, samples=samples, queries=queries)
-    probe(model, batch, loss=loss, blocks=found, taps=(tap,), watching=(tap.watching(),))
-    labels = {block.index: block.label for block in found}
-    return {labels[index]: tuple(h.statistics for h in heads) for index, heads in tap.heads.items()}
+    result = find_blocks(model, batch, blocks)
+    observer = AttentionObserver(model, result, samples=samples, queries=queries)
+    probe(
+        model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching(),)
+    )
+    labels = {block.index: block.label for block in result}
+    return {
+        labels[index]: tuple(h.statistics for h in heads) for index, heads in observer.heads.items()
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +162,7 @@ class _Heads:
     value_gradients: Float[Tensor, " h"] | None = None
 
 
-class AttentionTap(Silent):
+class AttentionObserver(Observer):
     """Reduces attention as it is computed; run the pass inside `watching()`."""
 
     def __init__(
@@ -191,27 +194,27 @@ class AttentionTap(Silent):
 
     @property
     def watches(self) -> tuple[ResidualSums, AttentionCalls]:
-        """What hears of the functions of a pass, for a mode that others share."""
+        """What sees the functions of a pass, for a mode that others share."""
         return self.residual, self.calls
 
     @contextmanager
-    def watching(self) -> Iterator["AttentionTap"]:
+    def watching(self) -> Iterator["AttentionObserver"]:
         """Within, every pass is watched, and what modules named attention hide is noted."""
-        with self.listening(), Together(*self.watches):
+        with self.hooked(), Together(*self.watches):
             yield self
 
     @contextmanager
-    def listening(self) -> Iterator["AttentionTap"]:
+    def hooked(self) -> Iterator["AttentionObserver"]:
         """As `watching`, without the functions."""
-        with ExitStack() as stack:
+        with Hooks() as hooks:
             for name, module in self.model.named_modules():
                 if _NAMED_ATTENTION.search(type(module).__name__):
-                    self._listen(stack, name, module)
-            stack.callback(self.model.register_forward_hook(self._on_model_output).remove)
+                    self._look_for_calls(hooks, name, module)
+            hooks.after_forward(self.model, self._on_model_output)
             yield self
 
     def look_at(self, batch: Batch) -> None:
-        """What the batch tells: whether outputs are logits, and whether positions matter."""
+        """What the batch shows: whether outputs are logits, and whether positions matter."""
         inputs, targets = check_batch(self.model, batch)
         self.has_labels = targets is None or any(
             not t.is_floating_point() for t in tensors_in(targets)
@@ -235,8 +238,8 @@ class AttentionTap(Silent):
             return
         if x.ndim == 3:
             samples = axes_of(self.members, block, ndim=3).samples
-            likeness = token_likeness(x.transpose(0, 1) if samples == 1 else x)
-            self.rows.put(block, token_likeness=likeness.cosine, token_spread=likeness.spread)
+            similarity = token_similarity(x.transpose(0, 1) if samples == 1 else x)
+            self.rows.put(block, token_similarity=similarity.cosine, token_spread=similarity.spread)
         if self.first_norm:
             self.rows.put(block, stream_growth=frobenius_norm(x) / self.first_norm)
 
@@ -273,7 +276,7 @@ class AttentionTap(Silent):
             "in a kernel of its own; everything else was measured."
         )
 
-    def _listen(self, stack: ExitStack, name: str, module: nn.Module) -> None:
+    def _look_for_calls(self, hooks: Hooks, name: str, module: nn.Module) -> None:
         before: list[int] = []
 
         def began(module: nn.Module, args: object) -> None:
@@ -283,11 +286,11 @@ class AttentionTap(Silent):
             if before and before.pop() == self.num_calls:
                 self.hidden[name or "the model"] = type(module).__name__
 
-        stack.callback(module.register_forward_pre_hook(began).remove)
-        stack.callback(module.register_forward_hook(ended).remove)
+        hooks.before_forward(module, began)
+        hooks.after_forward(module, ended)
 
     def _on_model_output(self, module: nn.Module, args: object, output: object) -> None:
-        logits = logits_in(output)
+        logits = logits_in(output) if self.heads else None
         if logits is not None and logits.is_floating_point() and logits.shape[-1] > 1:
             self.logits = logit_scale(logits)
 
@@ -306,13 +309,12 @@ class AttentionTap(Silent):
             query, key, value = call.differentiable
             _keep_norm(query, heads, "query_gradient")
             _keep_norm(key, heads, "key_gradient")
-            if value.requires_grad:
-                value.register_hook(lambda g: _set(heads, "value_gradients", _head_norms, g))
+            on_gradient(value, lambda g: _set(heads, "value_gradients", _head_norms, g))
 
-    def _on_sum(self, found: Sum) -> None:
+    def _on_sum(self, result: Sum) -> None:
         if self.inside is not None:
             kind = "attention" if self.since_sum else "mlp"
-            self.sums.setdefault(self.inside.index, {})[kind] = found
+            self.sums.setdefault(self.inside.index, {})[kind] = result
             self.since_sum = False
 
     def _put_heads(self, block: Block, calls: list[_Heads]) -> None:
@@ -340,21 +342,20 @@ class AttentionTap(Silent):
         )
 
     def _put_sums(self, block: Block, sums: dict[str, Sum]) -> None:
-        for kind, found in sums.items():
-            after, before = found.gradient_out, found.gradient_in
+        for kind, result in sums.items():
+            after, before = result.gradient_out, result.gradient_in
             ratio = None if after is None or before is None else quotient(after, before)
-            self.rows.put(block, **{f"{kind}_size": found.size, f"{kind}_gradient_ratio": ratio})
+            self.rows.put(block, **{f"{kind}_size": result.size, f"{kind}_gradient_ratio": ratio})
         if sums:
             self.rows.put(
                 block,
                 branch_rms=max(s.branch_rms for s in sums.values()),
-                post_norm=all(s.is_normalised for s in sums.values()),
+                post_norm=all(s.is_normalized for s in sums.values()),
             )
 
 
 def _keep_norm(tensor: Tensor, heads: _Heads, name: str) -> None:
-    if tensor.requires_grad:
-        tensor.register_hook(lambda g: _set(heads, name, frobenius_norm, g))
+    on_gradient(tensor, lambda g: _set(heads, name, frobenius_norm, g))
 
 
 def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: Tensor) -> None:

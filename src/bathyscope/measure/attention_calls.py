@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.one_pass import aside
+from bathyscope.core.probe import aside
 from bathyscope.measure.functions import FunctionWatch
 
 _SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax})
@@ -64,11 +64,11 @@ class AttentionCall:
 
 
 class AttentionCalls(FunctionWatch):
-    """Within, tells of every call of attention: `told(call)`, once it is done."""
+    """Within, shows of every call of attention: `reported(call)`, once it is done."""
 
-    def __init__(self, told: Callable[[AttentionCall], None]) -> None:
+    def __init__(self, result: Callable[[AttentionCall], None]) -> None:
         super().__init__()
-        self.told = told
+        self.result = result
         self.factors: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.products: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.masks: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -82,7 +82,7 @@ class AttentionCalls(FunctionWatch):
         output: object,
         kept: object,
     ) -> None:
-        """Tell of the call where it is attention."""
+        """Report the call where it is attention."""
         if func in _WATCHED:
             with aside():
                 self.look(func, args, kwargs, output)
@@ -94,11 +94,11 @@ class AttentionCalls(FunctionWatch):
         kwargs: dict[str, Any],
         output: object,
     ) -> None:
-        """Tell of a call that is attention; follow what may become one."""
+        """Report a call that is attention; follow what may become one."""
         if func is F.scaled_dot_product_attention:
-            self.told(_fused(*args, **kwargs))
+            self.result(_fused(*args, **kwargs))
         elif func is F.multi_head_attention_forward:
-            self.told(_multi_head(*args, **kwargs))
+            self.result(_multi_head(*args, **kwargs))
         elif isinstance(output, Tensor) and args:
             self._follow(func, args, kwargs, output)
 
@@ -163,7 +163,7 @@ class AttentionCalls(FunctionWatch):
             return
         call = self.pending.pop(operands[0], None)
         if call is not None:
-            self.told(call)
+            self.result(call)
             return
         self.products[output] = operands[0].shape[-1]
         self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)

@@ -16,7 +16,7 @@ QUERIES = 32
 """Queries of each of them, spread evenly, the last one among them."""
 
 UNIFORM = 0.999
-"""A row with this share of the greatest entropy counts as uniform."""
+"""A row with this fraction of the largest entropy counts as uniform."""
 
 ONE_HOT = 0.99
 """A row that gives one key this weight counts as one-hot."""
@@ -28,15 +28,15 @@ _HIDDEN, _SURELY_HIDDEN = -1e4, -1e8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadStatistics:
-    """Statistics of a call of attention, one value a head.
+    """Statistics of a call of attention, one value per head.
 
     Attributes:
         entropy: mean over rows of −Σ p ln p / ln(number of keys seen), 0 for one-hot and 1 for
             uniform rows; rows that see one key alone are left out.
-        largest_logit: greatest |q·k·scale| among the keys that are seen.
+        largest_logit: largest |q·k·scale| among the keys that are seen.
         logit_std: deviation of a row's scores over the keys it sees, mean over rows.
-        uniform_rows, one_hot_rows: share of the rows that see two keys or more.
-        masked_rows: share of rows that see no key at all.
+        uniform_rows, one_hot_rows: fraction of the rows that see two keys or more.
+        masked_rows: fraction of rows that see no key at all.
         rank: numerical rank of the sampled rows of the attention matrix, mean over samples.
         full_rank: what it could be.
         output: size of what each head gives out; None where the values were not seen.
@@ -56,7 +56,7 @@ class HeadStatistics:
 def head_statistics(
     call: AttentionCall, *, samples: int = SAMPLES, queries: int = QUERIES
 ) -> HeadStatistics:
-    """The statistics of a call from at most so many samples and queries of each.
+    """The statistics of a call from at most this many samples and queries of each.
 
     Examples:
         >>> zeros = torch.zeros(1, 2, 4, 3)
@@ -70,8 +70,8 @@ def head_statistics(
     several = num_seen >= 2
     relative = _relative_entropy(weights, num_seen)
     kept = torch.where(seen, scores, 0.0)
-    centred = torch.where(seen, kept - kept.sum(-1, keepdim=True) / _some(num_seen), 0.0)
-    deviation = (centred.square().sum(-1) / num_seen.clamp(min=1)).sqrt()
+    centered = torch.where(seen, kept - kept.sum(-1, keepdim=True) / _some(num_seen), 0.0)
+    deviation = (centered.square().sum(-1) / num_seen.clamp(min=1)).sqrt()
     return HeadStatistics(
         entropy=_mean(relative, several),
         largest_logit=kept.abs().amax((0, 2, 3)),
@@ -101,7 +101,7 @@ def head_entropy(
 
 
 def _weights(scores: Tensor, seen: Tensor) -> Tensor:
-    """Shares of the keys that are seen; zeros in rows that see none."""
+    """Fractions of the keys that are seen; zeros in rows that see none."""
     return torch.softmax(torch.where(seen, scores, -math.inf), dim=-1).nan_to_num(0.0)
 
 
@@ -157,7 +157,7 @@ def _rows_of(mask: Tensor, batch: Tensor, tokens: Tensor, shape: torch.Size) -> 
 
 
 def _spread(length: int, most: int, device: torch.device) -> Tensor:
-    """At most so many positions of a row, spread evenly, the last one among them."""
+    """At most this many positions of a row, spread evenly, the last one among them."""
     if length <= most:
         return torch.arange(length, device=device)
     return torch.linspace(length / most - 1, length - 1, most, device=device).round().long()
@@ -168,7 +168,7 @@ def _some(count: Tensor) -> Tensor:
 
 
 def _mean(rows: Tensor, wanted: Tensor) -> Tensor:
-    """Mean over samples and queries of those wanted, one a head; NaN where there is none."""
+    """Mean over samples and queries of those wanted, one per head; NaN where there is none."""
     total = torch.where(wanted, rows, 0.0).sum((0, 2))
     return total / wanted.sum((0, 2))
 
@@ -179,8 +179,8 @@ def _ranks(weights: Tensor) -> Tensor:
     if not bool(torch.isfinite(first).all()) or not first.numel():
         return torch.full(first.shape[:1], math.nan, dtype=weights.dtype)
     values = torch.linalg.svdvals(first.double())
-    cutoff = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
-    result: Tensor = (values > cutoff * values[:, :1]).sum(-1).to(weights.dtype)
+    tolerance = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
+    result: Tensor = (values > tolerance * values[:, :1]).sum(-1).to(weights.dtype)
     return result
 
 

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bathyscope.core.one_pass import aside
+from bathyscope.core.hooks import on_gradient
+from bathyscope.core.probe import aside
 from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.functions import FunctionWatch
 
@@ -24,27 +25,27 @@ class Sum:
     Attributes:
         size: ‖branch‖ / ‖stream‖.
         branch_rms: root mean square of the branch.
-        is_normalised: whether the stream goes on from the norm of the sum (post-norm).
+        is_normalized: whether the stream resumes from the norm of the sum (post-norm).
         gradient_in, gradient_out: norm of the loss's gradient at the stream before and after.
     """
 
     size: float
     branch_rms: float
-    is_normalised: bool = False
+    is_normalized: bool = False
     gradient_in: float | None = None
     gradient_out: float | None = None
 
 
 class ResidualSums(FunctionWatch):
-    """Within, tells of every sum of two tensors of the stream's shape: `told(sum)`.
+    """Within, shows of every sum of two tensors of the stream's shape: `reported(sum)`.
 
     Of the two the older one is the stream: the branch was computed from it. A stream that is
     multiplied by a number (DeepNorm) stays as old as it was.
     """
 
-    def __init__(self, told: Callable[[Sum], None]) -> None:
+    def __init__(self, result: Callable[[Sum], None]) -> None:
         super().__init__()
-        self.told = told
+        self.result = result
         self.shape: torch.Size | None = None
         self.births: dict[int, int] = {}
         self.clock = 0
@@ -60,7 +61,7 @@ class ResidualSums(FunctionWatch):
 
     def leave(self, x: Tensor) -> None:
         """The block has given this output."""
-        self._normalised(x)
+        self._normalized(x)
         self.shape = None
 
     def before(self, func: Callable[..., object], args: tuple[Any, ...]) -> Sum | None:
@@ -77,7 +78,7 @@ class ResidualSums(FunctionWatch):
         output: object,
         kept: Any,
     ) -> None:
-        """Tell of the sum; follow what has the stream's shape."""
+        """Report the sum; follow what has the stream's shape."""
         if self.shape is not None and isinstance(output, Tensor) and output.shape == self.shape:
             self._note(func, args, output, kept)
 
@@ -95,30 +96,30 @@ class ResidualSums(FunctionWatch):
         older = self.births[first.data_ptr()] < self.births[second.data_ptr()]
         stream, branch = (first, second) if older else (second, first)
         with aside():
-            self._normalised(stream)
+            self._normalized(stream)
             size = frobenius_norm(branch)
             before = frobenius_norm(stream)
         ratio = size / before if before else float("nan")
-        found = Sum(ratio, size / max(1, branch.numel()) ** 0.5)
-        _on_gradient(stream, lambda norm: setattr(found, "gradient_in", norm))
-        return found
+        result = Sum(ratio, size / max(1, branch.numel()) ** 0.5)
+        _keep_norm(stream, result, "gradient_in")
+        return result
 
-    def _normalised(self, stream: Tensor) -> None:
+    def _normalized(self, stream: Tensor) -> None:
         if self.last is not None and stream.data_ptr() in self.normed:
-            self.last.is_normalised = True
+            self.last.is_normalized = True
 
     def _note(
         self,
         func: Callable[..., object],
         args: tuple[object, ...],
         output: Tensor,
-        found: Sum | None,
+        result: Sum | None,
     ) -> None:
         address = output.data_ptr()
-        if found is not None:
-            _on_gradient(output, lambda norm: setattr(found, "gradient_out", norm))
-            self.last, self.last_address, self.normed = found, address, set()
-            self.told(found)
+        if result is not None:
+            _keep_norm(output, result, "gradient_out")
+            self.last, self.last_address, self.normed = result, address, set()
+            self.result(result)
         elif address in self.births and any(
             isinstance(a, Tensor) and a.data_ptr() == address for a in args
         ):
@@ -132,15 +133,15 @@ class ResidualSums(FunctionWatch):
             if scaled[0].data_ptr() in self.normed:
                 self.normed.add(address)
         else:
-            self.clock += 1  # an address may be used again: the number of addresses is no clock
+            self.clock += 1  # an address may be used again: the number of addresses is not a clock
             self.births[address] = self.clock
 
 
-def _on_gradient(tensor: Tensor, keep: Callable[[float], None]) -> None:
-    if tensor.requires_grad:
-        tensor.register_hook(lambda gradient: _tell_norm(gradient, keep))
+def _keep_norm(tensor: Tensor, result: Sum, name: str) -> None:
+    """Write the norm of a tensor's gradient into a sum once it is there."""
 
+    def hook(gradient: Tensor) -> None:
+        with aside():
+            setattr(result, name, frobenius_norm(gradient))
 
-def _tell_norm(gradient: Tensor, keep: Callable[[float], None]) -> None:
-    with aside():
-        keep(frobenius_norm(gradient))
+    on_gradient(tensor, hook)

@@ -11,10 +11,9 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.drop import drop_branch
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_buffers, preserve_model
-from bathyscope.core.progress import tell_progress
+from bathyscope.core.progress import report_progress
 from bathyscope.core.records import Measurement
-from bathyscope.measure.blocks import find_blocks
-from bathyscope.measure.rows import Rows
+from bathyscope.measure.rows import Rows, find_blocks
 
 
 def deletion(
@@ -26,7 +25,7 @@ def deletion(
     (singularity, section VII: layer deletion). Every pass draws the same random numbers, so that
     dropout does not blur the difference; the model runs in the mode it stands in.
 
-    Columns, one value a block:
+    Columns, one value per block:
         loss: with the block dropped; None where it cannot be dropped.
         loss_change: that loss less the loss of the whole model, which stands in `settings`.
 
@@ -49,10 +48,10 @@ def deletion(
         >>> deletion(model, (torch.ones(1, 2), None), loss=lambda y, _: y.sum())["loss_change"]
         (-4.0, None)
     """
-    found = find_blocks(model, batch, blocks)
+    result = find_blocks(model, batch, blocks)
     inner = unwrap(model)
     inputs, targets = check_batch(inner, batch)
-    rows = Rows(found, ("loss", "loss_change"))
+    rows = Rows(result, ("loss", "loss_change"))
 
     def loss_now() -> float:
         with preserve_buffers(inner), torch.enable_grad():
@@ -62,8 +61,8 @@ def deletion(
 
     with preserve_model(inner, copy_parameters=False):
         whole = loss_now()
-        for number, block in enumerate(found, 1):
-            tell_progress("without block", number, len(found))
+        for number, block in enumerate(result, 1):
+            report_progress("without block", number, len(result))
             if not block.droppable:
                 rows.note("Blocks that change the shape and name no branch cannot be dropped.")
                 continue

@@ -1,13 +1,22 @@
-"""Torch's functions as a pass calls them, for several listeners through one mode."""
+"""The functions that a pass calls: nonlinearities, dropouts and norms among them."""
 
+import functools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+
+from bathyscope.core.calls import unwrap
+from bathyscope.core.records import Measurement, Number
 
 
 class FunctionWatch(TorchFunctionMode, ABC):
-    """Within, hears of every function that is called; what it calls itself it does not hear."""
+    """Within, sees every function that is called, except for those that it calls itself."""
 
     def before(self, func: Callable[..., object], args: tuple[object, ...]) -> object:
         """The function is about to be called; what is returned comes back in `after`."""
@@ -42,7 +51,7 @@ class FunctionWatch(TorchFunctionMode, ABC):
 class Together(FunctionWatch):
     """Several watches as one: each mode of its own would cost every function another call in Python.
 
-    They hear in the order given, as if each had been entered inside the one before.
+    They see it in the order given, as if each had been entered inside the one before.
     """
 
     def __init__(self, *watches: FunctionWatch) -> None:
@@ -65,3 +74,149 @@ class Together(FunctionWatch):
         assert isinstance(kept, list), "what `before` gave"
         for watch, own in zip(self.watches, kept, strict=True):
             watch.after(func, args, kwargs, output, own)
+
+
+_NAMES = (
+    *(
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "prelu",
+        "rrelu",
+        "elu",
+        "selu",
+        "celu",
+        "gelu",
+        "silu",
+        "mish",
+    ),
+    *("hardtanh", "hardswish", "hardsigmoid", "sigmoid", "tanh", "softplus", "threshold"),
+)
+
+
+@functools.cache
+def activation_functions() -> frozenset[Callable[..., object]]:
+    """Every form in which torch offers an activation function: `F.relu`, `torch.relu`, `x.relu_`."""
+    homes = (torch, F, Tensor, torch._C._nn)
+    return frozenset(
+        function
+        for home in homes
+        for name in _NAMES
+        for form in (name, f"{name}_")
+        if (function := getattr(home, form, None))
+    )
+
+
+class Nonlinearities(FunctionWatch):
+    """Within, shows of every output of an activation function: `reported(name, output)`.
+
+    A mode and not module hooks, because half of all networks call `F.relu`. A function that is
+    built on another (`F.relu` on `torch.relu`) is reported of once. Calls of the functions in `also` are
+    reported with their arguments: `called(function, args, kwargs)`.
+    """
+
+    def __init__(
+        self,
+        result: Callable[[str, Tensor], None],
+        *,
+        also: frozenset[Callable[..., object]] = frozenset(),
+        called: Callable[[Callable[..., object], object, dict[str, object]], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.result = result
+        self.also = also
+        self.called = called
+
+    def after(
+        self,
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        output: object,
+        kept: object,
+    ) -> None:
+        """Report what the function gave."""
+        if func in activation_functions():
+            if isinstance(output, Tensor):
+                with torch.no_grad():
+                    self.result(func.__name__.strip("_"), output.detach())
+        elif self.called is not None and func in self.also:
+            self.called(func, args, kwargs)
+
+
+def dead_units(output: Tensor, *, units: int) -> int | None:
+    """How many units give one and the same value for every sample and position.
+
+    A ReLU that never fires gives 0 everywhere, a saturated sigmoid 1: neither passes a gradient
+    nor distinguishes samples. None where there is but one value per unit.
+
+    Args:
+        output: what an activation function gave.
+        units: the axis of the units.
+
+    Examples:
+        >>> dead_units(torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]]), units=1)
+        2
+    """
+    others = [axis for axis in range(output.ndim) if axis != units]
+    if not others or output.numel() <= output.shape[units]:
+        return None
+    return int((output.amax(others) == output.amin(others)).sum())
+
+
+_MODAL = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+
+
+@functools.cache
+def modal_functions() -> frozenset[Callable[..., object]]:
+    """The functions whose calls say something of the mode: dropouts and norms over one sample."""
+    return frozenset(
+        {
+            *(F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout),
+            *(F.feature_alpha_dropout, F.group_norm, F.layer_norm, F.instance_norm),
+        }
+    )
+
+
+class ModeObserver:
+    """Hears of every call of a dropout or norm in a pass, as a module or as a function."""
+
+    def __init__(self) -> None:
+        self.dropped = 0.0
+        self.lone_norms = 0
+
+    def called(self, function: Callable[..., object], args: Any, kwargs: Mapping[str, Any]) -> None:
+        """Take the probability of a dropout that is on, the size of the groups of a norm."""
+        x = args[0] if args else kwargs.get("input")
+        if not isinstance(x, Tensor) or x.ndim < 2:
+            return
+        if function is F.layer_norm:
+            shape = args[1] if len(args) > 1 else kwargs["normalized_shape"]
+            self.lone_norms += math.prod(shape) == 1
+        elif function is F.group_norm:
+            groups = int(args[1] if len(args) > 1 else kwargs["num_groups"])
+            self.lone_norms += math.prod(x.shape[1:]) == groups
+        elif function is F.instance_norm:
+            self.lone_norms += x.ndim > 2 and math.prod(x.shape[2:]) == 1
+        else:
+            given = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+            default = function not in (F.alpha_dropout, F.feature_alpha_dropout)
+            on = args[2] if len(args) > 2 else kwargs.get("training", default)
+            self.dropped = max(self.dropped, float(given) if on else 0.0)
+
+    def measurement(self, model: nn.Module) -> Measurement:
+        """The measurement `mode`, in `settings`.
+
+        training: whether the network is in train mode; modal: how many of its modules work
+        differently in eval mode; resting: of these, how many are in eval mode; dropped: the largest
+        probability of a dropout that is on; lone_norms: calls of norms whose groups hold one value.
+        """
+        modules = [m for m in unwrap(model).modules() if isinstance(m, _MODAL)]
+        numbers: dict[str, Number] = {
+            "training": model.training,
+            "modal": len(modules),
+            "resting": sum(not m.training for m in modules),
+            "dropped": self.dropped,
+            "lone_norms": self.lone_norms,
+        }
+        return Measurement(name="mode", blocks=(), columns={}, settings=numbers)

@@ -1,4 +1,4 @@
-"""How the gradient of the loss fares on its way back through the blocks."""
+"""How the gradient of the loss fares during backpropagation through the blocks."""
 
 import math
 from collections.abc import Iterable
@@ -7,16 +7,12 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members, members_of
-from bathyscope.core.one_pass import Probe, probe
+from bathyscope.core.calls import Members, members_of
+from bathyscope.core.probe import Observer, Probe, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.taps import Silent
 from bathyscope.linalg import conditioning_of_many, frobenius_norm
-from bathyscope.measure.axes import axes_of
-from bathyscope.measure.blocks import find_blocks
-from bathyscope.measure.later import Later, Seen
 from bathyscope.measure.representations import LARGEST_SIDE
-from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.rows import Later, Rows, Seen, axes_of, find_blocks, fraction_non_finite
 
 
 def gradients(
@@ -25,23 +21,23 @@ def gradients(
     *,
     loss: LossFn,
     blocks: Iterable[str] | Blocks | None = None,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> Measurement:
     """Gradient norms at every block's input and output, their ratio, and the conditioning.
 
-    Columns, one value a block:
+    Columns, one value per block:
         norm_in, norm_out: ‖∂E/∂x_l‖₂ and ‖∂E/∂x_{l+1}‖₂ over the whole batch.
         ratio: ‖∂E/∂x_{l+1}‖₂ / ‖∂E/∂x_l‖₂, 1 for a block that preserves the norm
-            (norm_preservation, section 4.1); below 1 the gradient grows on its way back.
+            (norm_preservation, section 4.1); below 1 the gradient grows during backpropagation.
         ratio_from_loss: ‖∂E/∂x_{L+1}‖₂ / ‖∂E/∂x_l‖₂, from the output of the last block measured to
             this input: the product of the ratios of this block and of all after it, and of what
             lies between two blocks (an activation called as a function).
-        condition, effective_condition, rank, full_rank, stable_rank, cutoff: of the gradient at
+        condition, effective_condition, rank, full_rank, stable_rank, tolerance: of the gradient at
             the output as a matrix of samples × everything else (singularity, definition 3).
         over_time: of a recurrent layer, the norm at the first tenth of the time steps of its input
             over that at the last; None for other blocks.
-        not_finite: share of entries, at input or output, that are NaN or infinite.
+        non_finite: fraction of entries, at input or output, that are NaN or infinite.
     The loss itself stands in `settings`.
 
     Args:
@@ -49,7 +45,7 @@ def gradients(
         batch: inputs and targets.
         loss: a scalar from output and targets.
         blocks: names or globs, or blocks found before; by default they are found.
-        cutoff: relative to σ_max; by default what rounding in the gradient's dtype can make.
+        tolerance: relative to σ_max; by default what rounding in the gradient's dtype can make.
         largest_side: wider Gram matrices are left out, and a note says so.
 
     Returns:
@@ -67,16 +63,18 @@ def gradients(
         >>> found["ratio"], found["ratio_from_loss"]
         ((0.25, 0.25), (0.0625, 0.25))
     """
-    found = find_blocks(model, batch, blocks)
-    tap = GradientTap(model, found, cutoff=cutoff, largest_side=largest_side)
-    return tap.measurement(probe(model, batch, loss=loss, blocks=found, taps=(tap,)))
+    result = find_blocks(model, batch, blocks)
+    observer = GradientObserver(model, result, tolerance=tolerance, largest_side=largest_side)
+    return observer.measurement(
+        probe(model, batch, loss=loss, blocks=result, observers=(observer,))
+    )
 
 
 RECURRENT = ("RNN", "LSTM", "GRU")
 """Kinds of layer that read a sequence step by step."""
 
 
-class GradientTap(Silent):
+class GradientObserver(Observer):
     """Reduces gradients as they arrive."""
 
     def __init__(
@@ -84,22 +82,22 @@ class GradientTap(Silent):
         model: nn.Module | Members,
         blocks: Blocks,
         *,
-        cutoff: float | None = None,
+        tolerance: float | None = None,
         largest_side: int = LARGEST_SIDE,
     ) -> None:
         self.members = members_of(model)
-        self.cutoff = cutoff
+        self.tolerance = tolerance
         self.largest_side = largest_side
         self.norms_in: dict[int, float] = {}
         self.norms_out: dict[int, float] = {}
-        self.not_finite: dict[int, float] = {}
+        self.non_finite: dict[int, float] = {}
         self.later = Later(self._decompose)
         self.rows = Rows(
             blocks,
             (
                 *("norm_in", "norm_out", "ratio", "ratio_from_loss", "condition"),
-                *("effective_condition", "rank", "full_rank", "stable_rank", "cutoff"),
-                *("over_time", "not_finite"),
+                *("effective_condition", "rank", "full_rank", "stable_rank", "tolerance"),
+                *("over_time", "non_finite"),
             ),
         )
 
@@ -140,22 +138,22 @@ class GradientTap(Silent):
         for axis in sorted({self._samples(*one) for one in seen}):
             alike = [one for one in seen if self._samples(*one) == axis]
             spectra = conditioning_of_many(
-                [one.tensor for one in alike], mode=axis, cutoffs=[self.cutoff] * len(alike)
+                [one.tensor for one in alike], mode=axis, tolerances=[self.tolerance] * len(alike)
             )
-            for one, found in zip(alike, spectra, strict=True):
+            for one, result in zip(alike, spectra, strict=True):
                 self.rows.put(
                     one.block,
-                    condition=found.condition_number,
-                    effective_condition=found.effective_condition_number,
-                    rank=found.rank,
+                    condition=result.condition_number,
+                    effective_condition=result.effective_condition_number,
+                    rank=result.rank,
                     full_rank=self._side(*one),
-                    stable_rank=found.stable_rank,
-                    cutoff=found.cutoff,
+                    stable_rank=result.stable_rank,
+                    tolerance=result.tolerance,
                 )
 
     def _norm(self, block: Block, gradient: Tensor) -> float:
-        norm, lost = norm_and_share_not_finite(gradient)
-        self.not_finite[block.index] = max(lost, self.not_finite.get(block.index, 0.0))
+        norm, lost = norm_and_fraction_non_finite(gradient)
+        self.non_finite[block.index] = max(lost, self.non_finite.get(block.index, 0.0))
         return norm
 
     def measurement(self, result: Probe) -> Measurement:
@@ -172,26 +170,26 @@ class GradientTap(Silent):
                 norm_out=norm_out,
                 ratio=quotient(norm_out, norm_in),
                 ratio_from_loss=quotient(end, norm_in) if block.index in measured else None,
-                not_finite=self.not_finite.get(block.index),
+                non_finite=self.non_finite.get(block.index),
             )
         return self.rows.measurement(
             "gradients",
             loss=result.loss,
-            cutoff=self.cutoff if self.cutoff is not None else "rounding",
+            tolerance=self.tolerance if self.tolerance is not None else "rounding",
             largest_side=self.largest_side,
         )
 
 
-def norm_and_share_not_finite(tensor: Tensor) -> tuple[float, float]:
-    """The Frobenius norm, and the share of entries that are NaN or infinite, looked for only if it is.
+def norm_and_fraction_non_finite(tensor: Tensor) -> tuple[float, float]:
+    """The Frobenius norm, and the fraction of entries that are NaN or infinite, looked for only if it is.
 
     Examples:
         >>> import torch
-        >>> norm_and_share_not_finite(torch.tensor([3.0, 4.0]))
+        >>> norm_and_fraction_non_finite(torch.tensor([3.0, 4.0]))
         (5.0, 0.0)
     """
     norm = frobenius_norm(tensor)
-    return norm, 0.0 if math.isfinite(norm) else share_not_finite(tensor)
+    return norm, 0.0 if math.isfinite(norm) else fraction_non_finite(tensor)
 
 
 def quotient(a: float, b: float) -> float:

@@ -1,4 +1,4 @@
-"""What autograd's graph tells of a network: the activation at its end, the form of its loss, linearity."""
+"""What autograd's graph shows of a network: the activation at its end, the form of its loss, linearity."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ class OutputActivation:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value it can give."""
+        """The smallest and the largest value it can give."""
         return RANGES.get(self.name, (-float("inf"), float("inf")))
 
 
@@ -106,18 +106,18 @@ def output_activation(output: Tensor) -> OutputActivation:
 def operations_between(loss: Tensor, output: Tensor) -> frozenset[str]:
     """The operations that make the loss from the output."""
     end = output.grad_fn
-    found: set[str] = set()
+    result: set[str] = set()
     waiting, seen = [loss.grad_fn], {end}
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        found.add(operation(node))
+        result.add(operation(node))
         waiting.extend(following for following, _ in node.next_functions)
         if len(seen) > 2000:  # the loss does not go through this output
             return frozenset()
-    return frozenset(found)
+    return frozenset(result)
 
 
 def is_linear(output: Tensor) -> bool:
@@ -150,12 +150,12 @@ class AdjacentMaps:
 
     Attributes:
         pairs: how many follow one another with nothing but reshapes between them.
-        share: of all maps but the first; a stem or a head without an activation of its own is one
+        fraction: of all maps but the first; a stem or a head without an activation of its own is one
             pair, which costs a deep network nothing.
     """
 
     pairs: int
-    share: float
+    fraction: float
 
 
 def adjacent_maps(output: Tensor) -> AdjacentMaps:
@@ -200,8 +200,8 @@ def _width_out(node: Node) -> int | None:
 
 
 def _below_activation(output: Tensor) -> Node | None:
-    found = output_activation(output)
-    return output.grad_fn if found.node is None else found.node.next_functions[0][0]
+    result = output_activation(output)
+    return output.grad_fn if result.node is None else result.node.next_functions[0][0]
 
 
 def _first_opaque(node: Node | None) -> Node | None:

@@ -1,4 +1,4 @@
-"""The scale of what the network puts out, and how far its normaliser has drifted."""
+"""The scale of what the network puts out, and how far its normalizer has drifted."""
 
 from typing import NamedTuple
 

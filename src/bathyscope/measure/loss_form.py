@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
-from bathyscope.core.losses import class_axis
+from bathyscope.core.nested import class_axis, main_tensor
 
 Asks = Literal["one class", "each class", "distance", "unknown"]
 Takes = Literal["logits", "probabilities", "log-probabilities", "values"]
@@ -34,13 +34,13 @@ class LossTrial:
     shape: tuple[int, ...]
 
     def value(self, output: Tensor) -> float | None:
-        """The loss of an output; None where it raises or is no single number."""
+        """The loss of an output; None where it raises or is not a single number."""
         try:
             with torch.no_grad():
-                found = self.loss(output, self.targets)
+                result = self.loss(output, self.targets)
         except Exception:  # a user's own loss may raise anything on an output it did not expect
             return None
-        return float(found) if isinstance(found, Tensor) and found.numel() == 1 else None
+        return float(result) if isinstance(result, Tensor) and result.numel() == 1 else None
 
     @property
     def has_indices(self) -> bool:
@@ -49,7 +49,7 @@ class LossTrial:
 
     @property
     def axis(self) -> int:
-        """The output's axis of classes: 1, or the last where there is a label a token."""
+        """The output's axis of classes: 1, or the last where there is a label per token."""
         if not self.has_indices or len(self.shape) < 3:
             return 1
         return class_axis(torch.empty(self.shape, device="meta"), self.targets) % len(self.shape)
@@ -94,7 +94,7 @@ class LossForm:
 
 
 def loss_form(trial: LossTrial, output: Tensor, operations: frozenset[str]) -> LossForm:
-    """The form of a loss, by its operations and its behaviour around an output.
+    """The form of a loss, by its operations and its behavior around an output.
 
     A loss that does not change when one number is added to all outputs has a softmax of its own. One
     that is zero at the targets, and has no logarithm, is a distance.
@@ -173,8 +173,8 @@ def perfect_output(trial: LossTrial, form: LossForm, *, sure: float = _SURE) -> 
     return hot
 
 
-def best_constant(trial: LossTrial, form: LossForm) -> float | None:
-    """The least loss of an answer that is the same for every sample.
+def constant_baseline(trial: LossTrial, form: LossForm) -> float | None:
+    """The loss of the constant baseline: the best output that is the same for every sample.
 
     For the forms known it follows from the targets: frequencies of the classes, the mean or the
     median of numbers. For another loss the best of these answers is an estimate from above.
@@ -199,5 +199,62 @@ def best_constant(trial: LossTrial, form: LossForm) -> float | None:
     if form.asks == "unknown":
         answers = [mean, median, torch.zeros_like(mean)]
     values = [trial.value(answer.expand(trial.shape).contiguous()) for answer in answers]
-    found = [v for v in values if v is not None and math.isfinite(v)]
-    return min(found, default=None)
+    result = [v for v in values if v is not None and math.isfinite(v)]
+    return min(result, default=None)
+
+
+def fit_constant_baseline(output: object, targets: object, loss: LossFn) -> float | None:
+    """The loss of the constant baseline, fitted by L-BFGS whatever the loss; None where it cannot be.
+
+    `constant_baseline` knows it in closed form for the usual losses; the fit begins near there.
+
+    Args:
+        output: of the network, for its shape; several samples.
+        targets: of these samples.
+        loss: a scalar from output and targets.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> labels = torch.tensor([0, 1, 2, 3])
+        >>> round(fit_constant_baseline(torch.randn(4, 4), labels, F.cross_entropy), 3)
+        1.386
+    """
+    given = main_tensor(output)
+    if not isinstance(output, Tensor) or given is None or targets is None or given.ndim < 1:
+        return None
+    constant = _first_constant(given, targets).requires_grad_()
+    fitter = torch.optim.LBFGS([constant], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        fitter.zero_grad()
+        value = loss(constant.expand_as(given), targets)
+        value.backward()
+        return value
+
+    try:
+        with torch.enable_grad():
+            fitter.step(closure)
+            value = float(closure().detach())
+    except Exception:  # a user's own loss may raise anything
+        return None
+    return value if 0 < value < float("inf") else None
+
+
+def _first_constant(given: Tensor, targets: object) -> Tensor:
+    """The mean of targets shaped as the outputs, the logarithms of how frequent labels are, or zero.
+
+    Outputs that are all probabilities begin at one half: a loss may not be defined at zero.
+    """
+    constant = torch.zeros((1, *given.shape[1:]), dtype=given.dtype, device=given.device)
+    if bool(((given >= 0) & (given <= 1)).all()):
+        return constant + 0.5
+    if not isinstance(targets, Tensor) or targets.is_complex():
+        return constant
+    if targets.is_floating_point():
+        mean = targets.to(constant).mean(0, keepdim=True)
+        return mean if mean.shape == constant.shape and bool(mean.isfinite().all()) else constant
+    if given.ndim == 2 and targets.shape == given.shape[:1] and targets.dtype is torch.int64:
+        known = targets[(targets >= 0) & (targets < given.shape[1])]
+        counts = torch.bincount(known, minlength=given.shape[1]).to(constant)
+        return (counts.clamp_min(0.01).log() - math.log(max(1, len(known)))).unsqueeze(0)
+    return constant

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
+from bathyscope.core.hooks import on_gradient
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.graph import (
@@ -19,7 +20,7 @@ from bathyscope.measure.graph import (
 from bathyscope.measure.loss_form import (
     LossForm,
     LossTrial,
-    best_constant,
+    constant_baseline,
     loss_form,
     perfect_output,
     trial_of,
@@ -50,18 +51,18 @@ class OutputAndLoss:
             "constant_slope": bool({"Abs", "L1Loss"} & operations),
             "linear": is_linear(tensor),
             "adjacent_maps": in_a_row.pairs,
-            "adjacent_share": in_a_row.share,
+            "adjacent_fraction": in_a_row.fraction,
             **_spread(tensor),
         }
         if activation.node is not None:
-            activation.node.register_hook(self._hear)
+            on_gradient(activation.node, self._count_clipped)
         trial = trial_of(self.loss, tensor, self.targets)
         if trial is not None:
             with torch.no_grad():
                 self.numbers |= _of_loss(trial, tensor.detach(), activation, operations)
 
-    def _hear(self, gradients: tuple[Tensor | None, ...], _: object) -> None:
-        """Share of samples whose gradient before the last activation is zero in every entry."""
+    def _count_clipped(self, gradients: tuple[Tensor | None, ...], _: object) -> None:
+        """Fraction of samples whose gradient before the last activation is zero in every entry."""
         gradient = gradients[0]
         if isinstance(gradient, Tensor) and gradient.ndim:
             rows = gradient.reshape(len(gradient), -1)
@@ -73,7 +74,7 @@ class OutputAndLoss:
 
 
 def output_tensor(output: object, loss: Tensor) -> Tensor | None:
-    """The tensor that the loss is made from: the first floating one that is no single number."""
+    """The tensor that the loss is made from: the first floating one that is not a single number."""
     return next(
         (
             t
@@ -107,14 +108,14 @@ def _of_loss(
     form = loss_form(trial, output, operations)
     rows = output[: trial.shape[0]]
     targets = trial.targets
-    constant = best_constant(trial, form)
+    constant = constant_baseline(trial, form)
     perfect = perfect_output(trial, form)
     floor = None if perfect is None else trial.value(perfect)
     numbers: dict[str, Number] = {
         "loss_asks": form.asks,
         "loss_takes": form.takes,
         "best_constant": constant,
-        "least_loss": floor,
+        "smallest_loss": floor,
         "broadcast": _broadcast(trial, form),
         "summed": _is_summed(trial, rows),
         "binary_targets": trial.binary(),
@@ -129,8 +130,8 @@ def _of_loss(
         if trial.num_classes > 1 and targets.shape == trial.shape:
             numbers["target_rows_sum"] = float((targets.sum(1) - 1).abs().max())
     if perfect is not None and floor is not None:
-        numbers["least_reachable_loss"] = _reachable(trial, form, activation, floor)
-        # with as many tokens as classes nothing tells their axes apart: no answer is the wrong one
+        numbers["smallest_reachable_loss"] = _reachable(trial, form, activation, floor)
+        # with as many tokens as classes nothing distinguishes their axes: no answer is the wrong one
         if output.ndim < 3 or output.shape[1] != output.shape[-1] or not trial.has_indices:
             numbers["negated"] = _is_negated(trial, form, perfect, floor)
     return numbers
@@ -139,7 +140,7 @@ def _of_loss(
 def _reachable(
     trial: LossTrial, form: LossForm, activation: OutputActivation, floor: float
 ) -> float | None:
-    """The least loss that outputs of this activation can have, by the output nearest to the perfect."""
+    """The smallest loss that outputs of this activation can have, by the output nearest to the perfect."""
     low, high = activation.range
     hot = trial.one_hot()
     if hot is None or not (math.isfinite(low) or math.isfinite(high)):

@@ -1,17 +1,23 @@
-"""Which parameters are trained: frozen, held by the optimizer, reached by a gradient, pulled by decay."""
+"""Which parameters are trained, and the gradients that reach them, as a whole and per block."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.batch import run_forward
-from bathyscope.core.calls import unwrap
+from bathyscope.core.batch import Batch, LossFn, run_forward
+from bathyscope.core.blocks import Blocks
+from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.records import Measurement, Number
+from bathyscope.core.probe import probe
+from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import frobenius_norm
+from bathyscope.measure.layers import parameters_of
+from bathyscope.measure.rows import Rows, find_blocks
 
 _NAMED = 6
 """Parameters of a list that are named; the others are counted."""
@@ -96,11 +102,11 @@ def left_out_at_random(model: nn.Module, inputs: object, names: Iterable[str]) -
     model = unwrap(model)
     owners = {name: name.rpartition(".")[0] for name in names}
     ran: set[str] = set()
-    found: set[str] = set()
-    with preserve_model(model, copy_parameters=False), torch.no_grad():
+    result: set[str] = set()
+    with preserve_model(model, copy_parameters=False), Hooks() as hooks, torch.no_grad():
         for owner in set(owners.values()):
             module = model.get_submodule(owner)
-            module.register_forward_pre_hook(lambda *_, owner=owner: ran.add(owner))
+            hooks.before_forward(module, lambda *_, owner=owner: ran.add(owner))
         run_forward(model, copy_tensors(inputs))
         idle = set(owners.values()) - ran
         for _ in range(_PASSES):
@@ -109,9 +115,9 @@ def left_out_at_random(model: nn.Module, inputs: object, names: Iterable[str]) -
                 run_forward(model, copy_tensors(inputs))
             if not idle & ran:
                 break
-            found |= idle & ran
+            result |= idle & ran
             idle -= ran
-    return {name for name, owner in owners.items() if owner in found}
+    return {name for name, owner in owners.items() if owner in result}
 
 
 def _is_zero(weight: Tensor) -> bool:
@@ -147,3 +153,71 @@ def _decay_over_gradient(
 
 def _weights(parameters: Iterable[Tensor]) -> Iterable[Tensor]:
     return (p for p in parameters if p.ndim >= 2 and p.numel())
+
+
+def parameter_gradients(
+    model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Iterable[str] | Blocks | None = None
+) -> Measurement:
+    """Norm of the gradient of every block's matrices and kernels, and how it compares.
+
+    Columns, one value per block, over its weights with two axes or more:
+        norm: ‖∂E/∂W‖ of all of them together; None where the block has none, or none is trained.
+        fraction: the norm as a fraction of the largest of all blocks.
+        zero_layers: how many of them have a gradient of zero throughout.
+        scale_fraction: the norm over the block's scales (weights of norms, with one axis), as a fraction of
+            the largest of all blocks; None where it has none.
+
+    Args:
+        model: any module; it is left as it was.
+        batch: inputs and targets.
+        loss: a scalar from output and targets.
+        blocks: names or globs, or blocks found before; by default they are found.
+
+    Examples:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
+        >>> with torch.no_grad():
+        ...     _ = model[1].weight.zero_()
+        >>> found = parameter_gradients(model, (torch.ones(1, 2), None), loss=lambda y, _: y.sum())
+        >>> found["zero_layers"]
+        (1, 0)
+    """
+    result = find_blocks(model, batch, blocks)
+    return parameter_gradient_measurement(
+        model, result, probe(model, batch, loss=loss, blocks=result).gradients
+    )
+
+
+def parameter_gradient_measurement(
+    model: nn.Module, blocks: Blocks, gradients: Mapping[str, Tensor]
+) -> Measurement:
+    """The measurement `parameter_gradients`, given the gradients of a pass by parameter name."""
+    rows = Rows(blocks, ("norm", "fraction", "zero_layers", "scale_fraction"))
+    members = Members(model)
+    norms: dict[int, float] = {}
+    scales: dict[int, float] = {}
+    for block in blocks:
+        # a parameter that the loss does not reach has no gradient: that is zero
+        of_layers, of_scales = (
+            [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in names]
+            for names in _trained_names(members, block)
+        )
+        if of_layers:
+            norms[block.index] = math.hypot(*of_layers)
+            rows.put(block, norm=norms[block.index], zero_layers=sum(n == 0 for n in of_layers))
+        if of_scales:
+            scales[block.index] = math.hypot(*of_scales)
+    for column, values in (("fraction", norms), ("scale_fraction", scales)):
+        largest = max((v for v in values.values() if math.isfinite(v)), default=0.0)
+        for block in blocks:
+            if block.index in values:
+                rows.put(block, **{column: values[block.index] / largest if largest else 0.0})
+    return rows.measurement("parameter_gradients")
+
+
+def _trained_names(model: Members, block: Block) -> tuple[list[str], list[str]]:
+    """Names of the block's trained weights with two axes or more, and of its scales."""
+    trained = {n: p for n, p in parameters_of(model, block).items() if p.requires_grad}
+    layers = [name for name, p in trained.items() if p.ndim >= 2]
+    scales = [name for name, p in trained.items() if p.ndim == 1 and not name.endswith("bias")]
+    return layers, scales

@@ -23,7 +23,7 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
     has a convolution that cuts them. Compared is what the last token gives out, or the sample.
 
     Returns:
-        ‖f(x) − f(permuted x)‖/‖f(x)‖ with rows centred, or None where the inputs are neither, or are masked.
+        ‖f(x) − f(permuted x)‖/‖f(x)‖ with rows centered, or None where the inputs are neither, or are masked.
 
     Examples:
         >>> from bathyscope import nets
@@ -59,16 +59,16 @@ def tables_of(model: nn.Module) -> dict[str, str | float | bool | None]:
     tables = {n: m for n, m in named.items() if isinstance(m, nn.Embedding)}
     every = [*named, *(name for name, _ in model.named_parameters())]
     positions = [name for name in every if _OF_POSITIONS.search(name.rsplit(".", 1)[-1].lower())]
-    found: dict[str, str | float | bool | None] = {"position_table": next(iter(positions), None)}
-    words = {n: m for n, m in tables.items() if n not in positions}
-    if not words:
-        return found
-    name, table = max(words.items(), key=lambda item: item[1].weight.numel())
+    result: dict[str, str | float | bool | None] = {"position_table": next(iter(positions), None)}
+    text = {n: m for n, m in tables.items() if n not in positions}
+    if not text:
+        return result
+    name, table = max(text.items(), key=lambda item: item[1].weight.numel())
     shared = any(
         getattr(m, "weight", None) is table.weight for n, m in named.items() if m is not table
     )
     rms = float(table.weight.detach().double().square().mean().sqrt())
-    return {**found, "table": name, "table_rms": rms, "is_tied": shared}
+    return {**result, "table": name, "table_rms": rms, "is_tied": shared}
 
 
 def head_of(model: nn.Module, num_classes: int) -> str | None:

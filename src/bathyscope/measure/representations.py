@@ -9,22 +9,18 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members, members_of
-from bathyscope.core.one_pass import probe
+from bathyscope.core.calls import Members, members_of
+from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.taps import Silent
 from bathyscope.linalg import Conditioning, conditioning_of_many, hosvd_of, rescale
-from bathyscope.measure.axes import Axes, axes_of
-from bathyscope.measure.blocks import find_blocks
-from bathyscope.measure.later import Later, Seen
-from bathyscope.measure.rows import Rows
+from bathyscope.measure.rows import Axes, Later, Rows, Seen, axes_of, find_blocks
 
 LARGEST_SIDE = 1024
 """Gram matrices wider than this are not decomposed unless asked: their cost grows as the cube."""
 
 
 _FEW_UNITS = 4
-"""Of fewer, after their mean is taken away, too few directions are left to tell a collapse by."""
+"""Of fewer, after their mean is taken away, too few directions are left to show a collapse by."""
 
 _NEAR = 1e-2
 """Samples this near to one direction are compared again after centring."""
@@ -36,7 +32,7 @@ def representations(
     *,
     loss: LossFn,
     blocks: Iterable[str] | Blocks | None = None,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> Measurement:
     """Condition number, numerical and stable rank of every block's output, in every mode.
@@ -44,13 +40,13 @@ def representations(
     H^l is the output of block l for the whole batch, unfolded along each of its axes
     (singularity, definition 2 and equation 11; HOSVD for convolutions).
 
-    Columns, one value a block, for each mode among samples, features or channels, height,
+    Columns, one value per block, for each mode among samples, features or channels, height,
     width, tokens:
-        condition_MODE: σ_max/σ_min, infinite where a value lies at or below the cut-off.
-        effective_condition_MODE: the same over the values above the cut-off.
+        condition_MODE: σ_max/σ_min, infinite where a value lies at or below the tolerance.
+        effective_condition_MODE: the same over the values above the tolerance.
         rank_MODE and full_rank_MODE: how many lie above it, and how many could.
         stable_rank_MODE: ‖H‖²_F/σ_max².
-        cutoff_MODE: relative to σ_max.
+        tolerance_MODE: relative to σ_max.
     And mean_cosine: the mean cosine between two samples; 1 where all have collapsed.
     And collapse: 1 − that cosine, after taking from each sample the mean of its own entries where it
         is small; None for fewer than four units, which leave no room for an angle.
@@ -60,7 +56,7 @@ def representations(
         batch: inputs and targets.
         loss: a scalar from output and targets.
         blocks: names or globs, or blocks found before; by default they are found.
-        cutoff: relative to σ_max; by default what rounding in the tensor's dtype can make.
+        tolerance: relative to σ_max; by default what rounding in the tensor's dtype can make.
         largest_side: modes whose Gram matrix is wider are left out, and a note says so.
 
     Returns:
@@ -78,10 +74,10 @@ def representations(
         >>> found["condition_samples"], found["rank_samples"], found["full_rank_samples"]
         ((4.0,), (3,), (3,))
     """
-    found = find_blocks(model, batch, blocks)
-    tap = RepresentationTap(model, found, cutoff=cutoff, largest_side=largest_side)
-    probe(model, batch, loss=loss, blocks=found, taps=(tap,))
-    return tap.measurement()
+    result = find_blocks(model, batch, blocks)
+    observer = RepresentationObserver(model, result, tolerance=tolerance, largest_side=largest_side)
+    probe(model, batch, loss=loss, blocks=result, observers=(observer,))
+    return observer.measurement()
 
 
 def representation_spectra(
@@ -90,7 +86,7 @@ def representation_spectra(
     *,
     loss: LossFn,
     blocks: Iterable[str] | Blocks | None = None,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
 ) -> Mapping[str, Mapping[str, Conditioning]]:
     """All singular values of every block's output, by the block's label and the mode's name.
 
@@ -102,14 +98,14 @@ def representation_spectra(
         >>> spectra["0"]["features"].singular_values.shape
         torch.Size([3])
     """
-    found = find_blocks(model, batch, blocks)
-    tap = RepresentationTap(model, found, cutoff=cutoff, keep=True)
-    probe(model, batch, loss=loss, blocks=found, taps=(tap,))
-    tap.later.flush()
-    return tap.spectra
+    result = find_blocks(model, batch, blocks)
+    observer = RepresentationObserver(model, result, tolerance=tolerance, keep=True)
+    probe(model, batch, loss=loss, blocks=result, observers=(observer,))
+    observer.later.flush()
+    return observer.spectra
 
 
-class RepresentationTap(Silent):
+class RepresentationObserver(Observer):
     """Reduces every output to its spectra while the pass runs."""
 
     def __init__(
@@ -117,12 +113,12 @@ class RepresentationTap(Silent):
         model: nn.Module | Members,
         blocks: Blocks,
         *,
-        cutoff: float | None = None,
+        tolerance: float | None = None,
         largest_side: int = LARGEST_SIDE,
         keep: bool = False,
     ) -> None:
         self.members = members_of(model)
-        self.cutoff = cutoff
+        self.tolerance = tolerance
         self.largest_side = largest_side
         self.keep = keep
         self.rows = Rows(blocks, ("mean_cosine", "collapse"))
@@ -152,10 +148,10 @@ class RepresentationTap(Silent):
             self.rows.put(one.block, **columns)
         if len(seen) == 1:
             x = seen[0].tensor
-            found = [dict(zip(self._narrow(x), self._modes(x), strict=True))]
+            result = [dict(zip(self._narrow(x), self._modes(x), strict=True))]
         else:
-            found = self._modes_of_many(tensors)
-        for one, named, modes in zip(seen, axes, found, strict=True):
+            result = self._modes_of_many(tensors)
+        for one, named, modes in zip(seen, axes, result, strict=True):
             for axis, spectrum in modes.items():
                 mode = named.names[axis]
                 full = {f"full_rank_{mode}": _side(one.tensor, axis)}
@@ -164,29 +160,29 @@ class RepresentationTap(Silent):
                     self.spectra.setdefault(one.block.label, {})[mode] = spectrum
 
     def _modes(self, x: Tensor) -> tuple[Conditioning, ...]:
-        return hosvd_of(x, modes=self._narrow(x), cutoff=self.cutoff)
+        return hosvd_of(x, modes=self._narrow(x), tolerance=self.tolerance)
 
     def _modes_of_many(self, tensors: list[Tensor]) -> list[dict[int, Conditioning]]:
-        found: list[dict[int, Conditioning]] = [{} for _ in tensors]
+        result: list[dict[int, Conditioning]] = [{} for _ in tensors]
         for axis in range(max(x.ndim for x in tensors)):
             asked = [i for i, x in enumerate(tensors) if axis in self._narrow(x)]
             for i in asked:  # a matrix and its transpose have the same values
-                if axis == 1 and tensors[i].ndim == 2 and 0 in found[i]:
-                    found[i][1] = found[i][0]
-            left = [i for i in asked if axis not in found[i]]
+                if axis == 1 and tensors[i].ndim == 2 and 0 in result[i]:
+                    result[i][1] = result[i][0]
+            left = [i for i in asked if axis not in result[i]]
             spectra = conditioning_of_many(
-                [tensors[i] for i in left], mode=axis, cutoffs=[self.cutoff] * len(left)
+                [tensors[i] for i in left], mode=axis, tolerances=[self.tolerance] * len(left)
             )
             for i, spectrum in zip(left, spectra, strict=True):
-                found[i][axis] = spectrum
-        return found
+                result[i][axis] = spectrum
+        return result
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
         self.later.flush()
         return self.rows.measurement(
             "representations",
-            cutoff=self.cutoff if self.cutoff is not None else "rounding",
+            tolerance=self.tolerance if self.tolerance is not None else "rounding",
             largest_side=self.largest_side,
         )
 
@@ -202,24 +198,24 @@ def collapse_columns_of_many(
 
     Examples:
         >>> axes = Axes(("samples", "features"), 0, 1)
-        >>> told = collapse_columns_of_many([torch.eye(2), torch.ones(2, 2)], [axes, axes])
-        >>> [round(columns["mean_cosine"], 12) for columns in told]
+        >>> reported = collapse_columns_of_many([torch.eye(2), torch.ones(2, 2)], [axes, axes])
+        >>> [round(columns["mean_cosine"], 12) for columns in reported]
         [0.0, 1.0]
     """
-    found: list[dict[str, float]] = [{} for _ in tensors]
+    result: list[dict[str, float]] = [{} for _ in tensors]
     alike: dict[object, list[int]] = {}
     for i, (x, named) in enumerate(zip(tensors, axes, strict=True)):
         alike.setdefault((x.shape, x.dtype, x.device, named), []).append(i)
-    for places in alike.values():
-        named = axes[places[0]]
-        cosines = [math.nan] * len(places)
-        if len(places) > 1:
-            stack = torch.stack([tensors[i] for i in places])
+    for locations in alike.values():
+        named = axes[locations[0]]
+        cosines = [math.nan] * len(locations)
+        if len(locations) > 1:
+            stack = torch.stack([tensors[i] for i in locations])
             cosines = _mean_cosines(stack.movedim(named.samples + 1, 1).flatten(2).double())
-        for i, cosine in zip(places, cosines, strict=True):
+        for i, cosine in zip(locations, cosines, strict=True):
             given = None if math.isnan(cosine) else cosine
-            found[i] = collapse_columns(tensors[i], named, cosine=given)
-    return found
+            result[i] = collapse_columns(tensors[i], named, cosine=given)
+    return result
 
 
 def _mean_cosines(stack: Float[Tensor, " k samples features"]) -> list[float]:
@@ -260,18 +256,18 @@ def distance_from_collapse(rows: Float[Tensor, " samples features"], cosine: flo
     """
     if not 1 - cosine < _NEAR:
         return 1 - cosine
-    centred = mean_cosine(rows.double() - rows.double().mean(1, keepdim=True))
-    return max(1 - cosine, 1 - centred)
+    centered = mean_cosine(rows.double() - rows.double().mean(1, keepdim=True))
+    return max(1 - cosine, 1 - centered)
 
 
-def columns_of(found: Conditioning, mode: str) -> dict[str, float | int | None]:
+def columns_of(result: Conditioning, mode: str) -> dict[str, float | int | None]:
     """A spectrum as the columns of one mode."""
     return {
-        f"condition_{mode}": found.condition_number,
-        f"effective_condition_{mode}": found.effective_condition_number,
-        f"rank_{mode}": found.rank,
-        f"stable_rank_{mode}": found.stable_rank,
-        f"cutoff_{mode}": found.cutoff,
+        f"condition_{mode}": result.condition_number,
+        f"effective_condition_{mode}": result.effective_condition_number,
+        f"rank_{mode}": result.rank,
+        f"stable_rank_{mode}": result.stable_rank,
+        f"tolerance_{mode}": result.tolerance,
     }
 
 

@@ -8,37 +8,30 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.members import Members
-from bathyscope.core.one_pass import probe
+from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
-from bathyscope.measure.activations import ActivationTap
+from bathyscope.core.stepping import check_optimizer, needs_closure
+from bathyscope.measure.activations import ActivationObserver
 from bathyscope.measure.around import (
     LARGEST_SIDE_AROUND,
-    AroundTap,
+    AroundObserver,
     ByPart,
     around_measurement,
-    on_trunk,
+    on_body,
 )
-from bathyscope.measure.attention import AttentionTap
-from bathyscope.measure.blocks import find_blocks
-from bathyscope.measure.functions import Together
-from bathyscope.measure.gradients import GradientTap
-from bathyscope.measure.inputs import inputs_measurement
-from bathyscope.measure.labels import labels_measurement
-from bathyscope.measure.layers import input_sizes
-from bathyscope.measure.mode import ModeTap
-from bathyscope.measure.normalisation import norm_inputs
+from bathyscope.measure.attention import AttentionObserver
+from bathyscope.measure.dependence.measurement import LossReader, dependence_measurements
+from bathyscope.measure.functions import ModeObserver, Together
+from bathyscope.measure.gradients import GradientObserver
+from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
+from bathyscope.measure.layers import input_sizes, norm_inputs
 from bathyscope.measure.output_and_loss import OutputAndLoss
-from bathyscope.measure.parameter_gradients import parameter_gradient_measurement
-from bathyscope.measure.parameters import parameters_measurement
-from bathyscope.measure.representations import LARGEST_SIDE, RepresentationTap
+from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
+from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
+from bathyscope.measure.rows import find_blocks
 from bathyscope.measure.trial_step import step_measurement
-from bathyscope.measure.updates import (
-    check_optimizer,
-    needs_closure,
-    next_steps,
-    update_measurement,
-)
+from bathyscope.measure.updates import next_steps, update_measurement
 from bathyscope.measure.weights import weight_measurement
 
 
@@ -49,7 +42,7 @@ def standard(
     loss: LossFn,
     optimizer: torch.optim.Optimizer | None = None,
     blocks: Iterable[str] | Blocks | None = None,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> dict[str, Measurement]:
     """Activations, representations, gradients, weights and updates of every block, and what is around.
@@ -64,7 +57,7 @@ def standard(
         loss: a scalar from output and targets.
         optimizer: the one meant for training; without it there are no `updates`.
         blocks: names or globs, or blocks found before; by default they are found.
-        cutoff: relative to σ_max, for every condition number and rank; by default what rounding
+        tolerance: relative to σ_max, for every condition number and rank; by default what rounding
             in the tensor's dtype can make.
         largest_side: Gram matrices wider than this are not decomposed, and a note says so.
 
@@ -79,45 +72,60 @@ def standard(
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> batch = torch.randn(16, 4), torch.randint(3, (16,))
         >>> list(standard(model, batch, loss=F.cross_entropy))[:6]
-        ['activations', 'representations', 'gradients', 'parameter_gradients', 'normalisation', 'weights']
+        ['activations', 'representations', 'gradients', 'parameter_gradients', 'normalization', 'weights']
         >>> list(standard(model, batch, loss=F.cross_entropy))[6:]
-        ['inputs', 'labels', 'output', 'parameters', 'mode']
+        ['inputs', 'labels', 'output', 'parameters', 'mode', 'dependence', 'effective_targets']
     """
     # long: one step after the other, each used once
     if optimizer is not None:
         check_optimizer(optimizer)
-    found = find_blocks(model, batch, blocks)
-    mode = ModeTap()
-    end = OutputAndLoss(loss, batch[1])
-    rows = found.rows
-    around = Blocks(found.around, found.how)
+    outcome = find_blocks(model, batch, blocks)
+    mode = ModeObserver()
+    end, reader = OutputAndLoss(loss, batch[1]), LossReader(loss, batch)
+
+    def at_end(output: object, value: Tensor) -> None:
+        end(output, value)
+        reader(output, value)
+
+    rows = outcome.rows
+    around = Blocks(outcome.around, outcome.how)
     members = Members(model)
-    activation = ActivationTap(members, rows, mode=mode)
-    representation = RepresentationTap(members, found, cutoff=cutoff, largest_side=largest_side)
-    gradient = GradientTap(members, found, cutoff=cutoff, largest_side=largest_side)
-    attention = AttentionTap(members, found)
-    beside = AroundTap(members, around)
-    taps = (ByPart((attention, representation, gradient), beside), activation)
+    activation = ActivationObserver(members, rows, mode=mode)
+    representation = RepresentationObserver(
+        members, outcome, tolerance=tolerance, largest_side=largest_side
+    )
+    gradient = GradientObserver(members, outcome, tolerance=tolerance, largest_side=largest_side)
+    attention = AttentionObserver(members, outcome)
+    beside = AroundObserver(members, around) if outcome.around else None
+    observers: tuple[Observer, ...] = (attention, representation, gradient, activation)
+    if beside is not None:
+        observers = (ByPart((attention, representation, gradient), beside), activation)
     functions = Together(activation.watching, *attention.watches)
-    watching = (attention.listening(), functions)
+    modes = (attention.hooked(), functions)
     with norm_inputs(model) as norms, input_sizes(model) as sizes:
         result = probe(
-            model, batch, loss=loss, blocks=rows, taps=taps, watching=watching, at_end=end
-        )
+            model, batch, loss=loss, blocks=rows, observers=observers, modes=modes,
+            at_end=at_end,
+        )  # fmt: skip
     activity, of_norms = activation.measurement(), norms.measurement(model, rows)
     measurements = [
-        on_trunk(activity),
+        on_body(activity) if beside else activity,
         representation.measurement(),
         gradient.measurement(result),
-        parameter_gradient_measurement(model, found, result.gradients),
-        on_trunk(of_norms),
-        weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side),
+        parameter_gradient_measurement(model, outcome, result.gradients),
+        on_body(of_norms) if beside else of_norms,
+        weight_measurement(model, outcome, sizes, tolerance=tolerance, largest_side=largest_side),
         inputs_measurement(batch[0]),
         labels_measurement(*batch),
         end.measurement(),
         parameters_measurement(model, result.gradients, optimizer, inputs=batch[0]),
         mode.measurement(model),
     ]
+    named = unwrap(model).named_parameters()
+    unreached = [n for n, p in named if p.requires_grad and n not in result.gradients]
+    measurements += dependence_measurements(
+        model, batch, loss=loss, optimizer=optimizer, reader=reader, unreached=unreached
+    )
     attention.look_at(batch)
     if (of_attention := attention.measurement()) is not None:
         measurements.append(of_attention)
@@ -133,7 +141,7 @@ def standard(
         measurements += [
             update_measurement(
                 model,
-                found,
+                outcome,
                 result.gradients,
                 optimizer,
                 largest_side=largest_side,
@@ -141,10 +149,10 @@ def standard(
             ),
             step_measurement(model, batch, changes, loss=loss, optimizer=optimizer),
         ]
-    if found.around:
+    if beside is not None:
         parts = [activity, of_norms, *beside.measurements()]
         parts += _weights_around(model, around, result.gradients, sizes, optimizer, changes)
-        measurements.append(around_measurement(found.around, parts))
+        measurements.append(around_measurement(outcome.around, parts))
     return {measurement.name: measurement for measurement in measurements}
 
 
@@ -158,7 +166,7 @@ def _weights_around(
 ) -> Iterator[Measurement]:
     """Weights, their gradients and their next steps at stem and head.
 
-    Their gradients are not told as shares of the largest: that is the largest of the trunk.
+    Their gradients are not reported as fractions of the largest: that is the largest of the body.
     """
     of_gradients = parameter_gradient_measurement(model, around, gradients)
     kept = {column: of_gradients[column] for column in ("norm", "zero_layers")}

@@ -16,14 +16,14 @@ class Likeness(NamedTuple):
     spread: float
 
 
-def token_likeness(x: Float[Tensor, " n t d"]) -> Likeness:
+def token_similarity(x: Float[Tensor, " n t d"]) -> Likeness:
     """How alike the tokens of each sequence are, of the first sixteen sequences.
 
     cosine: mean of x_i·x_j/(‖x_i‖‖x_j‖) over i ≠ j;  spread: ‖X − 1 x̄ᵀ‖_F/‖X‖_F, which falls to
     zero, doubly exponentially with depth, where attention stands alone (Dong et al. 2021).
 
     Examples:
-        >>> token_likeness(torch.tensor([[[3.0, 4.0], [3.0, 4.0]]], dtype=torch.float64)).spread
+        >>> token_similarity(torch.tensor([[[3.0, 4.0], [3.0, 4.0]]], dtype=torch.float64)).spread
         0.0
     """
     rows = x[:_SAMPLES].to(torch.promote_types(x.dtype, torch.float32))

@@ -22,7 +22,7 @@ def step_measurement(
     loss: LossFn,
     optimizer: torch.optim.Optimizer,
 ) -> Measurement:
-    """The measurement `step`: the loss after it, the greatest learning rate and momentum, in `settings`."""
+    """The measurement `step`: the loss after it, the largest learning rate and momentum, in `settings`."""
     groups = optimizer.param_groups
     settings = {
         "loss_after": loss_after(model, batch, steps, loss=loss),

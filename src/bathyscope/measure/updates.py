@@ -1,7 +1,6 @@
 """What the next step of an optimizer would change in each block, without taking it."""
 
 import copy
-import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,23 +11,23 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrap
+from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.members import Members
-from bathyscope.core.one_pass import probe
+from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.stepping import check_optimizer
 from bathyscope.linalg import (
     Conditioning,
     conditioning_of_many,
     frobenius_norm,
-    rounding_cutoff,
+    rounding_tolerance,
 )
-from bathyscope.measure.blocks import find_blocks
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
-from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 
 
 def updates(
@@ -46,14 +45,14 @@ def updates(
     the rounding of the parameters is still seen. Momentum, weight decay and whatever else the
     optimizer does is part of ΔW (for plain gradient descent, singularity, definition 4).
 
-    Columns, one value a block, over its weights with two axes or more:
+    Columns, one value per block, over its weights with two axes or more:
         ratio: ‖ΔW‖/‖W‖ of all of them together; infinite where all weights are zero.
         largest_ratio, largest_ratio_layer: the largest of a single weight that is not zero.
-        rank_share, rank_layer: the smallest numerical rank of ΔW as a share of the full rank,
+        rank_fraction, rank_layer: the smallest numerical rank of ΔW as a fraction of the full rank,
             of ΔW unfolded by outputs, and where.
         stable_rank: the smallest ‖ΔW‖²_F/σ_max².
-        lost: share of the entries with a step that W + ΔW, rounded to their dtype, leaves as W.
-        not_finite: share of the entries of ΔW that are NaN or infinite.
+        lost: fraction of the entries with a step that W + ΔW, rounded to their dtype, leaves as W.
+        non_finite: fraction of the entries of ΔW that are NaN or infinite.
 
     Args:
         model: any module; it is left as it was.
@@ -76,12 +75,12 @@ def updates(
         >>> sgd = torch.optim.SGD(model.parameters(), lr=0.25)
         >>> batch = torch.ones(1, 2), None
         >>> found = updates(model, batch, loss=lambda y, _: y.sum(), optimizer=sgd)
-        >>> found["ratio"], found["rank_share"], model[0].weight.sum().item()
+        >>> found["ratio"], found["rank_fraction"], model[0].weight.sum().item()
         ((0.25,), (0.5,), 4.0)
     """
-    found = find_blocks(model, batch, blocks)
-    gradients = probe(model, batch, loss=loss, blocks=found).gradients
-    return update_measurement(model, found, gradients, optimizer, largest_side=largest_side)
+    result = find_blocks(model, batch, blocks)
+    gradients = probe(model, batch, loss=loss, blocks=result).gradients
+    return update_measurement(model, result, gradients, optimizer, largest_side=largest_side)
 
 
 def update_measurement(
@@ -98,8 +97,8 @@ def update_measurement(
     rows = Rows(
         blocks,
         (
-            *("ratio", "largest_ratio", "largest_ratio_layer", "rank_share", "rank_layer"),
-            *("stable_rank", "lost", "not_finite"),
+            *("ratio", "largest_ratio", "largest_ratio_layer", "rank_fraction", "rank_layer"),
+            *("stable_rank", "lost", "non_finite"),
         ),
     )
     members = Members(model)
@@ -111,12 +110,14 @@ def update_measurement(
         ]
         for block in blocks
     }
-    every = {step.name: step for found in by_block.values() for step in found}
+    every = {step.name: step for result in by_block.values() for step in result}
     spectra = _spectra(every, rows, largest_side=largest_side)
-    for block, found in by_block.items():
-        if found:
-            _put_sizes(rows, block, found)
-            _put_ranks(rows, block, [(s.name, spectra[s.name]) for s in found if s.name in spectra])
+    for block, result in by_block.items():
+        if result:
+            _put_sizes(rows, block, result)
+            _put_ranks(
+                rows, block, [(s.name, spectra[s.name]) for s in result if s.name in spectra]
+            )
     return rows.measurement(
         "updates",
         optimizer=type(optimizer).__name__,
@@ -154,15 +155,15 @@ class Step:
         return min(self.change.shape[0], self.change.numel() // self.change.shape[0])
 
     @property
-    def cutoff(self) -> float:
+    def tolerance(self) -> float:
         """Relative size below which a singular value of ΔW may come from rounding.
 
         The gradient was rounded to its dtype; and ΔW, the difference of W + ΔW and W in float64,
         has lost as many digits as it is smaller than W.
         """
         rows, columns = self.change.shape[0], self.change.numel() // self.change.shape[0]
-        cancelled = rounding_cutoff(rows, columns, torch.float64) / min(1.0, self.ratio or 1.0)
-        return min(max(rounding_cutoff(rows, columns, self.dtype), cancelled), 0.5)
+        cancelled = rounding_tolerance(rows, columns, torch.float64) / min(1.0, self.ratio or 1.0)
+        return min(max(rounding_tolerance(rows, columns, self.dtype), cancelled), 0.5)
 
 
 def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
@@ -177,14 +178,14 @@ def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
     rows.put(
         block,
         lost=sum(map(_num_lost, steps)) / max(1, moved),
-        not_finite=sum(map(_num_not_finite, steps)) / entries,
+        non_finite=sum(map(_num_non_finite, steps)) / entries,
     )
 
 
-def _num_not_finite(step: Step) -> float:
+def _num_non_finite(step: Step) -> float:
     if math.isfinite(step.change_norm):
         return 0.0
-    return share_not_finite(step.change) * step.change.numel()
+    return fraction_non_finite(step.change) * step.change.numel()
 
 
 def _num_lost(step: Step) -> int:
@@ -196,7 +197,7 @@ def _num_lost(step: Step) -> int:
 def _spectra(
     steps: Mapping[str, Step], rows: Rows, *, largest_side: int
 ) -> dict[str, Conditioning]:
-    found: dict[str, Conditioning] = {}
+    result: dict[str, Conditioning] = {}
     narrow: dict[float | None, list[Step]] = {}
     for name, step in steps.items():
         if step.side > largest_side:
@@ -206,14 +207,14 @@ def _spectra(
             )
         else:
             narrow.setdefault(None if step.dtype == torch.float64 else 1e-2, []).append(step)
-    for tolerance, asked in narrow.items():
+    for accuracy, asked in narrow.items():
         spectra = conditioning_of_many(
             [step.change for step in asked],
-            cutoffs=[step.cutoff for step in asked],
-            tolerance=tolerance,
+            tolerances=[step.tolerance for step in asked],
+            accuracy=accuracy,
         )
-        found |= {step.name: spectrum for step, spectrum in zip(asked, spectra, strict=True)}
-    return found
+        result |= {step.name: spectrum for step, spectrum in zip(asked, spectra, strict=True)}
+    return result
 
 
 def _put_ranks(rows: Rows, block: Block, spectra: list[tuple[str, Conditioning]]) -> None:
@@ -223,34 +224,9 @@ def _put_ranks(rows: Rows, block: Block, spectra: list[tuple[str, Conditioning]]
         if spectrum.rank is not None
     ]
     if ranks:
-        share, layer, _ = min(ranks)
+        fraction, layer, _ = min(ranks)
         stable = min(stable for _, _, stable in ranks)
-        rows.put(block, rank_share=share, rank_layer=layer, stable_rank=stable)
-
-
-def check_optimizer(optimizer: object) -> None:
-    """Raise where something is no optimizer.
-
-    Raises:
-        UsageError: a class of optimizers, or something else.
-    """
-    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
-        given = "class" if isinstance(optimizer, type) else type(optimizer).__name__
-        raise UsageError(
-            f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
-            "build it from model.parameters()."
-        )
-
-
-def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the optimizer's step asks for a function that computes the loss (as LBFGS does)."""
-    if isinstance(optimizer, torch.optim.LBFGS):
-        return True
-    try:
-        parameters = inspect.signature(optimizer.step).parameters
-    except (AttributeError, TypeError, ValueError):  # no optimizer, which is said elsewhere
-        return False
-    return "closure" in parameters and parameters["closure"].default is inspect.Parameter.empty
+        rows.put(block, rank_fraction=fraction, rank_layer=layer, stable_rank=stable)
 
 
 def next_steps(
@@ -259,15 +235,17 @@ def next_steps(
     """ΔW in float64 of every parameter that the optimizer would step, by name.
 
     Raises:
-        UsageError: it is no optimizer, holds none of the model's parameters, or cannot step alone.
+        UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
     """
     check_optimizer(optimizer)
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
     with preserve_model(model, copy_parameters=False):
         try:
-            twin = copy.deepcopy(optimizer, _wide_copies(optimizer))
+            memo = _wide_copies(optimizer)
+            twin = copy.deepcopy(optimizer, memo)
         except (RuntimeError, TypeError, AttributeError) as error:
             raise _cannot_step(optimizer, error) from error
+        copy_step_hooks(optimizer, twin, memo)
         pairs = [
             (names.get(id(theirs)), ours)
             for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True)

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import calls_of, unwrap
+from bathyscope.core.calls import Members, calls_of, unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.members import Members
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
@@ -21,13 +20,12 @@ from bathyscope.linalg import (
     conv_singular_values,
     frobenius_norm,
 )
-from bathyscope.linalg.conditioning import rounding_cutoff
-from bathyscope.linalg.conv_spectrum import spread_about
+from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.measure.blocks import find_blocks
+from bathyscope.linalg.norms import spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
-from bathyscope.measure.rows import Rows, share_not_finite
+from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 
 # Number of frequencies × side³ above which a convolution is sampled at fewer frequencies: about a
 # tenth of a second a layer.
@@ -40,12 +38,12 @@ def weights(
     batch: Batch,
     *,
     blocks: Iterable[str] | Blocks | None = None,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> Measurement:
     """Range, norms and condition numbers of the matrices and kernels of every block.
 
-    Columns, one value a block, the worst of its layers:
+    Columns, one value per block, the worst of its layers:
         min, max, norm: range and Frobenius norm over all of them together.
         spectral_norm: the largest of its layers; a convolution counts as the operator it is, on
             images of the size it reads, with circular padding (norm_preservation, theorem 3).
@@ -54,16 +52,16 @@ def weights(
             σ/√(d/min(d, c)) − 1 over the nonzero values (norm_preservation, equation 8).
         condition_outputs, condition_inputs, condition_height, …: the largest condition number
             of the unfoldings of its layers (HOSVD; singularity, section VI).
-        rank_share: the smallest numerical rank, as a share of the full rank.
+        rank_fraction: the smallest numerical rank, as a fraction of the full rank.
         worst_layer: the layer whose condition_operator is given.
         zero_layers: how many layers are zero throughout; they are left out of the conditions.
-        not_finite: share of entries that are NaN or infinite.
+        non_finite: fraction of entries that are NaN or infinite.
 
     Args:
         model: any module; it is left as it was.
         batch: inputs, which decide the blocks and the sizes of images, and targets.
         blocks: names or globs, or blocks found before; by default they are found.
-        cutoff: relative to σ_max; by default what rounding in the weight's dtype can make.
+        tolerance: relative to σ_max; by default what rounding in the weight's dtype can make.
         largest_side: layers with a Gram matrix wider than this are not decomposed.
 
     Returns:
@@ -82,14 +80,14 @@ def weights(
         ((6.0,), (2.0,), ('0',))
     """
     check_parameters(model)
-    if cutoff is not None:
-        check_number("cutoff", cutoff, low=0.0, high=1.0)
-    check_count("largest_side", largest_side, least=1)
+    if tolerance is not None:
+        check_number("tolerance", tolerance, low=0.0, high=1.0)
+    check_count("largest_side", largest_side, minimum=1)
     with input_sizes(model) as sizes:
-        found = find_blocks(model, batch, blocks)
-        if found is blocks:  # nothing had to be found, so no pass has been seen
+        result = find_blocks(model, batch, blocks)
+        if result is blocks:  # nothing had to be found, so no pass has been seen
             calls_of(model, batch[0])
-    return weight_measurement(model, found, sizes, cutoff=cutoff, largest_side=largest_side)
+    return weight_measurement(model, result, sizes, tolerance=tolerance, largest_side=largest_side)
 
 
 def weight_measurement(
@@ -97,7 +95,7 @@ def weight_measurement(
     blocks: Blocks,
     sizes: Mapping[str, tuple[int, ...]],
     *,
-    cutoff: float | None = None,
+    tolerance: float | None = None,
     largest_side: int = LARGEST_SIDE,
 ) -> Measurement:
     """The measurement `weights`, given the image size that each convolution reads."""
@@ -105,16 +103,16 @@ def weight_measurement(
         blocks,
         (
             *("min", "max", "norm", "spectral_norm", "condition_operator", "spread"),
-            *("condition_outputs", "condition_inputs", "rank_share", "worst_layer"),
-            *("zero_layers", "not_finite"),
+            *("condition_outputs", "condition_inputs", "rank_fraction", "worst_layer"),
+            *("zero_layers", "non_finite"),
         ),
     )
-    # the weight of a spectrally normalised layer in train mode moves its vectors when it is read
+    # the weight of a spectrally normalized layer in train mode moves its vectors when it is read
     with preserve_model(unwrap(model), copy_parameters=False), torch.no_grad():
-        _put_layers(rows, model, blocks, sizes, cutoff=cutoff, largest_side=largest_side)
+        _put_layers(rows, model, blocks, sizes, tolerance=tolerance, largest_side=largest_side)
     return rows.measurement(
         "weights",
-        cutoff=cutoff if cutoff is not None else "rounding",
+        tolerance=tolerance if tolerance is not None else "rounding",
         largest_side=largest_side,
         convolutions="operators with circular padding",
     )
@@ -126,14 +124,14 @@ def _put_layers(
     blocks: Blocks,
     sizes: Mapping[str, tuple[int, ...]],
     *,
-    cutoff: float | None,
+    tolerance: float | None,
     largest_side: int,
 ) -> None:
     members = Members(model)
     by_block = [(block, layers_of(members, block)) for block in blocks]
     # a module that several blocks call is measured once
     every = {layer.name: layer for _, layers in by_block for layer in layers}
-    spectra = _spectra(every, rows, sizes, cutoff=cutoff, largest_side=largest_side)
+    spectra = _spectra(every, rows, sizes, tolerance=tolerance, largest_side=largest_side)
     for block, layers in by_block:
         _put_sizes(rows, block, layers)
         _put_worst(rows, block, layers, [spectra[layer.name] for layer in layers])
@@ -147,7 +145,7 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     norms = [frobenius_norm(w) for w in filled]
     entries = sum(w.numel() for w in filled)
     lost = [
-        0.0 if math.isfinite(norm) else share_not_finite(w) * w.numel()
+        0.0 if math.isfinite(norm) else fraction_non_finite(w) * w.numel()
         for w, norm in zip(filled, norms, strict=True)
     ]
     rows.put(
@@ -156,7 +154,7 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
         max=max(high.item() for _, high in bounds),
         norm=math.hypot(*norms),
         zero_layers=sum(norm == 0 for norm in norms),
-        not_finite=sum(lost) / entries,
+        non_finite=sum(lost) / entries,
     )
 
 
@@ -165,14 +163,14 @@ def _put_worst(
 ) -> None:
     """The worst value of every column over the layers of a block, and the layer that is worst."""
     for column in dict.fromkeys(column for spectrum in spectra for column in spectrum):
-        found = [
+        result = [
             (value, layer.name)
             for layer, spectrum in zip(layers, spectra, strict=True)
             if isinstance(value := spectrum.get(column), (int, float)) and not math.isnan(value)
         ]
-        if not found:
+        if not result:
             continue
-        value, name = (min if column == "rank_share" else max)(found)
+        value, name = (min if column == "rank_fraction" else max)(result)
         rows.put(block, **{column: value})
         if column == "condition_operator":
             rows.put(block, worst_layer=name)
@@ -183,15 +181,15 @@ def _spectra(
     rows: Rows,
     sizes: Mapping[str, tuple[int, ...]],
     *,
-    cutoff: float | None,
+    tolerance: float | None,
     largest_side: int,
 ) -> dict[str, dict[str, Number]]:
     """Condition number of each unfolding of the layers, spectral norm and rank as operators."""
-    found: dict[str, dict[str, Number]] = {}
+    result: dict[str, dict[str, Number]] = {}
     num_axes: dict[str, int] = {}  # those before the first that is too wide
     for name, layer in layers.items():
         if layer.weight.numel() == 0 or not layer.weight.any():
-            found[name] = {"spectral_norm": 0.0}
+            result[name] = {"spectral_norm": 0.0}
             continue
         sides = [layer.side(axis) for axis in range(layer.weight.ndim)]
         wide = next((axis for axis, side in enumerate(sides) if side > largest_side), None)
@@ -201,19 +199,19 @@ def _spectra(
                 f"Weights wider than {largest_side} were not decomposed ({name}: {sides[wide]}); "
                 "raise largest_side to have them."
             )
-    unfolded = _unfolded([layers[name] for name in num_axes], list(num_axes.values()), cutoff)
+    unfolded = _unfolded([layers[name] for name in num_axes], list(num_axes.values()), tolerance)
     for name, modes in unfolded.items():
-        found[name] = {f"condition_{m}": c.condition_number for m, c in modes.items()}
+        result[name] = {f"condition_{m}": c.condition_number for m, c in modes.items()}
         if num_axes[name] == layers[name].weight.ndim:
-            found[name] |= _as_operator(layers[name], modes, sizes.get(name))
-    return found
+            result[name] |= _as_operator(layers[name], modes, sizes.get(name))
+    return result
 
 
 def _unfolded(
-    layers: list[WeightLayer], num_axes: list[int], cutoff: float | None
+    layers: list[WeightLayer], num_axes: list[int], tolerance: float | None
 ) -> dict[str, dict[str, Conditioning]]:
     """The spectrum of every unfolding with more than one value; a matrix has one spectrum."""
-    found: dict[str, dict[str, Conditioning]] = {layer.name: {} for layer in layers}
+    result: dict[str, dict[str, Conditioning]] = {layer.name: {} for layer in layers}
     for axis in range(max(num_axes, default=0)):
         asked = [
             layer
@@ -221,11 +219,11 @@ def _unfolded(
             if axis < number and layer.side(axis) > 1 and not (axis == 1 and layer.weight.ndim == 2)
         ]
         spectra = conditioning_of_many(
-            [layer.weight for layer in asked], mode=axis, cutoffs=[cutoff] * len(asked)
+            [layer.weight for layer in asked], mode=axis, tolerances=[tolerance] * len(asked)
         )
         for layer, spectrum in zip(asked, spectra, strict=True):
-            found[layer.name][layer.axes[axis]] = spectrum
-    return found
+            result[layer.name][layer.axes[axis]] = spectrum
+    return result
 
 
 def _as_operator(
@@ -239,14 +237,14 @@ def _as_operator(
         columns["spectral_norm"] = operator.largest
         columns["condition_operator"] = operator.effective_condition_number
         columns["spread"] = operator.spread
-        columns["rank_share"] = operator.rank / len(operator.values)
+        columns["rank_fraction"] = operator.rank / len(operator.values)
     elif "outputs" in modes:
         matrix = modes["outputs"]
         columns["spectral_norm"] = matrix.singular_values[0].item()
         columns["condition_operator"] = matrix.effective_condition_number
         columns["spread"] = _spread(layer, matrix.singular_values)
         if matrix.rank is not None:
-            columns["rank_share"] = matrix.rank / len(matrix.singular_values)
+            columns["rank_fraction"] = matrix.rank / len(matrix.singular_values)
     else:  # a single row or column
         columns["spectral_norm"] = frobenius_norm(layer.weight)
     return columns
@@ -255,7 +253,7 @@ def _as_operator(
 def _spread(layer: WeightLayer, values: Tensor) -> float:
     outputs = layer.weight.shape[layer.axes.index("outputs")]
     inputs = layer.weight.numel() // outputs
-    nonzero = values[values > rounding_cutoff(outputs, inputs, layer.weight.dtype) * values[0]]
+    nonzero = values[values > rounding_tolerance(outputs, inputs, layer.weight.dtype) * values[0]]
     return spread_about(nonzero, math.sqrt(outputs / min(outputs, inputs)))
 
 
@@ -264,7 +262,7 @@ def _operator(layer: WeightLayer, size: tuple[int, ...]) -> ConvSpectrum | None:
 
     The values are those of one smooth function of the frequency: a coarser grid samples it, and so
     does that of the next size which the stride divides.
-    None where the kernel is not finite or does not fit its image.
+    None where the kernel is non-finite or does not fit its image.
     """
     assert layer.convolution is not None
     side = min(layer.weight.shape[:2])

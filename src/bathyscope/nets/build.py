@@ -32,7 +32,7 @@ def build(
     Args:
         name: family and depth, such as `resnet-56`; `-erased` at the end leaves out the last ReLU
             of each block. `names()` gives examples, `families()` what the numbers mean.
-        init: initialisation scheme, one of `bathyscope.inits.SCHEMES`; the family's own if left
+        init: initialization scheme, one of `bathyscope.inits.SCHEMES`; the family's own if left
             out (He for convolutional networks, Xavier for the others).
         seed: the same seed gives the same network.
         generator: source of the random numbers, in place of a seed; torch's global one without both.
@@ -122,7 +122,7 @@ def options_for(name: str, sample_shape: Sequence[int], *, num_classes: int) -> 
         raise UsageError(
             f"A sample's shape is a tuple of sizes, but {shorten(sample_shape)} was given."
         )
-    sample_shape = [check_count("A sample's size", size, least=1) for size in sample_shape]
+    sample_shape = [check_count("A sample's size", size, minimum=1) for size in sample_shape]
     if "vocabulary" in accepted:
         if len(sample_shape) != 1:
             raise UsageError(
@@ -153,12 +153,12 @@ def names() -> list[str]:
         >>> names()[:3]
         ['plain-20', 'plain-20-erased', 'resnet-20']
     """
-    found = []
+    result = []
     for family in CATALOG.values():
-        found.append(family.example)
+        result.append(family.example)
         if family.erasable:
-            found.append(family.example + _ERASED)
-    return found
+            result.append(family.example + _ERASED)
+    return result
 
 
 def families() -> dict[str, Family]:

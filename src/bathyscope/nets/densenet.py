@@ -29,7 +29,7 @@ def densenet(
         num_layers: n, dense layers in each of the three stages.
         samples: channels of the image, and classes.
         growth: channels that each layer adds; the stem has twice as many.
-        compression: share of the channels that a transition keeps.
+        compression: fraction of the channels that a transition keeps.
     """
     channels = 2 * growth
     blocks = []

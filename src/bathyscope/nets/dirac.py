@@ -1,4 +1,4 @@
-"""Convolution with the Dirac parametrisation: an identity inside the weights."""
+"""Convolution with the Dirac parametrization: an identity inside the weights."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from torch import Tensor, nn
 class DiracConv2d(nn.Conv2d):
     """Convolution with the weights Ŵ = diag(a) I + W   (singularity, equation 39).
 
-    I is the identity kernel: 1 at the middle tap from channel i to channel i. With `normalised`,
+    I is the identity kernel: 1 at the middle tap from channel i to channel i. With `normalized`,
     W is replaced by diag(b) W / ‖W‖, each filter divided by its norm. a starts at 1, b at 0.1.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the output.
         kernel_size: taps along each side.
-        normalised: divide each filter by its norm.
+        normalized: divide each filter by its norm.
         options: those of `nn.Conv2d`, but groups.
 
     Examples:
-        >>> layer = DiracConv2d(3, 3, 3, normalised=False, padding=1, bias=False)
+        >>> layer = DiracConv2d(3, 3, 3, normalized=False, padding=1, bias=False)
         >>> _ = nn.init.zeros_(layer.weight)
         >>> x = torch.randn(1, 3, 5, 5)
         >>> torch.equal(layer(x), x)
@@ -37,12 +37,12 @@ class DiracConv2d(nn.Conv2d):
         out_channels: int,
         kernel_size: int,
         *,
-        normalised: bool = True,
+        normalized: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, **options)
         self.a = nn.Parameter(torch.ones(out_channels))
-        self.b = nn.Parameter(torch.full((out_channels,), 0.1)) if normalised else None
+        self.b = nn.Parameter(torch.full((out_channels,), 0.1)) if normalized else None
         delta = nn.init.dirac_(torch.empty_like(self.weight.detach()))
         self.register_buffer("delta", delta, persistent=False)
 

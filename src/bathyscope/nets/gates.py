@@ -1,4 +1,4 @@
-"""Highway gates: how much of the branch and of the shortcut goes on."""
+"""Highway gates: how much of the branch and of the shortcut continues."""
 
 import torch
 from jaxtyping import Float
@@ -10,13 +10,13 @@ from bathyscope.nets.shortcut import Place, projection
 class Gate(nn.Module):
     """σ(W x + b), a number in (0, 1) for each channel and pixel; W is a 1×1 convolution.
 
-    The offset b is apart from W, so that initialisers of layers leave it where it starts.
+    The offset b is apart from W, so that initializers of layers leave it where it starts.
     """
 
-    def __init__(self, place: Place, *, bias: float) -> None:
+    def __init__(self, location: Place, *, bias: float) -> None:
         super().__init__()
-        self.weights = projection(place)
-        self.offset = nn.Parameter(torch.full((place.out_channels, 1, 1), bias))
+        self.weights = projection(location)
+        self.offset = nn.Parameter(torch.full((location.out_channels, 1, 1), bias))
 
     def forward(self, x: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """The gate's opening for an input of the block."""
@@ -27,7 +27,7 @@ class Gates(nn.Module):
     """T(x) · branch + C(x) · shortcut   (singularity, section VII-B).
 
     Args:
-        place: where the block stands; the gates read its input and have the size of its output.
+        location: where the block stands; the gates read its input and have the size of its output.
         coupled: C = 1 - T; else C is a gate with weights of its own.
         bias: start of the transform gate's offset; an independent carry gate starts at its
             negative, so that both forms start with the same openings if the weights are zero.
@@ -40,10 +40,10 @@ class Gates(nn.Module):
         True
     """
 
-    def __init__(self, place: Place, *, coupled: bool, bias: float) -> None:
+    def __init__(self, location: Place, *, coupled: bool, bias: float) -> None:
         super().__init__()
-        self.transform = Gate(place, bias=bias)
-        self.carry = None if coupled else Gate(place, bias=-bias)
+        self.transform = Gate(location, bias=bias)
+        self.carry = None if coupled else Gate(location, bias=-bias)
 
     def forward(
         self,

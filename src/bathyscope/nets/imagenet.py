@@ -101,14 +101,14 @@ def _network(
     expansion = _EXPANSION if depth in BOTTLENECK_DEPTHS else 1
     groups, group_width = paths or (1, width)
 
-    def convolutions(place: Place) -> list[nn.Conv2d]:
+    def convolutions(location: Place) -> list[nn.Conv2d]:
         if expansion == 1:
-            return basic(place)
-        doublings = place.out_channels // (expansion * width)
-        return bottleneck(place, groups * group_width * doublings, groups=groups)
+            return basic(location)
+        doublings = location.out_channels // (expansion * width)
+        return bottleneck(location, groups * group_width * doublings, groups=groups)
 
-    def block(place: Place) -> ResidualBlock:
-        return post_block(convolutions(place), place, around=around, erased=erased)
+    def block(location: Place) -> ResidualBlock:
+        return post_block(convolutions(location), location, around=around, erased=erased)
 
     widths = tuple(expansion * width * 2**stage for stage in range(4))
     return network_on_images(

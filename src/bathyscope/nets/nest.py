@@ -20,7 +20,7 @@ class ResNEst(nn.Module):
         blocks: the residual blocks, first to last.
         output: W_{L+1}.
         pool: from a representation to a vector a sample; the identity for vectors.
-        norm: an affine map of x_L, such as batch normalisation; the identity unless given.
+        norm: an affine map of x_L, such as batch normalization; the identity unless given.
     """
 
     blocks: Sequence[NEstBlock]  # a ModuleList cannot say what it holds
@@ -52,10 +52,10 @@ class ResNEst(nn.Module):
 
     def representations(self, x: Tensor) -> tuple[Tensor, ...]:
         """x_0, …, x_L."""
-        found = [self.expansion(x)]
+        result = [self.expansion(x)]
         for block in self.blocks:
-            found.append(block(found[-1]))
-        return tuple(found)
+            result.append(block(result[-1]))
+        return tuple(result)
 
     def features(self, x: Tensor) -> tuple[Tensor, ...]:
         """v_0, …, v_L, pooled; v_0 is the input with a 1 where there is an intercept (equation 2)."""

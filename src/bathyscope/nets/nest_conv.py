@@ -24,7 +24,7 @@ def resnest(
     samples: Images,
     width: int = 16,
 ) -> ResNEst:
-    """The standard network without the batch normalisation and ReLU before its head.
+    """The standard network without the batch normalization and ReLU before its head.
 
     Args:
         num_blocks: n, blocks in each of the three stages.
@@ -32,11 +32,11 @@ def resnest(
         samples: channels of the image, and classes.
         width: channels of the first stage before widening; they double twice.
     """
-    places = _places(num_blocks, width * widen)
+    locations = _locations(num_blocks, width * widen)
     return ResNEst(
         bare_stem(samples.in_channels, width * widen),
-        [_block(place) for place in places],
-        nn.Linear(places[-1].out_channels, samples.num_classes),
+        [_block(location) for location in locations],
+        nn.Linear(locations[-1].out_channels, samples.num_classes),
         pool=_pool(),
     )
 
@@ -48,7 +48,7 @@ def bnresnest(
     samples: Images,
     width: int = 16,
 ) -> ResNEst:
-    """The ResNEst with the batch normalisation before its head, but not the ReLU: still affine.
+    """The ResNEst with the batch normalization before its head, but not the ReLU: still affine.
 
     Args:
         num_blocks: n, blocks in each of the three stages.
@@ -76,12 +76,12 @@ def aresnest(
         samples: channels of the image, and classes.
         width: channels of the first stage before widening; they double twice.
     """
-    places = _places(num_blocks, width * widen)
-    sizes = [samples.in_channels, *(place.out_channels for place in places)]
+    locations = _locations(num_blocks, width * widen)
+    sizes = [samples.in_channels, *(location.out_channels for location in locations)]
     return AugmentedResNEst(
         bare_stem(samples.in_channels, width * widen),
-        [_block(place) for place in places[:-1]],
-        _function(places[-1]),
+        [_block(location) for location in locations[:-1]],
+        _function(locations[-1]),
         [nn.Linear(size, samples.num_classes) for size in sizes],
         pool=_pool(),
     )
@@ -109,47 +109,47 @@ def densenest(
             the standard network, if None.
 
     Raises:
-        UsageError: one channel a block already makes more parameters than the standard network has.
+        UsageError: one channel per block already makes more parameters than the standard network has.
     """
-    places = _places(num_blocks, width * widen)
+    locations = _locations(num_blocks, width * widen)
     if growth is None:
         growth = _equal_growth(num_blocks, widen, samples=samples, width=width)
     channels, blocks = samples.in_channels, []
-    for place in places:
-        here = Place(channels, growth, place.stride)
-        halve = nn.AvgPool2d(2, ceil_mode=True) if place.stride == 2 else None
+    for location in locations:
+        here = Place(channels, growth, location.stride)
+        halve = nn.AvgPool2d(2, ceil_mode=True) if location.stride == 2 else None
         blocks.append(DenseNEstBlock(_function(here), shortcut=halve))
         channels += growth
     return DenseNEst(
         blocks,
         nn.Linear(channels, samples.num_classes),
-        feature_sizes=[samples.in_channels, *[growth] * len(places)],
+        feature_sizes=[samples.in_channels, *[growth] * len(locations)],
         pool=_pool(),
     )
 
 
-def _places(num_blocks: int, width: int) -> list[Place]:
+def _locations(num_blocks: int, width: int) -> list[Place]:
     return stages(num_blocks, (width, 2 * width, 4 * width), width)
 
 
-def _function(place: Place) -> nn.Sequential:
-    """G_i: normalisation, ReLU, 3×3 convolution, normalisation, ReLU."""
+def _function(location: Place) -> nn.Sequential:
+    """G_i: normalization, ReLU, 3×3 convolution, normalization, ReLU."""
     return nn.Sequential(
-        nn.BatchNorm2d(place.in_channels),
+        nn.BatchNorm2d(location.in_channels),
         nn.ReLU(),
-        *basic(place, num_layers=1),
-        nn.BatchNorm2d(place.out_channels),
+        *basic(location, num_layers=1),
+        nn.BatchNorm2d(location.out_channels),
         nn.ReLU(),
     )
 
 
-def _block(place: Place) -> NEstBlock:
-    (mix,) = basic(Place(place.out_channels, place.out_channels), num_layers=1)
+def _block(location: Place) -> NEstBlock:
+    (mix,) = basic(Place(location.out_channels, location.out_channels), num_layers=1)
     return NEstBlock(
-        _function(place),
+        _function(location),
         mix,
-        shortcut=projection(place) if place.changes_dimension else None,
-        changes_dimension=place.changes_dimension,
+        shortcut=projection(location) if location.changes_dimension else None,
+        changes_dimension=location.changes_dimension,
     )
 
 
@@ -174,7 +174,7 @@ def _equal_growth(num_blocks: int, widen: int, *, samples: Images, width: int) -
 
 
 def _num_dense(growth: int, count: int, samples: Images) -> int:
-    """Parameters of the DenseNEst: two normalisations and a convolution a block, and the output."""
+    """Parameters of the DenseNEst: two normalizations and a convolution a block, and the output."""
     before = [samples.in_channels + i * growth for i in range(count + 1)]
     blocks = sum(2 * c + 9 * c * growth + 2 * growth for c in before[:-1])
     return blocks + (before[-1] + 1) * samples.num_classes

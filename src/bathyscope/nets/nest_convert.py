@@ -104,16 +104,16 @@ def residual_to_augmented(network: ResNEst) -> AugmentedResNEst:
 def prediction_weights(network: ResNEst) -> list[Tensor]:
     """H_i = W_{L+1} W_i for i = 0, …, L; H_0 has a last column for the intercept where there is one.
 
-    A normalisation of x_L is taken as it acts in eval mode, an affine map.
+    A normalization of x_L is taken as it acts in eval mode, an affine map.
     """
     scale, shift = (part.to(network.output.weight) for part in _affine(network.norm))
     path = network.output.weight * scale
     constant = (network.output.weight * shift).sum(dim=1)
     if has_bias(network.output):
         constant = constant + network.output.bias
-    found: list[Tensor] = []
+    result: list[Tensor] = []
     for block in reversed(network.blocks):
-        found.insert(0, path @ _matrix(block.mix))
+        result.insert(0, path @ _matrix(block.mix))
         if not isinstance(block.shortcut, nn.Identity):
             path = path @ _matrix(block.shortcut)
     if (bias := getattr(network.expansion, "bias", None)) is not None:
@@ -121,7 +121,7 @@ def prediction_weights(network: ResNEst) -> list[Tensor]:
     first = path @ _matrix(network.expansion)
     return [
         torch.cat([first, constant[:, None]], dim=1) if network.has_intercept else first,
-        *found,
+        *result,
     ]
 
 
@@ -152,13 +152,13 @@ def _matrix(module: nn.Module) -> Tensor:
 
 
 def _affine(norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """Scale and shift of a normalisation in eval mode."""
+    """Scale and shift of a normalization in eval mode."""
     if isinstance(norm, nn.Identity):
         return torch.ones(1), torch.zeros(1)
     if not isinstance(norm, nn.modules.batchnorm._BatchNorm) or norm.running_var is None:
         raise UsageError(
-            f"The normalisation of the last representation is a {type(norm).__name__}; "
-            "only batch normalisation with running statistics is a fixed affine map."
+            f"The normalization of the last representation is a {type(norm).__name__}; "
+            "only batch normalization with running statistics is a fixed affine map."
         )
     assert norm.running_mean is not None
     scale = torch.rsqrt(norm.running_var + norm.eps) * (1 if norm.weight is None else norm.weight)

@@ -20,13 +20,13 @@ def standard_to_resnest(
 ) -> ResNEst:
     """Drop what is nonlinear between the last representation and the output   (nests, section 2.1).
 
-    Weights are copied. Where a wide ResNet normalises and activates before both paths of a block,
+    Weights are copied. Where a wide ResNet normalizes and activates before both paths of a block,
     the shortcut takes the representation itself: a ResNEst is a sum of linear images of features.
 
     Args:
         network: pre-activation, as `prebasic-20` or `nests-wrn-16-8`: its branches end in a convolution,
-            its stem and shortcuts are linear, its head is normalisation, ReLU, pooling, linear.
-        final_norm: drop the last batch normalisation (ResNEst) or keep it without its ReLU
+            its stem and shortcuts are linear, its head is normalization, ReLU, pooling, linear.
+        final_norm: drop the last batch normalization (ResNEst) or keep it without its ReLU
             (BN-ResNEst).
 
     Raises:
@@ -47,7 +47,7 @@ def standard_to_resnest(
     kinds = (nn.BatchNorm2d, nn.ReLU, nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear)
     if len(head) != len(kinds) or not all(map(isinstance, head, kinds)):
         raise UsageError(
-            "The head of a standard pre-activation network is batch normalisation, ReLU, average "
+            "The head of a standard pre-activation network is batch normalization, ReLU, average "
             f"pooling and a linear layer, but here it is {[type(m).__name__ for m in head]}."
         )
     norm, _, pool, flatten, output = head
@@ -66,7 +66,7 @@ def _block(block: nn.Module, name: str) -> NEstBlock:
     """The same block with its last convolution taken out as W_i."""
     layers = list(block.branch.children()) if isinstance(block, ResidualBlock) else []
     if not isinstance(block, ResidualBlock) or block.join or block.post or not layers:
-        raise UsageError(f"Block {name} is no pre-activation residual block.")
+        raise UsageError(f"Block {name} is not a pre-activation residual block.")
     if not isinstance(layers[-1], _LINEAR):
         raise UsageError(
             f"The branch of block {name} ends in a {type(layers[-1]).__name__}; "
@@ -74,7 +74,7 @@ def _block(block: nn.Module, name: str) -> NEstBlock:
         )
     if not isinstance(block.shortcut, (nn.Identity, Subsample, *_LINEAR)):
         raise UsageError(
-            f"The shortcut of block {name} is not linear, so x_L is no sum of linear images of "
+            f"The shortcut of block {name} is not linear, so x_L is not a sum of linear images of "
             "features; build the network with linear shortcuts (shortcut_norm=False)."
         )
     before = [] if block.entry is None else [block.entry]

@@ -35,7 +35,7 @@ class Network(nn.Module):
         self.head = nn.Identity() if head is None else head
 
     def forward(self, x: Shaped[Tensor, " n *in"]) -> Float[Tensor, " n *out"]:
-        """Outputs, for instance logits, one row a sample."""
+        """Outputs, for instance logits, one row per sample."""
         result: Tensor = self.head(self.blocks(self.stem(x)))
         return result
 
@@ -49,9 +49,9 @@ class Network(nn.Module):
         These are the layers a Procrustes ResNet keeps norm-preserving (norm_preservation,
         section 3, conv* in figure 1); other networks have none. Name and layer, first to last.
         """
-        found = {}
+        result = {}
         for name in self.block_names():
             block = self.get_submodule(name)
             if isinstance(block, ResidualBlock) and isinstance(block.entry, nn.Conv2d):
-                found[f"{name}.entry"] = block.entry
-        return found
+                result[f"{name}.entry"] = block.entry
+        return result

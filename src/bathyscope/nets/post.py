@@ -14,40 +14,40 @@ Around = Callable[[Place], nn.Module | None]
 
 def post_block(
     convs: Sequence[nn.Conv2d],
-    place: Place,
+    location: Place,
     *,
     around: Around,
     join: nn.Module | None = None,
     erased: bool = False,
 ) -> ResidualBlock:
-    """ReLU(branch(x) + shortcut(x)), the branch made of convolutions and batch normalisation.
+    """ReLU(branch(x) + shortcut(x)), the branch made of convolutions and batch normalization.
 
     Args:
         convs: the convolutions of the branch.
-        place: where the block stands.
+        location: where the block stands.
         around: gives the shortcut of a place.
         join: replaces the addition.
         erased: leave out the ReLU (EraseReLU).
     """
     return ResidualBlock(
         post_activation(convs),
-        shortcut=around(place),
+        shortcut=around(location),
         join=join,
         post=None if erased else nn.ReLU(),
-        changes_dimension=place.changes_dimension,
+        changes_dimension=location.changes_dimension,
     )
 
 
 def skip(kind: ShortcutKind) -> Around:
-    """Identity where the shape stays, else option A or B (with batch normalisation)."""
+    """Identity where the shape stays, else option A or B (with batch normalization)."""
     return partial(_skip, kind=kind)
 
 
-def no_skip(place: Place) -> None:
+def no_skip(location: Place) -> None:
     """No shortcut at all: the block is plain."""
 
 
-def _skip(place: Place, *, kind: ShortcutKind) -> nn.Module:
-    if not place.changes_dimension:
+def _skip(location: Place, *, kind: ShortcutKind) -> nn.Module:
+    if not location.changes_dimension:
         return nn.Identity()
-    return Subsample(place) if kind == "A" else projection_then_norm(place)
+    return Subsample(location) if kind == "A" else projection_then_norm(location)

@@ -1,4 +1,4 @@
-"""Pre-activation networks: batch normalisation and ReLU come before each convolution."""
+"""Pre-activation networks: batch normalization and ReLU come before each convolution."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def prebasic(
         samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
-        shortcut_norm: batch normalisation and ReLU before a projection.
+        shortcut_norm: batch normalization and ReLU before a projection.
         erased: leave out the last ReLU of each branch (EraseReLU).
     """
     return shortcut_length(
@@ -72,19 +72,19 @@ def shortcut_length(
         samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
         shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
-        shortcut_norm: batch normalisation and ReLU before a projection.
+        shortcut_norm: batch normalization and ReLU before a projection.
         erased: leave out the last ReLU of each branch (EraseReLU).
     """
 
-    def block(place: Place) -> ResidualBlock:
+    def block(location: Place) -> ResidualBlock:
         return ResidualBlock(
-            pre_activation(basic(place, num_layers=length), erased=erased),
-            shortcut=_around(place, shortcut, shortcut_norm),
-            changes_dimension=place.changes_dimension,
+            pre_activation(basic(location, num_layers=length), erased=erased),
+            shortcut=_around(location, shortcut, shortcut_norm),
+            changes_dimension=location.changes_dimension,
         )
 
-    places = stages(num_units, (width, 2 * width, 4 * width), width)
-    return network_on_images(samples, places, block, stem=bare_stem, head=activated_head)
+    locations = stages(num_units, (width, 2 * width, 4 * width), width)
+    return network_on_images(samples, locations, block, stem=bare_stem, head=activated_head)
 
 
 def preresnet(
@@ -101,12 +101,12 @@ def preresnet(
         num_blocks: n, blocks in each of the three stages.
         samples: channels of the image, and classes.
         width: channels of the stem and of the first stage's 3×3 convolutions.
-        shortcut_norm: batch normalisation and ReLU before each projection.
+        shortcut_norm: batch normalization and ReLU before each projection.
         erased: leave out the last ReLU of each branch (EraseReLU).
     """
 
-    def around(place: Place) -> nn.Module:
-        return _around(place, "B", shortcut_norm)
+    def around(location: Place) -> nn.Module:
+        return _around(location, "B", shortcut_norm)
 
     return _bottlenecks(num_blocks, samples, width, around, erased)
 
@@ -150,17 +150,19 @@ def procresnet(
     """
     widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
     blocks = []
-    for index, place in enumerate(stages(num_blocks, widths, samples.in_channels)):
+    for index, location in enumerate(stages(num_blocks, widths, samples.in_channels)):
         entry = None
         if index % num_blocks == 0:
-            entry = bare_stem(samples.in_channels, widths[0]) if index == 0 else projection(place)
-        inside = Place(place.out_channels, place.out_channels)
-        convs = bottleneck(inside, place.out_channels // _EXPANSION)
+            entry = (
+                bare_stem(samples.in_channels, widths[0]) if index == 0 else projection(location)
+            )
+        inside = Place(location.out_channels, location.out_channels)
+        convs = bottleneck(inside, location.out_channels // _EXPANSION)
         block = ResidualBlock(
             pre_activation(convs, erased=erased),
             shortcut=nn.Identity(),
             entry=entry,
-            changes_dimension=place.changes_dimension,
+            changes_dimension=location.changes_dimension,
         )
         blocks.append(block)
     return Network(blocks, head=activated_head(widths[-1], samples.num_classes))
@@ -177,7 +179,7 @@ def wrn(
 ) -> Network:
     """Wide residual network of depth 6n + 4, widened k times.
 
-    Where the dimension changes, batch normalisation and ReLU come before both paths.
+    Where the dimension changes, batch normalization and ReLU come before both paths.
 
     Args:
         num_blocks: n, blocks in each of the three stages.
@@ -189,19 +191,19 @@ def wrn(
     """
     stem_width = width * widen if wide_stem else width
 
-    def block(place: Place) -> ResidualBlock:
-        changes = place.changes_dimension
-        before = nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU()) if changes else None
+    def block(location: Place) -> ResidualBlock:
+        changes = location.changes_dimension
+        before = nn.Sequential(nn.BatchNorm2d(location.in_channels), nn.ReLU()) if changes else None
         return ResidualBlock(
-            pre_activation(basic(place), erased=erased, activated=changes),
-            shortcut=_around(place, "B", False),
+            pre_activation(basic(location), erased=erased, activated=changes),
+            shortcut=_around(location, "B", False),
             entry=before,
             changes_dimension=changes,
         )
 
     widths = (width * widen, 2 * width * widen, 4 * width * widen)
-    places = stages(num_blocks, widths, stem_width)
-    return network_on_images(samples, places, block, stem=bare_stem, head=activated_head)
+    locations = stages(num_blocks, widths, stem_width)
+    return network_on_images(samples, locations, block, stem=bare_stem, head=activated_head)
 
 
 def nests_wrn(
@@ -219,12 +221,12 @@ def nests_wrn(
     return wrn(num_blocks, widen, samples=samples, width=width, wide_stem=True, erased=erased)
 
 
-def _around(place: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
-    if not place.changes_dimension:
+def _around(location: Place, kind: ShortcutKind, norm: bool) -> nn.Module:
+    if not location.changes_dimension:
         return nn.Identity()
     if kind == "A":
-        return Subsample(place)
-    return norm_then_projection(place) if norm else projection(place)
+        return Subsample(location)
+    return norm_then_projection(location) if norm else projection(location)
 
 
 def _bottlenecks(
@@ -234,13 +236,15 @@ def _bottlenecks(
     around: Callable[[Place], nn.Module | None],
     erased: bool,
 ) -> Network:
-    def block(place: Place) -> ResidualBlock:
+    def block(location: Place) -> ResidualBlock:
         return ResidualBlock(
-            pre_activation(bottleneck(place, place.out_channels // _EXPANSION), erased=erased),
-            shortcut=around(place),
-            changes_dimension=place.changes_dimension,
+            pre_activation(
+                bottleneck(location, location.out_channels // _EXPANSION), erased=erased
+            ),
+            shortcut=around(location),
+            changes_dimension=location.changes_dimension,
         )
 
     widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
-    places = stages(num_blocks, widths, width)
-    return network_on_images(samples, places, block, head=activated_head)
+    locations = stages(num_blocks, widths, width)
+    return network_on_images(samples, locations, block, head=activated_head)

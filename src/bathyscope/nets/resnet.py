@@ -31,10 +31,10 @@ def resnet(
         erased: leave out the ReLU after the addition (EraseReLU).
     """
 
-    def block(place: Place) -> ResidualBlock:
-        return post_block(basic(place), place, around=skip(shortcut), erased=erased)
+    def block(location: Place) -> ResidualBlock:
+        return post_block(basic(location), location, around=skip(shortcut), erased=erased)
 
-    return network_on_images(samples, _places(num_blocks, width), block)
+    return network_on_images(samples, _locations(num_blocks, width), block)
 
 
 def plain(
@@ -53,10 +53,10 @@ def plain(
         erased: leave out the last ReLU of each block (EraseReLU).
     """
 
-    def block(place: Place) -> ResidualBlock:
-        return post_block(basic(place), place, around=no_skip, erased=erased)
+    def block(location: Place) -> ResidualBlock:
+        return post_block(basic(location), location, around=no_skip, erased=erased)
 
-    return network_on_images(samples, _places(num_blocks, width), block)
+    return network_on_images(samples, _locations(num_blocks, width), block)
 
 
 def highway(
@@ -82,13 +82,15 @@ def highway(
         erased: leave out the ReLU after the addition (EraseReLU).
     """
 
-    def block(place: Place) -> ResidualBlock:
+    def block(location: Place) -> ResidualBlock:
         both = None
         if gates != "one":
-            both = Gates(place, coupled=gates == "coupled", bias=gate_bias)
-        return post_block(basic(place), place, around=skip(shortcut), join=both, erased=erased)
+            both = Gates(location, coupled=gates == "coupled", bias=gate_bias)
+        return post_block(
+            basic(location), location, around=skip(shortcut), join=both, erased=erased
+        )
 
-    return network_on_images(samples, _places(num_blocks, width), block)
+    return network_on_images(samples, _locations(num_blocks, width), block)
 
 
 def diracnet(
@@ -96,7 +98,7 @@ def diracnet(
     *,
     samples: Images,
     width: int = 16,
-    normalised: bool = True,
+    normalized: bool = True,
     erased: bool = False,
 ) -> Network:
     """Plain network whose 3×3 layers have weights diag(a) I + W   (singularity, equation 39).
@@ -105,16 +107,16 @@ def diracnet(
         num_blocks: n, blocks in each of the three stages.
         samples: channels of the image, and classes.
         width: channels of the first stage; it doubles twice.
-        normalised: use diag(b) W / ‖W‖, filter by filter, in place of W.
+        normalized: use diag(b) W / ‖W‖, filter by filter, in place of W.
         erased: leave out the last ReLU of each block (EraseReLU).
     """
-    conv = partial(DiracConv2d, normalised=normalised)
+    conv = partial(DiracConv2d, normalized=normalized)
 
-    def block(place: Place) -> ResidualBlock:
-        return post_block(basic(place, conv=conv), place, around=no_skip, erased=erased)
+    def block(location: Place) -> ResidualBlock:
+        return post_block(basic(location, conv=conv), location, around=no_skip, erased=erased)
 
-    return network_on_images(samples, _places(num_blocks, width), block)
+    return network_on_images(samples, _locations(num_blocks, width), block)
 
 
-def _places(num_blocks: int, width: int) -> list[Place]:
+def _locations(num_blocks: int, width: int) -> list[Place]:
     return stages(num_blocks, (width, 2 * width, 4 * width), width)

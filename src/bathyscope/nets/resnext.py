@@ -34,9 +34,9 @@ def resnext(
     """
     widths = (4 * width, 8 * width, 16 * width)
 
-    def block(place: Place) -> ResidualBlock:
-        inner = cardinality * group_width * (place.out_channels // widths[0])
-        convs = bottleneck(place, inner, groups=cardinality)
-        return post_block(convs, place, around=skip(shortcut), erased=erased)
+    def block(location: Place) -> ResidualBlock:
+        inner = cardinality * group_width * (location.out_channels // widths[0])
+        convs = bottleneck(location, inner, groups=cardinality)
+        return post_block(convs, location, around=skip(shortcut), erased=erased)
 
     return network_on_images(samples, stages(num_blocks, widths, width), block)

@@ -29,11 +29,11 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """Vectors, of the network's own width unless it is told otherwise.
+    """Vectors, of the network's own width unless it is reported otherwise.
 
     Attributes:
-        in_features: put a linear layer from so many inputs in front; an image is flattened.
-        num_classes: put a linear layer to so many outputs at the end.
+        in_features: put a linear layer from this many inputs in front; an image is flattened.
+        num_classes: put a linear layer to this many outputs at the end.
     """
 
     in_features: int | None = None
@@ -42,7 +42,7 @@ class Vectors:
 
 def network_on_images(
     samples: Images,
-    places: Sequence[Place],
+    locations: Sequence[Place],
     block: Callable[[Place], ResidualBlock],
     *,
     stem: End = activated_stem,
@@ -50,9 +50,9 @@ def network_on_images(
 ) -> Network:
     """A block at every place, between a stem from the image and a head to the classes."""
     return Network(
-        [block(place) for place in places],
-        stem=stem(samples.in_channels, places[0].in_channels),
-        head=head(places[-1].out_channels, samples.num_classes),
+        [block(location) for location in locations],
+        stem=stem(samples.in_channels, locations[0].in_channels),
+        head=head(locations[-1].out_channels, samples.num_classes),
     )
 
 

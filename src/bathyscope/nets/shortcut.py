@@ -39,13 +39,13 @@ def stages(
         [Place(in_channels=16, out_channels=32, stride=2), Place(in_channels=32, out_channels=32, stride=1)]
     """
     counts = (num_blocks,) * len(widths) if isinstance(num_blocks, int) else num_blocks
-    places = []
+    locations = []
     for stage, (count, width) in enumerate(zip(counts, widths, strict=True)):
         for index in range(count):
             stride = 2 if stage > 0 and index == 0 else 1
-            places.append(Place(in_channels, width, stride))
+            locations.append(Place(in_channels, width, stride))
             in_channels = width
-    return places
+    return locations
 
 
 class Subsample(nn.Module):
@@ -57,10 +57,10 @@ class Subsample(nn.Module):
         torch.Size([1, 4, 4, 4])
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, location: Place) -> None:
         super().__init__()
-        self.stride = place.stride
-        self.extra_channels = place.out_channels - place.in_channels
+        self.stride = location.stride
+        self.extra_channels = location.out_channels - location.in_channels
 
     def forward(self, x: Float[Tensor, " n c h w"]) -> Float[Tensor, " n d p q"]:
         """The subsampled input; with fewer outputs than inputs the last channels are left out."""
@@ -69,16 +69,18 @@ class Subsample(nn.Module):
         return F.pad(x, (0, 0, 0, 0, 0, self.extra_channels))
 
 
-def projection(place: Place) -> nn.Conv2d:
-    """Option B without normalisation: a 1×1 convolution to the new dimension."""
-    return nn.Conv2d(place.in_channels, place.out_channels, 1, stride=place.stride, bias=False)
+def projection(location: Place) -> nn.Conv2d:
+    """Option B without normalization: a 1×1 convolution to the new dimension."""
+    return nn.Conv2d(
+        location.in_channels, location.out_channels, 1, stride=location.stride, bias=False
+    )
 
 
-def projection_then_norm(place: Place) -> nn.Module:
-    """Option B of post-activation networks: 1×1 convolution, then batch normalisation."""
-    return nn.Sequential(projection(place), nn.BatchNorm2d(place.out_channels))
+def projection_then_norm(location: Place) -> nn.Module:
+    """Option B of post-activation networks: 1×1 convolution, then batch normalization."""
+    return nn.Sequential(projection(location), nn.BatchNorm2d(location.out_channels))
 
 
-def norm_then_projection(place: Place) -> nn.Module:
-    """Option B of pre-activation networks: batch normalisation, ReLU, then 1×1 convolution."""
-    return nn.Sequential(nn.BatchNorm2d(place.in_channels), nn.ReLU(), projection(place))
+def norm_then_projection(location: Place) -> nn.Module:
+    """Option B of pre-activation networks: batch normalization, ReLU, then 1×1 convolution."""
+    return nn.Sequential(nn.BatchNorm2d(location.in_channels), nn.ReLU(), projection(location))

@@ -4,7 +4,7 @@ from torch import nn
 
 
 def activated_stem(in_channels: int, width: int) -> nn.Sequential:
-    """3×3 convolution, batch normalisation, ReLU."""
+    """3×3 convolution, batch normalization, ReLU."""
     return nn.Sequential(bare_stem(in_channels, width), nn.BatchNorm2d(width), nn.ReLU())
 
 
@@ -29,5 +29,5 @@ def pooled_head(width: int, num_classes: int) -> nn.Sequential:
 
 
 def activated_head(width: int, num_classes: int) -> nn.Sequential:
-    """Batch normalisation and ReLU, which pre-activation blocks leave open, then the pooled head."""
+    """Batch normalization and ReLU, which pre-activation blocks leave open, then the pooled head."""
     return nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), *pooled_head(width, num_classes))

@@ -36,8 +36,8 @@ class Design:
         epsilon: of the norms.
         feed_forward: GELU with four times the width, or SwiGLU with as many parameters.
         tanh_gelu: GELU by its tanh formula, as GPT-2 has it.
-        rotary: whether the attention tells positions by angles.
-        qk_norm: whether queries and keys are normalised.
+        rotary: whether the attention shows positions by angles.
+        qk_norm: whether queries and keys are normalized.
         branch_scale: a learned factor for each feature of a branch (LayerScale) or for all of them,
             from zero (ReZero).
         skip: whether there are skips at all.

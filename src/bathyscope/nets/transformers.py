@@ -43,7 +43,7 @@ def gpt(
     """Predicts the next token from those before it; with its defaults the design of GPT-2.
 
     Args:
-        num_blocks: attention and feed-forward, so many times.
+        num_blocks: attention and feed-forward, this many times.
         vocabulary: how many tokens there are; as many logits at every position.
         context: the most tokens of a sequence.
         width: of the tokens' vectors.
@@ -52,7 +52,7 @@ def gpt(
         norm_kind: LayerNorm or RMSNorm.
         feed_forward: GELU or SwiGLU.
         positions: learned, rotary, or none.
-        qk_norm: normalise queries and keys.
+        qk_norm: normalize queries and keys.
         branch_scale: LayerScale or ReZero on every branch.
         tied: whether the logits are made by the table of the embedding.
         skip: whether there are skips around attention and feed-forward.
@@ -95,10 +95,10 @@ def bert(
 ) -> Network:
     """Predicts tokens from those on both sides; with its defaults the design of BERT.
 
-    BERT's second table, for the segment a token belongs to, is left out: sequences have one segment.
+    BERT's second table, for the segment per token belongs to, is left out: sequences have one segment.
 
     Args:
-        num_blocks: attention and feed-forward, so many times.
+        num_blocks: attention and feed-forward, this many times.
         vocabulary: how many tokens there are; as many logits at every position.
         context: the most tokens of a sequence.
         width: of the tokens' vectors.
@@ -107,7 +107,7 @@ def bert(
         norm_kind: LayerNorm or RMSNorm.
         feed_forward: GELU or SwiGLU.
         positions: learned, rotary, or none.
-        qk_norm: normalise queries and keys.
+        qk_norm: normalize queries and keys.
         branch_scale: LayerScale or ReZero on every branch.
         tied: whether the logits are made by the table of the embedding.
         skip: whether there are skips around attention and feed-forward.
@@ -155,7 +155,7 @@ def vit(
     """Classifies images, cut into patches; with its defaults the design of ViT.
 
     Args:
-        num_blocks: attention and feed-forward, so many times.
+        num_blocks: attention and feed-forward, this many times.
         in_channels: of the images.
         num_classes: one logit each.
         image_size: side of the images.
@@ -166,7 +166,7 @@ def vit(
         norm_kind: LayerNorm or RMSNorm.
         feed_forward: GELU or SwiGLU.
         positions: learned, rotary, or none.
-        qk_norm: normalise queries and keys.
+        qk_norm: normalize queries and keys.
         branch_scale: LayerScale or ReZero on every branch.
         skip: whether there are skips around attention and feed-forward.
     """
@@ -196,5 +196,5 @@ def _network(design: Design, *, stem: nn.Module, head: list[nn.Module]) -> Netwo
 
 
 def _last_norm(design: Design) -> list[nn.Module]:
-    """The norm after the last block, where the stream itself was never normalised."""
+    """The norm after the last block, where the stream itself was never normalized."""
     return [design.new_norm()] if design.norm in ("pre", "sandwich") else []

@@ -1,22 +1,24 @@
-"""After the crash: what a log, a run's metrics, or two states of the weights tell of a training."""
+"""After the crash: what a log, a run's metrics, or two states of the weights show of a training."""
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError, shorten
-from bathyscope.recorder.detect import gradient_spike, loss_spike, not_finite
-from bathyscope.recorder.event import KINDS, Event
+from bathyscope.recorder.detect import gradient_spike, loss_spike, non_finite
+from bathyscope.recorder.event import Event
 from bathyscope.recorder.history import History, Signal
-from bathyscope.recorder.log import STEPS, read_events
-from bathyscope.runs import read_metrics
+from bathyscope.recorder.log import STEPS, is_log, read_events
+from bathyscope.rules import rule_of
+from bathyscope.runs import is_run, read_metrics, stored_weights
 
-# A layer that moved so many times as far as the median layer did moved unlike the others.
+# A layer that moved this many times as far as the median layer did moved unlike the others.
 _UNLIKE = 10.0
 
 
@@ -27,8 +29,8 @@ class LayerChange:
     Attributes:
         layer: its name.
         norm_before, norm_after: ‖w‖₂ over its parameters.
-        moved: ‖w_after − w_before‖ / ‖w_before‖; infinite where a value is not finite.
-        lost: number of values that are not finite afterwards.
+        moved: ‖w_after − w_before‖ / ‖w_before‖; infinite where a value is non-finite.
+        lost: number of values that are non-finite afterwards.
     """
 
     layer: str
@@ -44,7 +46,7 @@ class Autopsy:
 
     Attributes:
         sentences: what happened, in order.
-        began: where it began, if that can be told: a block or layer, `batch`, `learning rate`, …
+        began: where it began, if that can be reported: a block or layer, `batch`, `learning rate`, …
         advice: what to change.
         events: that were recorded or found in the metrics.
         layers: between two states of the weights, the furthest first.
@@ -58,6 +60,50 @@ class Autopsy:
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences, *(f"→ {line}" for line in self.advice)])
+
+
+def autopsy(source: object, after: Mapping[Any, Tensor] | None = None) -> Autopsy:
+    """What went wrong in a training, in order, where it began, and what to change.
+
+    Args:
+        source: the folder of a log that `watch` wrote, the folder of a run, records of metrics, or,
+            with `after`, an earlier state of the weights.
+        after: the later state of the weights.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if after is not None:
+        return autopsy_of_weights(source, after)  # type: ignore[arg-type]  # it checks both
+    if not isinstance(source, (str, Path)):
+        return autopsy_of_metrics(source)  # type: ignore[arg-type]  # it checks every record
+    folder = Path(source)
+    if is_log(folder):
+        return autopsy_of_log(folder)
+    if is_run(folder):
+        return _of_run(folder)
+    raise UsageError(
+        f"{folder} is neither a log of `bathyscope.watch` nor the folder of a run; give one of these, "
+        "or two states of the weights, the earlier first."
+    )
+
+
+def _of_run(folder: Path) -> Autopsy:
+    """From the metrics of a run, and from its last two checkpoints where there are two."""
+    result = autopsy_of_metrics(read_metrics(folder / "metrics.jsonl"))
+    states = stored_weights(folder)
+    if len(states) < 2:
+        return result
+    (later, after), (earlier, before) = states[:2]
+    weights = autopsy_of_weights(before, after)
+    between = f"Between the checkpoints of steps {earlier} and {later}: "
+    return replace(
+        result,
+        sentences=(*result.sentences, between + weights.sentences[0], *weights.sentences[1:]),
+        began=weights.began or result.began,
+        advice=tuple(dict.fromkeys((*result.advice, *weights.advice))),
+        layers=weights.layers,
+    )
 
 
 def autopsy_of_log(folder: Path | str) -> Autopsy:
@@ -80,7 +126,7 @@ def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
     """The events that the loss and gradient norm of a run's own metrics show, without any block.
 
     Raises:
-        UsageError: a record is no mapping.
+        UsageError: a record is not a mapping.
     """
     history = History(())
     events: list[Event] = []
@@ -105,11 +151,11 @@ def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
             total_gradient=_number(record.get("gradient_norm")),
         )
         history.append(signal)
-        found = not_finite(history) or loss_spike(history) or gradient_spike(history)
-        if found is None:
+        result = non_finite(history) or loss_spike(history) or gradient_spike(history)
+        if result is None:
             history.accept()
-        elif not events or events[-1].kind != found.kind:
-            events.append(found)
+        elif not events or events[-1].code != result.code:
+            events.append(result)
     if not events:
         return Autopsy(
             sentences=("The metrics show nothing out of the ordinary.",), began=None, advice=()
@@ -117,10 +163,10 @@ def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
     return _of_events(events)
 
 
-def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> Autopsy:
+def autopsy_of_weights(before: Mapping[Any, Tensor], after: Mapping[str, Tensor]) -> Autopsy:
     """Which layer changed unlike the others between two states of the weights.
 
-    Where every layer is lost, the weights do not tell where that began, and the answer says so.
+    Where every layer is lost, the weights do not show where that began, and the answer says so.
 
     Raises:
         UsageError: the two have no tensor in common, or are no states of weights.
@@ -143,8 +189,8 @@ def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]
     lost = [layer for layer in layers if layer.lost]
     if lost and len(lost) == len(layers):
         sentence = (
-            f"All {len(layers)} layers hold values that are not finite: one such loss writes itself "
-            "into every weight, so the weights alone do not tell where it began."
+            f"All {len(layers)} layers hold values that are non-finite: one such loss writes itself "
+            "into every weight, so the weights alone do not show where it began."
         )
         advice = (
             "Train on from the earlier state under `bathyscope.watch`, which names the block.",
@@ -154,11 +200,11 @@ def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]
         names = ", ".join(layer.layer for layer in lost[:5])
         # gradients run back: the last layer that lost its values is the first that did
         began = [name for name in _layer_names(before) if name in {x.layer for x in lost}][-1]
-        sentence = f"{len(lost)} of {len(layers)} layers hold values that are not finite: {names}."
+        sentence = f"{len(lost)} of {len(layers)} layers hold values that are non-finite: {names}."
         return Autopsy(
             sentences=(sentence, f"It began at {began}."),
             began=began,
-            advice=(KINDS["not-finite"].advice,),
+            advice=(rule_of("non-finite").event_advice,),
             layers=layers,
         )
     typical = float(np.median([layer.moved for layer in layers]))
@@ -175,13 +221,13 @@ def autopsy_of_weights(before: Mapping[str, Tensor], after: Mapping[str, Tensor]
     return Autopsy(
         sentences=(sentence,),
         began=first.layer,
-        advice=(KINDS["weights-run-away"].advice,),
+        advice=(rule_of("exploding-weights").event_advice,),
         layers=layers,
     )
 
 
 def layer_changes(
-    before: Mapping[str, Tensor], after: Mapping[str, Tensor]
+    before: Mapping[Any, Tensor], after: Mapping[str, Tensor]
 ) -> tuple[LayerChange, ...]:
     """Every layer's change between two states of the weights, the furthest first.
 
@@ -193,7 +239,8 @@ def layer_changes(
         >>> changes[0].layer, changes[0].moved
         ('a', 2.0)
     """
-    found = []
+    before, after = ({str(name): t for name, t in w.items()} for w in (before, after))
+    result = []
     for layer, names in _layer_names(before).items():
         shared = [n for n in names if n in after and after[n].shape == before[n].shape]
         if not shared:
@@ -203,7 +250,7 @@ def layer_changes(
         lost = int((~torch.isfinite(new)).sum())
         scale = max(float(torch.linalg.vector_norm(old)), 1e-30)
         moved = math.inf if lost else float(torch.linalg.vector_norm(new - old)) / scale
-        found.append(
+        result.append(
             LayerChange(
                 layer=layer,
                 norm_before=float(torch.linalg.vector_norm(old)),
@@ -212,18 +259,19 @@ def layer_changes(
                 lost=lost,
             )
         )
-    if not found:
+    if not result:
         raise UsageError(
             "The two states of the weights have no tensor of one name and shape in common; give two "
             "checkpoints of one model."
         )
-    return tuple(sorted(found, key=lambda change: -change.moved))
+    return tuple(sorted(result, key=lambda change: -change.moved))
 
 
-def _layer_names(weights: Mapping[str, Tensor]) -> dict[str, list[str]]:
+def _layer_names(weights: Mapping[Any, Tensor]) -> dict[str, list[str]]:
     """Names of the floating tensors by the module that holds them, in the order in which they come."""
     layers: dict[str, list[str]] = {}
-    for name, tensor in weights.items():
+    for key, tensor in weights.items():
+        name = str(key)  # optimizers and lists of tensors are saved by whole numbers
         if tensor.is_floating_point():
             layers.setdefault(name.rpartition(".")[0] or name, []).append(name)
     return layers

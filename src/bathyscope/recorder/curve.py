@@ -36,7 +36,7 @@ class BoundedCurve:
 
     @property
     def values(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-        """One row a point: loss, gradient norm, learning rate."""
+        """One row per point: loss, gradient norm, learning rate."""
         return self._values[: self._num_points].copy()
 
     @property

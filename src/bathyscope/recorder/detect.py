@@ -5,74 +5,74 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bathyscope.recorder.event import Event, EventKind
+from bathyscope.recorder.event import Event
 from bathyscope.recorder.history import Band, History, Series, band, logarithms
 
-# A spike leaves its band by so many robust deviations; with ordinary heavy-tailed noise (small
+# A spike leaves its band by this many robust deviations; with ordinary heavy-tailed noise (small
 # batches) that alone happens every few hundred steps, so it must also pass all the run has shown.
 _LOSS_DEVIATIONS, _DEVIATIONS = 5.0, 8.0
-# Times the greatest excess of a loss so far; more where the band itself has shown excesses of so many
+# Times the largest excess of a loss so far; more where the band itself has shown excesses of this many
 # spreads: its tails are heavy, and the next record may lie far above the last.
 _RECORD, _HEAVY_TAIL, _RECORD_OF_HEAVY_TAILS = 2.0, 4.0, 3.0
-# Share of the loss itself, and of that at the start, below which a jump is of no interest.
+# Fraction of the loss itself, and of that at the start, below which a jump is of no interest.
 _OF_LOSS, _OF_START = 0.15, 0.03
 # Steps before a loss is judged: a tail shows itself only in many.
 _FIRST_LOSSES = 48
-# A loss that comes back by this share of what was learnt, and stays there, has relapsed.
+# A loss that comes back by this fraction of what was learned, and stays there, has relapsed.
 _RELAPSE, _STAYS = 0.5, 8
 # Decades above its median, and times the highest of the run, for a gradient that spikes.
 _GRADIENT_DECADES, _GRADIENT_TIMES = 1.0, 3.0
 # Norm of a group over that of the step before, and over that at the start.
 _WEIGHT_JUMP, _WEIGHT_GROWTH = 2.0, 10.0
-# A group's gradient below this share of its own median for so many steps has vanished: dropped
+# A group's gradient below this fraction of its own median for this many steps has vanished: dropped
 # branches (stochastic depth) are rarely dropped as often in a row.
 _VANISHED, _VANISHED_STEPS = 1e-6, 8
-# Steps before anything but a value that is not finite is judged.
+# Steps before anything but a value that is non-finite is judged.
 _FIRST_STEPS = 16
 
 
 def detect(
-    history: History, *, place: str | None = None, weights_read: bool = True
+    history: History, *, location: str | None = None, weights_read: bool = True
 ) -> Iterator[Event]:
     """The events of the last step.
 
     Args:
         history: with the last step taken in.
-        place: where a value was first not finite in the forward pass, if that was looked for.
+        location: where a value was first non-finite in the forward pass, if that was looked for.
         weights_read: whether the weights were read at this step, or are those of the step before.
     """
-    lost = not_finite(history, place=place)
+    lost = non_finite(history, location=location)
     if lost is not None:
         yield lost
         return
     if history.num_steps <= _FIRST_STEPS:
         return
-    for found in (
-        weights_run_away(history) if weights_read else None,
+    for result in (
+        exploding_weights(history) if weights_read else None,
         loss_spike(history),
         gradient_spike(history),
-        updates_vanish(history),
+        vanished_updates(history),
     ):
-        if found is not None:
-            yield found
+        if result is not None:
+            yield result
 
 
-def not_finite(history: History, *, place: str | None = None) -> Event | None:
-    """A loss, gradient or weight that is not finite.
+def non_finite(history: History, *, location: str | None = None) -> Event | None:
+    """A loss, gradient or weight that is non-finite.
 
     The forward pass computes from first to last, so the place found there comes first; gradients
-    run back, so the last group whose gradient is not finite is where that began.
+    run back, so the last group whose gradient is non-finite is where that began.
     """
     loss = float(history.losses[-1])
     gradients = ~np.isfinite(history.gradients[-1])
     weights = ~np.isfinite(history.weights[-1])
-    # the loss is NaN where none was seen at all, which is no event
+    # the loss is NaN where none was seen at all, which is not an event
     loss_lost = math.isinf(loss) or (math.isnan(loss) and bool(np.isfinite(history.losses).any()))
     loss_lost |= math.isinf(history.total_gradients[-1])
-    if place is None and not (loss_lost or gradients.any() or weights.any()):
+    if location is None and not (loss_lost or gradients.any() or weights.any()):
         return None
-    if place is not None:
-        began = place
+    if location is not None:
+        began = location
     elif gradients.any() and not gradients.all():
         began = history.labels[int(np.flatnonzero(gradients)[-1])]
     elif weights.any() and not weights.all():
@@ -81,7 +81,7 @@ def not_finite(history: History, *, place: str | None = None) -> Event | None:
         began = "loss"
     return _event(
         history,
-        "not-finite",
+        "non-finite",
         began,
         loss=loss,
         groups_with_such_gradients=int(gradients.sum()),
@@ -98,13 +98,13 @@ def loss_spike(history: History) -> Event | None:
     jump = ordinary.excess(float(losses[-1]))
     tail = ordinary.excess(float(np.nanmax(losses[:-1])))
     times = _RECORD_OF_HEAVY_TAILS if tail > _HEAVY_TAIL * ordinary.spread else _RECORD
-    least = max(
+    minimum = max(
         _LOSS_DEVIATIONS * ordinary.spread,
         times * history.highest_excess,
         _OF_LOSS * abs(ordinary.middle),
         _OF_START * abs(history.start_loss),
     )
-    if jump > least:
+    if jump > minimum:
         began = _origin(history)
         return _event(
             history, "loss-spike", began, loss=float(losses[-1]), median_before=ordinary.middle
@@ -112,10 +112,10 @@ def loss_spike(history: History) -> Event | None:
     earlier = band(losses[: -_STAYS - 8])
     if earlier is None:
         return None
-    learnt = history.start_loss - earlier.middle
+    learned = history.start_loss - earlier.middle
     lowest = float(np.min(losses[-_STAYS:]))
-    needed = max(_RELAPSE * learnt, 6 * earlier.spread, 0.1 * abs(earlier.middle))
-    if learnt > 3 * earlier.spread and lowest > earlier.middle + needed:
+    needed = max(_RELAPSE * learned, 6 * earlier.spread, 0.1 * abs(earlier.middle))
+    if learned > 3 * earlier.spread and lowest > earlier.middle + needed:
         first = len(losses) - _STAYS
         return _event(
             history,
@@ -151,7 +151,7 @@ def gradient_spike(history: History) -> Event | None:
     )
 
 
-def weights_run_away(history: History) -> Event | None:
+def exploding_weights(history: History) -> Event | None:
     """A group whose norm jumped in one step, or has grown tenfold since the start."""
     weights = history.weights.astype(np.float64)
     typical = float(np.median(history.start_weights))
@@ -169,7 +169,7 @@ def weights_run_away(history: History) -> Event | None:
     began = history.labels[group] if began == "batch" else began
     return _event(
         history,
-        "weights-run-away",
+        "exploding-weights",
         began,
         block=history.labels[group],
         weight_norm=float(now[group]),
@@ -178,7 +178,7 @@ def weights_run_away(history: History) -> Event | None:
     )
 
 
-def updates_vanish(history: History) -> Event | None:
+def vanished_updates(history: History) -> Event | None:
     """Groups whose gradient became nothing, or a learning rate that did, and stayed so."""
     if history.num_steps < 3 * _VANISHED_STEPS:
         return None
@@ -194,7 +194,7 @@ def updates_vanish(history: History) -> Event | None:
         group = int(np.flatnonzero(gone)[-1])
         return _event(
             history,
-            "updates-vanish",
+            "cut-gradient",
             history.labels[group],
             at=first,
             gradient_norm=float(gradients[-1, group]),
@@ -203,7 +203,7 @@ def updates_vanish(history: History) -> Event | None:
         )
     rates = history.rates
     if (rates[first:] < 1e-6 * rates[first - 1]).all():
-        return _event(history, "updates-vanish", "learning rate", at=first, rate=float(rates[-1]))
+        return _event(history, "small-update", "learning rate", at=first, rate=float(rates[-1]))
     return None
 
 
@@ -222,9 +222,9 @@ def _origin(
     before; a gradient that grew in one group earlier; and where nothing stirred, the batch.
     """
     at = len(history.steps) - 1 if at is None else at
-    if _stirred_at(history.rates[: at + 1], least=0.15) is not None:
+    if _stirred_at(history.rates[: at + 1], minimum=0.15) is not None:
         return "learning rate"
-    if _stirred_at(history.input_scales[: at + 1], least=0.3) == at:
+    if _stirred_at(history.input_scales[: at + 1], minimum=0.3) == at:
         return "input"
     if weights and (group := _moved_group(history, before=at)) is not None:
         return history.labels[group]
@@ -233,14 +233,14 @@ def _origin(
     return "batch"
 
 
-def _stirred_at(values: Series, *, least: float) -> int | None:
+def _stirred_at(values: Series, *, minimum: float) -> int | None:
     """The first of the last steps at which a signal lies above its earlier band, in decades."""
     logs = logarithms(values)
     late = min(_STAYS + 4, len(logs) // 2)
     ordinary = band(logs[: len(logs) - late])
     if ordinary is None:
         return None
-    limit = max(least, 6 * ordinary.spread)
+    limit = max(minimum, 6 * ordinary.spread)
     above = np.flatnonzero(logs[len(logs) - late :] - ordinary.middle > limit)
     return len(logs) - late + int(above[0]) if len(above) else None
 
@@ -290,7 +290,7 @@ def _group_excess(gradients: np.ndarray[tuple[int, int], np.dtype[np.float32]]) 
 
 def _event(
     history: History,
-    kind: EventKind,
+    code: str,
     began: str,
     *,
     block: str | None = None,
@@ -299,7 +299,7 @@ def _event(
 ) -> Event:
     at = len(history.steps) - 1 if at is None else at
     return Event(
-        kind=kind,
+        code=code,
         step=int(history.steps[at]),
         began=began,
         block=block or (began if began in history.labels else None),
@@ -310,24 +310,24 @@ def _event(
 
 def stirrings(history: History, *, until: int) -> tuple[str, ...]:
     """What was out of the ordinary up to a step, in order, in words."""
-    found: list[tuple[int, str]] = []
-    for name, values, least in (
+    result: list[tuple[int, str]] = []
+    for name, values, minimum in (
         ("learning rate", history.rates, 0.15),
         ("input's scale", history.input_scales, 0.3),
         ("gradient norm", history.total_gradients, 0.5),
     ):
-        at = _stirred_at(values[: until + 1], least=least)
+        at = _stirred_at(values[: until + 1], minimum=minimum)
         if at is not None:
             ordinary = float(np.nanmedian(values[: max(1, at)]))
-            found.append((at, f"{name} {values[at]:.3g} after {ordinary:.3g}"))
+            result.append((at, f"{name} {values[at]:.3g} after {ordinary:.3g}"))
     group = _moved_group(history, before=until)
     if group is not None:
         weights = history.weights[: until + 1, group].astype(np.float64)
         at = int(np.argmax(np.abs(np.diff(weights[-_STAYS - 1 :])))) + len(weights) - _STAYS
-        found.append(
+        result.append(
             (
                 at,
                 f"weights of {history.labels[group]} {weights[at]:.3g} after {weights[at - 1]:.3g}",
             )
         )
-    return tuple(f"step {history.steps[at]}: {words}" for at, words in sorted(found))
+    return tuple(f"step {history.steps[at]}: {text}" for at, text in sorted(result))

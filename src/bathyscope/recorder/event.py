@@ -1,92 +1,26 @@
-"""What a watched training did at a certain step: the kinds of event, and the record of one."""
+"""What happened in a watched training at a certain step: the fault of a rule, as it came about."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal
 
 from bathyscope.core.records import Number
+from bathyscope.core.shown import Shown, in_short
+from bathyscope.rules import all_rules
 
-EventKind = Literal[
-    "not-finite",
-    "loss-spike",
-    "gradient-spike",
-    "weights-run-away",
-    "weights-changed",
-    "activations-run-away",
-    "units-die",
-    "collapse",
-    "updates-vanish",
-    "entropy-falls",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class KindOfEvent:
-    """What an event of one kind means, and what to do."""
-
-    title: str
-    advice: str
-
-
-KINDS: dict[EventKind, KindOfEvent] = {
-    "not-finite": KindOfEvent(
-        "a value that is not finite",
-        "Go back to a checkpoint before this step; look at the named place for a division by zero, a "
-        "logarithm or root of zero, or an overflow in a short format; clip gradients, or lower the rate.",
-    ),
-    "loss-spike": KindOfEvent(
-        "the loss jumped",
-        "Look at the batch of this step; clip gradients; lower the learning rate, or warm it up.",
-    ),
-    "gradient-spike": KindOfEvent(
-        "the gradient jumped",
-        "Clip gradients; look at the batch of this step and at the named block.",
-    ),
-    "weights-run-away": KindOfEvent(
-        "weights ran away",
-        "Lower the learning rate, clip gradients, or add weight decay; go back to a checkpoint before.",
-    ),
-    "weights-changed": KindOfEvent(
-        "weights changed between two steps",
-        "Something other than the optimizer wrote them: a checkpoint that was loaded, or a damaged one.",
-    ),
-    "activations-run-away": KindOfEvent(
-        "activations ran away",
-        "Put a normalisation before the named block, scale its branch, or lower the learning rate.",
-    ),
-    "units-die": KindOfEvent(
-        "most units of a block stopped answering",
-        "Lower the learning rate; re-initialise the block; use an activation with a slope below zero.",
-    ),
-    "collapse": KindOfEvent(
-        "all samples came to look alike",
-        "Lower the learning rate; put shortcuts or a normalisation before the named block.",
-    ),
-    "updates-vanish": KindOfEvent(
-        "the steps of a block became nothing",
-        "Look for units that died, a learning rate that fell to zero, or a graph that was cut.",
-    ),
-    "entropy-falls": KindOfEvent(
-        "attention came to look at one place only",
-        "Normalise queries and keys, lower the learning rate, or warm it up.",
-    ),
-}
-
-
-_PLACES = {
+_LOCATIONS = {
     "learning rate": "Set the learning rate back, or warm it up towards the new one; clip gradients.",
-    "input": "Look at the inputs of this step: their scale, or values that are not finite.",
+    "input": "Look at the inputs of this step: their scale, or values that are non-finite.",
     "batch": "Look at the batch of this step, its labels above all; clip gradients.",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Event(Shown):
     """Something that happened in a training.
 
     Attributes:
-        kind: one of `KINDS`.
+        code: of a rule that has an event, as `explain` knows it.
         step: at which it was seen.
         began: where it began: a block's label, or `input`, `batch`, `loss`, `learning rate`.
         block: the same where it is a block, else the block that shows it most; None where there is none.
@@ -94,37 +28,47 @@ class Event:
         numbers: what decided.
     """
 
-    kind: EventKind
+    code: str
     step: int
     began: str
     block: str | None = None
     before: tuple[str, ...] = ()
     numbers: Mapping[str, Number] = field(default_factory=dict)
 
+    def _headline(self) -> str:
+        return f"{self.code}: {self.sentence}"
+
+    def _rows(self) -> Iterable[tuple[str, str]]:
+        yield from (("before it", line) for line in self.before)
+        yield "numbers", in_short(self.numbers)
+        yield "advice", self.advice
+
     @property
     def sentence(self) -> str:
         """The event in one line.
 
         Examples:
-            >>> Event(kind="loss-spike", step=41, began="batch").sentence
+            >>> Event(code="loss-spike", step=41, began="batch").sentence
             'Step 41: the loss jumped; it began at the batch.'
         """
         known = ("input", "batch", "loss", "learning rate")
-        place = f"the {self.began}" if self.began in known else f"block {self.began}"
-        return f"Step {self.step}: {KINDS[self.kind].title}; it began at {place}."
+        location = f"the {self.began}" if self.began in known else f"block {self.began}"
+        event = all_rules()[self.code].event
+        title = self.code if event is None else event.title
+        return f"Step {self.step}: {title}; it began at {location}."
 
     @property
     def advice(self) -> str:
-        """What to do: about the place where it began, where that is no block; else about the kind.
+        """What to do: about the place where it began, where that is not a block; else about the code.
 
         Examples:
-            >>> Event(kind="loss-spike", step=41, began="learning rate").advice[:20]
+            >>> Event(code="loss-spike", step=41, began="learning rate").advice[:20]
             'Set the learning rat'
         """
-        return _PLACES.get(self.began, KINDS[self.kind].advice)
+        return _LOCATIONS.get(self.began, all_rules()[self.code].event_advice)
 
     def to_json(self) -> dict[str, object]:
-        """The event in plain values; numbers that are not finite, which JSON has not, as their names."""
+        """The event in plain values; numbers that are non-finite, which JSON has not, as their names."""
         numbers = {
             k: str(v) if isinstance(v, float) and not math.isfinite(v) else v
             for k, v in self.numbers.items()
@@ -136,17 +80,18 @@ class Event:
         """The event that `to_json` wrote; None where the record is no such thing.
 
         Examples:
-            >>> event = Event(kind="collapse", step=3, began="layer1.0")
-            >>> Event.from_json(event.to_json()) == event, Event.from_json({"kind": "?"})
+            >>> event = Event(code="dead-units", step=3, began="layer1.0")
+            >>> Event.from_json(event.to_json()) == event, Event.from_json({"code": "?"})
             (True, None)
         """
-        kind, step, began = record.get("kind"), record.get("step"), record.get("began")
-        known = next((k for k in KINDS if k == kind), None)
-        if known is None or not isinstance(step, int) or not isinstance(began, str):
+        code, step, began = record.get("code"), record.get("step"), record.get("began")
+        if not isinstance(code, str) or not isinstance(step, int) or not isinstance(began, str):
+            return None
+        if code not in all_rules() or all_rules()[code].event is None:
             return None
         block, before, numbers = (record.get(name) for name in ("block", "before", "numbers"))
         return cls(
-            kind=known,
+            code=code,
             step=step,
             began=began,
             block=block if isinstance(block, str) else None,

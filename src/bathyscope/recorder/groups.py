@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrap
-from bathyscope.core.members import modules_of
+from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.core.processes import Processes
 
 _SHORT = 4096  # entries of a vector that is put together with others
@@ -71,10 +70,10 @@ class ParameterGroups:
         if values:
             if self.in_shards:
                 values = [t.to_local() if hasattr(t, "to_local") else t for t in values]
-            found = _squares_one_by_one(values)
+            result = _squares_one_by_one(values)
             if self.group is not None and self.in_shards:
-                found = self.group.sum(found)  # each process has its own shards
-            squares[is_there] = found.cpu().numpy()
+                result = self.group.sum(result)  # each process has its own shards
+            squares[is_there] = result.cpu().numpy()
         missing = np.logical_and.reduceat(~is_there, self.starts)
         return np.where(missing, -1.0, np.sqrt(np.add.reduceat(squares, self.starts)))
 
@@ -84,13 +83,13 @@ class ParameterGroups:
         The many short ones, biases and the scales of norms, are put together first: a call for each
         would cost more than its numbers.
         """
-        found = np.zeros(len(tensors))
+        result = np.zeros(len(tensors))
         if self.long:
-            found[list(self.long)] = _long_squares([tensors[i] for i in self.long])
+            result[list(self.long)] = _long_squares([tensors[i] for i in self.long])
         if self.short:
             numbers = torch.cat([tensors[i] for i in self.short]).double().numpy()
-            found[list(self.short)] = np.add.reduceat(np.square(numbers), self.short_starts)
-        return found
+            result[list(self.short)] = np.add.reduceat(np.square(numbers), self.short_starts)
+        return result
 
 
 def _long_squares(tensors: list[Tensor]) -> list[float]:
@@ -127,18 +126,18 @@ def parameter_groups(
         for module in modules_of(model, block).values()
         for parameter in module.parameters(recurse=False)
     }
-    found: dict[str, list[nn.Parameter]] = {}
+    result: dict[str, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             outside = name.rpartition(".")[0] or name
-            found.setdefault(home.get(id(parameter), outside), []).append(parameter)
-    ordered = tuple(p for parameters in found.values() for p in parameters)
+            result.setdefault(home.get(id(parameter), outside), []).append(parameter)
+    ordered = tuple(p for parameters in result.values() for p in parameters)
     is_short = [p.dim() == 1 and 0 < p.numel() <= _SHORT for p in ordered]
     short = tuple(i for i, is_one in enumerate(is_short) if is_one)
     return ParameterGroups(
-        labels=tuple(found),
+        labels=tuple(result),
         parameters=ordered,
-        starts=_starts([len(parameters) for parameters in found.values()]),
+        starts=_starts([len(parameters) for parameters in result.values()]),
         ids=frozenset(map(id, ordered)),
         group=group,
         in_shards=any(hasattr(p, "to_local") for p in ordered),

@@ -131,7 +131,7 @@ class History:
 
     @property
     def gradients(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-        """Gradient norms, one row a step and one column a group."""
+        """Gradient norms, one row per step and one column a group."""
         return self._gradients[self._order]
 
     @property

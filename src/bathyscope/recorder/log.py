@@ -54,7 +54,7 @@ class Log:
             self._writers[SAMPLES].append(row)
 
     def weights(self, last: LastWeights) -> None:
-        """What a training that goes on from here will be compared with."""
+        """What a training that resumes from here will be compared with."""
         norms = {label: norm for label, norm in last.norms.items() if math.isfinite(norm)}
         record = json.dumps({"step": last.step, "norms": norms})
         write_atomic(self.folder / WEIGHTS, record.encode())
@@ -92,8 +92,8 @@ def read_events(folder: Path | str) -> list[Event]:
             f"{folder} holds no log of `bathyscope.watch`: none of {SAMPLES}, {STEPS} and {EVENTS} "
             "is there; give the folder that was passed as log=."
         )
-    found = (Event.from_json(record) for record in read_metrics(folder / EVENTS))
-    return [event for event in found if event is not None]
+    result = (Event.from_json(record) for record in read_metrics(folder / EVENTS))
+    return [event for event in result if event is not None]
 
 
 def last_weights(folder: Path) -> LastWeights | None:

@@ -1,44 +1,121 @@
-"""The page of a watched training, from its recording."""
+"""How a watched training is shown: on one screen, as a page, as a figure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite, isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import nn
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.files import check_location, write_atomic
 from bathyscope.core.records import Number
-from bathyscope.recorder.curve import BoundedCurve
+from bathyscope.core.sharded import own_class
+from bathyscope.core.shown import Shown, save_picture
 from bathyscope.recorder.event import Event
+from bathyscope.recorder.recording import Recording
 from bathyscope.recorder.samples import COLUMNS, TakenSamples
-from bathyscope.report import EventView, TrainingPage, training_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bathyscope.report.training_page import EventView, TrainingPage
 
 # Quantities of the blocks that are drawn.
-_DRAWN = {"std": "deviation of the output", "gradient_out": "gradient norm at the output"}
-_NEIGHBOURS = 2
+_DRAWN = {"std": "standard deviation of the output", "gradient_out": "gradient norm at the output"}
+_NEIGHBORS = 2
 
 
-def training_page(
-    title: str,
-    *,
-    num_steps: int,
-    events: Sequence[Event],
-    curve: BoundedCurve,
-    samples: TakenSamples,
-) -> str:
-    """The page as HTML: events, curves of the whole network, and of the blocks where it began."""
-    steps = [float(s) for s in curve.steps]
-    return training_html(
-        TrainingPage(
-            title=title,
-            num_steps=num_steps,
-            events=[_view(event) for event in events],
+class WatchedTraining(Shown):
+    """What a watch shows of its training: one screen, a page, a figure for each curve."""
+
+    model: nn.Module
+    recording: Recording | None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What happened so far."""
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> int:
+        """How many were taken so far."""
+        raise NotImplementedError
+
+    def report(self, path: str | Path = "watch.html") -> Path:
+        """Write the page of the training: events, curves over the steps, the blocks where it began.
+
+        Raises:
+            UsageError: no step was seen yet, the name does not end in `.html`, or it cannot be written.
+        """
+        from bathyscope import report
+
+        path, page = Path(path), self._page()
+        if path.suffix != ".html":
+            raise UsageError(f"The page of a training is an .html file, but {path.name} was given.")
+        check_location(path)
+        write_atomic(path, report.training_html(page).encode())
+        return path
+
+    def plot(self, quantity: str = "loss", ax: "Axes | None" = None) -> "Axes":
+        """A curve over the steps: `loss`, `gradient norm`, `learning rate`, or one of the blocks.
+
+        Raises:
+            UnknownName: there is no such curve.
+            UsageError: no step was seen yet.
+        """
+        from bathyscope.report.picture import plot_panel
+        from bathyscope.report.training_page import block_panels, training_panels
+
+        page = self._page()
+        panels = {panel.title: panel for panel in (*training_panels(page), *block_panels(page))}
+        if quantity not in panels:
+            raise UnknownName("curve", quantity, list(panels))
+        return plot_panel(panels[quantity], ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as `.html`, or the loss as `.png`, `.svg` or `.pdf`.
+
+        Raises:
+            UsageError: the ending is another, no step was seen yet, or the file cannot be written.
+        """
+        if Path(path).suffix.lower() == ".html":
+            return self.report(path)
+        return save_picture(lambda ax: self.plot(ax=ax), Path(path))
+
+    def _headline(self) -> str:
+        events = f"{len(self.events)} event{'s' * (len(self.events) != 1)}"
+        return f"{own_class(self.model).__name__}: {self.steps} steps, {events}"
+
+    def _rows(self) -> Iterable[tuple[str, str]]:
+        for event in self.events:
+            yield event.code, event.sentence
+        if self.recording is None:
+            yield "recorded", "nothing yet: no training step was seen"
+        elif len(self.recording.curve.steps):
+            first, last = self.recording.curve.values[[0, -1], 0]
+            yield "loss", f"{first:.4g} at the first step, {last:.4g} at the last"
+            yield "more", "watch.report() writes the page, watch.table has every sample"
+
+    def _page(self) -> "TrainingPage":
+        from bathyscope.report.training_page import TrainingPage
+
+        if self.recording is None:
+            raise UsageError("Nothing was recorded yet: no training step was seen by this watch.")
+        curve = self.recording.curve
+        steps = [float(s) for s in curve.steps]
+        return TrainingPage(
+            title=own_class(self.model).__name__,
+            num_steps=self.recording.steps,
+            events=[_view(event) for event in self.events],
             curves={
                 name: (steps, _gaps(curve.values[:, at]))
                 for at, name in enumerate(("loss", "gradient norm", "learning rate"))
             },
-            block_curves=_block_curves(samples, events),
+            block_curves=_block_curves(self.recording.samples, self.events),
         )
-    )
 
 
 def _block_curves(
@@ -50,11 +127,11 @@ def _block_curves(
     steps = [float(s) for s in samples.steps]
     values = np.stack(samples.values)
     return {
-        words: {
+        name: {
             samples.blocks[i].label: (steps, _gaps(values[:, i, COLUMNS.index(column)]))
             for i in shown
         }
-        for column, words in _DRAWN.items()
+        for column, name in _DRAWN.items()
     }
 
 
@@ -64,11 +141,13 @@ def _shown_blocks(blocks: Blocks, events: Sequence[Event]) -> list[int]:
     named = next((index[e.block] for e in events if e.block in index), None)
     if named is None:
         return sorted({0, len(blocks) // 2, len(blocks) - 1})
-    first = max(0, named - _NEIGHBOURS)
-    return list(range(first, min(len(blocks), named + _NEIGHBOURS + 1)))
+    first = max(0, named - _NEIGHBORS)
+    return list(range(first, min(len(blocks), named + _NEIGHBORS + 1)))
 
 
-def _view(event: Event) -> EventView:
+def _view(event: Event) -> "EventView":
+    from bathyscope.report.training_page import EventView
+
     return EventView(
         step=event.step,
         sentence=event.sentence,

@@ -8,32 +8,33 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.trackers import Tracker
 from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import detect
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
-from bathyscope.recorder.hearing import Hearing
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
-from bathyscope.recorder.samples import SampleTap, TakenSamples, sample_rows
-from bathyscope.recorder.trackers import Tracker, log_event, log_row
+from bathyscope.recorder.samples import Row, SampleObserver, TakenSamples, sample_rows
+from bathyscope.recorder.step_observer import StepObserver
+from bathyscope.recorder.transitions import sampled_events
 
 # After an event, full signals are taken ten times as often for the time of one interval.
 _MORE_OFTEN = 10
 # Passes after which a loop without an optimizer is taken for one that counts passes.
 _UNDECIDED = 32
-# The same kind of event is told again only after so many steps without one.
+# The same kind of event is reported again only after this many steps without one.
 _PAUSE = 64
-# Samples take at most this share of the model's own memory, but there are twelve of them at least.
-_SHARE, _FEWEST = 0.003, 12
+# Samples take at most this fraction of the model's own memory, but there are twelve of them at least.
+_FRACTION, _FEWEST = 0.003, 12
 # Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
 _WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
 # A rate that differs by this factor from the step before stirs.
 _OTHER_RATE = 1.4
 # A norm that differs by more between two steps was not left so by the optimizer.
 _CHANGED = 0.01
-# Between the end of a log and a training that goes on from a checkpoint lie ordinary steps: a group
-# whose norm differs by this share, and so many times as far as the median group, was not left so.
+# Between the end of a log and a training that resumes from a checkpoint lie ordinary steps: a group
+# whose norm differs by this fraction, and this many times as far as the median group, was not left so.
 _RESUMED, _UNLIKE = 0.5, 10.0
 
 
@@ -47,13 +48,13 @@ class OpenStep:
     samples: int = 0
     input_square: float = math.nan
     input_entries: int = 1
-    heard: Tensor | None = None
+    started_from: Tensor | None = None
     losses: list[float] = field(default_factory=list)
-    place: str | None = None
+    location: str | None = None
     gradients: Norms | None = None
     rate: float = math.nan
-    tap: SampleTap | None = None
-    hearing: Hearing | None = None
+    observer: SampleObserver | None = None
+    blocks_observer: StepObserver | None = None
 
 
 class Recording:
@@ -64,7 +65,7 @@ class Recording:
         first_step: its number; other than 0 where the log holds an earlier part of the training.
         steps: the number of the step that comes next.
         events: in order.
-        waiting: events that nobody has been told of yet.
+        waiting: events that nobody has been reported of yet.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Recording:
         self.counts_updates = False
         size = sum(p.numel() * p.element_size() for p in model.parameters())
         self.samples = TakenSamples(blocks, most=_FEWEST)
-        most = int(_SHARE * size) // max(1, self.samples.num_bytes_each)
+        most = int(_FRACTION * size) // max(1, self.samples.num_bytes_each)
         self.samples.most = max(_FEWEST, most)
         self.history = History(groups.labels)
         self.curve = BoundedCurve()
@@ -117,7 +118,7 @@ class Recording:
         """Keep a log; where it holds an earlier part of the training, count on from there.
 
         Weights, of these norms by group, that are not those it ended with, up to ordinary steps, are
-        told of: a checkpoint that was damaged, or another one.
+        reported of: a checkpoint that was damaged, or another one.
         """
         self.log = log
         last = last_weights(log.folder)
@@ -134,11 +135,11 @@ class Recording:
         if not change[label] <= max(_RESUMED, _UNLIKE * float(np.nanmedian(changes))):
             numbers = {"weight_norm": now[label], "norm_before": last.norms[label]}
             before = (
-                f"step {last.step}: the log ended, and the training went on from a checkpoint",
+                f"step {last.step}: the log ended, and the training continued from a checkpoint",
             )
-            self.tell(
+            self.notify(
                 Event(
-                    kind="weights-changed",
+                    code="weights-changed",
                     step=self.steps,
                     began=label,
                     block=label,
@@ -148,7 +149,7 @@ class Recording:
             )
 
     def write_weights(self) -> None:
-        """Write what a training that goes on from the last step will be compared with."""
+        """Write what a training that resumes from the last step will be compared with."""
         if self.log is not None and self.history.num_steps:
             norms = self.history.weights[-1].tolist()
             last = int(self.history.steps[-1])
@@ -164,7 +165,7 @@ class Recording:
             self.steps = self.first_step
             self.history = History(self.groups.labels)
             self.curve = BoundedCurve()
-            first = self.samples.values[:1] if step.tap is None else []
+            first = self.samples.values[:1] if step.observer is None else []
             self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:
                 self.samples.append(self.first_step, values)
@@ -180,8 +181,8 @@ class Recording:
             own = [loss * step.samples, step.samples, square, entries]
             summed = group.sum(torch.tensor(own, dtype=torch.float64))
             loss, square, entries = float(summed[0] / summed[1]), float(summed[2]), int(summed[3])
-            if step.tap is not None:
-                step.tap.put_gradients(step.samples / float(summed[1]))
+            if step.observer is not None:
+                step.observer.put_gradients(step.samples / float(summed[1]))
         total = float(np.sqrt(np.square(gradients[~(gradients < 0)]).sum()))
         is_read = self._stirs(total, step.rate)
         if is_read:
@@ -200,23 +201,23 @@ class Recording:
         self.curve.append(signal)
         if self.log is not None:
             self.log.step(signal)
-        found = list(detect(self.history, place=step.place, weights_read=is_read))
-        if found and not is_read:  # where it began is a question to the weights, too
+        result = list(detect(self.history, location=step.location, weights_read=is_read))
+        if result and not is_read:  # where it began is a question to the weights, too
             self._read_weights()
             self.history.correct_weights(self._weights)
-            found = list(detect(self.history, place=step.place))
+            result = list(detect(self.history, location=step.location))
         if self._last_seen.get("weights-changed") == self.steps:
-            # they did not run away: somebody else wrote them, and that was told
-            found = [event for event in found if event.kind != "weights-run-away"]
-        if step.tap is not None and not step.tap.is_empty:
-            found += self._keep(step.tap)
+            # they did not run away: somebody else wrote them, and that was reported
+            result = [event for event in result if event.code != "exploding-weights"]
+        if step.observer is not None and not step.observer.is_empty:
+            result += self._keep(step.observer)
         if self._is_undecided:
             # these passes may turn out to be parts of one step, on unlike parts of the data
-            found = [event for event in found if event.kind == "not-finite"]
-        if not found:
+            result = [event for event in result if event.code == "non-finite"]
+        if not result:
             self.history.accept()
-        for event in found:
-            self.tell(event)
+        for event in result:
+            self.notify(event)
         self.steps += 1
 
     def _stirs(self, gradient: float, rate: float) -> bool:
@@ -244,9 +245,9 @@ class Recording:
             self._drift = _relative(norms, self._weights) / between
         self._weights, self._weights_read = norms, self.steps
 
-    def _keep(self, tap: SampleTap) -> list[Event]:
-        self.samples.append(self.steps, tap.values)
-        rows = list(sample_rows(self.blocks, self.steps, tap.values))
+    def _keep(self, observer: SampleObserver) -> list[Event]:
+        self.samples.append(self.steps, observer.values)
+        rows = list(sample_rows(self.blocks, self.steps, observer.values))
         if self.log is not None:
             self.log.sample(rows)
             if not self._is_undecided:
@@ -254,11 +255,11 @@ class Recording:
                 self.write_weights()
         if self.tracker is not None:
             for row in rows:
-                log_row(self.tracker, row)
-        return list(self.samples.events())
+                _log_row(self.tracker, row)
+        return list(sampled_events(self.samples))
 
     def look_for_changed_weights(self) -> None:
-        """Tell of weights that something other than the optimizer has written since the last step."""
+        """Report weights that something other than the optimizer has written since the last step."""
         if not self._versions or self.groups.versions() == self._versions:
             return
         self._others_wrote = self.steps
@@ -270,9 +271,9 @@ class Recording:
         group = int(np.argmax(change))
         if change[group] > _CHANGED:
             label = self.groups.labels[group]
-            self.tell(
+            self.notify(
                 Event(
-                    kind="weights-changed",
+                    code="weights-changed",
                     step=self.steps,
                     began=label,
                     block=label,
@@ -284,24 +285,24 @@ class Recording:
                 )
             )
 
-    def tell_of_lost_loss(self, step: OpenStep) -> None:
-        """A loss that is not finite, told before the optimizer may refuse the step."""
-        assert step.place is not None
-        is_block = step.place in {b.label for b in self.blocks}
-        self.tell(
+    def report_lost_loss(self, step: OpenStep) -> None:
+        """A loss that is non-finite, reported before the optimizer may refuse the step."""
+        assert step.location is not None
+        is_block = step.location in {b.label for b in self.blocks}
+        self.notify(
             Event(
-                kind="not-finite",
+                code="non-finite",
                 step=self.steps,
-                began=step.place,
-                block=step.place if is_block else None,
+                began=step.location,
+                block=step.location if is_block else None,
                 numbers={"loss": step.losses[-1]},
             )
         )
 
-    def tell(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Keep an event and write it at once, unless one of its kind is still going on."""
-        last = self._last_seen.get(event.kind)
-        self._last_seen[event.kind] = self.steps
+        last = self._last_seen.get(event.code)
+        self._last_seen[event.code] = self.steps
         if last is not None and self.steps - last < _PAUSE:
             return
         self._dense_until = self.steps + self.every
@@ -310,10 +311,24 @@ class Recording:
         if self.log is not None:
             self.log.event(event)
         if self.tracker is not None:
-            log_event(self.tracker, event)
+            _log_event(self.tracker, event)
 
 
 def _relative(now: Norms, before: Norms) -> Norms:
-    """By which share norms have changed; infinite where one is not finite now."""
+    """By which fraction norms have changed; infinite where one is non-finite now."""
     change = np.abs(now - before) / np.maximum(before, 1e-30)
     return np.where(np.isfinite(now), change, np.inf)
+
+
+def _log_row(tracker: Tracker, row: Row) -> None:
+    """The numbers of one block at one step, as `block/column`."""
+    step, block = row["step"], row["block"]
+    assert isinstance(step, int)
+    for column, value in row.items():
+        if column not in ("step", "block") and value is not None and not isinstance(value, str):
+            tracker.log_number(f"{block}/{column}", float(value), step)
+
+
+def _log_event(tracker: Tracker, event: Event) -> None:
+    """An event, as a one at its step."""
+    tracker.log_number(f"event/{event.code}", 1.0, event.step)

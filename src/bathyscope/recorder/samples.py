@@ -1,7 +1,6 @@
-"""The full signals of a step, block by block: reduced on the spot, kept in few bytes, and judged."""
+"""The full signals of a step, block by block: reduced on the spot and kept in few bytes."""
 
 import math
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,12 +8,12 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.probe import Observer
 from bathyscope.core.processes import Processes
 from bathyscope.core.records import Block
 from bathyscope.linalg import conditioning_of
 from bathyscope.measure.attention_calls import AttentionCall
 from bathyscope.measure.attention_scores import head_entropy
-from bathyscope.recorder.event import Event, EventKind
 
 Row = dict[str, float | int | str | bool | None]
 Values = np.ndarray[tuple[int, int], np.dtype[np.floating]]
@@ -24,7 +23,7 @@ COLUMNS = (
     *("mean", "std", "dead", "variety", "entropy", "gradient_in", "gradient_out", "condition"),
     "rank",
 )
-"""`dead`: share of units with one value for all samples; `variety`: share of the output's energy in
+"""`dead`: fraction of units with one value for all samples; `variety`: fraction of the output's energy in
 which samples differ from their mean; `entropy`: of attention, mean over heads, from 0 (each query
 looks at one key) to 1 (at all alike)."""
 
@@ -32,18 +31,8 @@ looks at one key) to 1 (at all alike)."""
 _CANCELLATION = 1e-2
 _SAMPLES = 16  # compared with one another: enough to see a collapse
 
-# Times the median of the samples before: layers drift by factors, not by two decades.
-_RUN_AWAY = 100.0
-# Share of units that are dead now, and at most before: a block that was mostly dead all along is none.
-_DEAD, _ALIVE = 0.9, 0.5
-# Share of energy between samples now, and at least before.
-_ALIKE, _VARIED = 1e-4, 1e-2
-# Entropy of attention now, and at least in the last samples before: heads that learn to look at one
-# place do so over many samples.
-_SHARP, _SPREAD_OUT, _LAST_SAMPLES = 0.1, 0.4, 4
 
-
-class SampleTap:
+class SampleObserver(Observer):
     """Receives the tensors of one pass and keeps one number for each block and column.
 
     In a group of processes each sees its own samples; the numbers are those of all samples together.
@@ -77,7 +66,7 @@ class SampleTap:
         self._inside = block
 
     def on_attention(self, call: AttentionCall) -> None:
-        """Entropy of the attention in the block at hand; of several calls the least."""
+        """Entropy of the attention in the block at hand; of several calls the smallest."""
         self.num_attention_calls += 1
         if self._inside is not None:
             entropy = float(head_entropy(call).nanmean())
@@ -105,13 +94,13 @@ class SampleTap:
         self._put(block, "mean", mean)
         self._put(block, "std", deviation)
         if few.ndim >= 2 and len(few) >= 2:
-            self._put(block, "dead", _share_constant(few))
+            self._put(block, "dead", _fraction_constant(few))
         if self.group is not None and self.conditioning and x.ndim >= 2:
             x = self.group.gather_rows(x)
         if self.conditioning and x.ndim >= 2:
-            found = conditioning_of(x, mode=0)
-            self._put(block, "condition", found.condition_number)
-            self._put(block, "rank", math.nan if found.rank is None else found.rank)
+            result = conditioning_of(x, mode=0)
+            self._put(block, "condition", result.condition_number)
+            self._put(block, "rank", math.nan if result.rank is None else result.rank)
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
@@ -121,7 +110,7 @@ class SampleTap:
         """Norm at the output."""
         self._put(block, "gradient_out", self._norm(gradient))
 
-    def put_gradients(self, share: float) -> None:
+    def put_gradients(self, fraction: float) -> None:
         """Norms over the samples of all processes; `share` of them belongs to this one.
 
         The loss of each is the mean over its own: that of all is their mean, weighted by the shares.
@@ -129,7 +118,7 @@ class SampleTap:
         if self.group is None:
             return
         columns = [COLUMNS.index("gradient_in"), COLUMNS.index("gradient_out")]
-        squares = torch.from_numpy(np.square(share * self.values[:, columns], dtype=np.float64))
+        squares = torch.from_numpy(np.square(fraction * self.values[:, columns], dtype=np.float64))
         missing = squares.isnan()
         total = self.group.sum(squares.masked_fill(missing, 0.0)).sqrt()
         self.values[:, columns] = np.where(missing.numpy(), np.nan, total.numpy())
@@ -189,69 +178,26 @@ class TakenSamples:
         for step, values in zip(self.steps, self.values, strict=True):
             yield from sample_rows(self.blocks, step, values)
 
-    def events(self) -> Iterator[Event]:
-        """What the last sample shows that those before did not: in each kind the first block."""
-        now, before = self.values[-1], self.values[:-1]
-        if (lost := np.isinf(now[:, COLUMNS.index("std")])).any():
-            yield self._event("not-finite", lost, std=math.inf)
-            return
-        if not before:
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a column that was never measured
-            usual = np.nanmedian(np.stack(before), axis=0)
-            recent = np.nanmedian(np.stack(before[-_LAST_SAMPLES:]), axis=0)
-        std, dead, variety, entropy = (
-            COLUMNS.index(c) for c in ("std", "dead", "variety", "entropy")
-        )
-        away = (now[:, std] > _RUN_AWAY * usual[:, std]) & (usual[:, std] > 0)
-        died = (now[:, dead] >= _DEAD) & (usual[:, dead] <= _ALIVE)
-        alike = (now[:, variety] < _ALIKE) & (usual[:, variety] > _VARIED)
-        sharp = (now[:, entropy] < _SHARP) & (recent[:, entropy] > _SPREAD_OUT)
-        usual[:, entropy] = recent[:, entropy]
-        judged: tuple[tuple[EventKind, Flags, int], ...] = (
-            ("activations-run-away", away, std),
-            ("units-die", died, dead),
-            ("collapse", alike & ~died, variety),
-            ("entropy-falls", sharp, entropy),
-        )
-        for kind, found, column in judged:
-            if found.any():
-                first, name = int(np.argmax(found)), COLUMNS[column]
-                numbers = {name: float(now[first, column])}
-                numbers[f"{name}_before"] = float(usual[first, column])
-                yield self._event(kind, found, **numbers)
-
-    def _event(self, kind: EventKind, found: Flags, **numbers: float | int) -> Event:
-        label = self.blocks[int(np.argmax(found))].label
-        return Event(
-            kind=kind,
-            step=self.steps[-1],
-            began=label,
-            block=label,
-            numbers={**numbers, "blocks": int(found.sum())},
-        )
-
 
 def sample_rows(blocks: Blocks, step: int, values: Values) -> Iterator[Row]:
     """The rows of one sample, with the derived columns; a block that was not reached has none."""
     for block, numbers in zip(blocks, values, strict=True):
-        found = {c: float(v) for c, v in zip(COLUMNS, numbers, strict=True) if not math.isnan(v)}
-        if not found:
+        result = {c: float(v) for c, v in zip(COLUMNS, numbers, strict=True) if not math.isnan(v)}
+        if not result:
             continue
-        lost = not {"mean", "std"} <= found.keys()  # NaN, while other columns are there
-        before, after = found.get("gradient_out"), found.get("gradient_in")
+        lost = not {"mean", "std"} <= result.keys()  # NaN, while other columns are there
+        before, after = result.get("gradient_out"), result.get("gradient_in")
         yield {
             "step": step,
             "block": block.label,
-            **found,
+            **result,
             "ratio": before / after if before is not None and after else None,
-            "finite": all(map(math.isfinite, found.values())) and not lost,
+            "finite": all(map(math.isfinite, result.values())) and not lost,
         }
 
 
-def _share_constant(x: Tensor) -> Tensor:
-    """Share of units with one value for all samples and places.
+def _fraction_constant(x: Tensor) -> Tensor:
+    """Fraction of units with one value for all samples and places.
 
     Units are the channels of images and sequences of channels, and the last axis of tokens and vectors.
     """
@@ -278,14 +224,14 @@ def _moments_of(x: Tensor, mean: Tensor, energy: Tensor) -> tuple[Tensor, Tensor
     """Mean and deviation, by norms: `var_mean`, which goes from value to value, takes five times as long."""
     count = float(max(1, x.numel()))
     variance = energy / count - mean.double().square()
-    if not variance > _CANCELLATION * energy / count:  # too few digits are left: centre first
+    if not variance > _CANCELLATION * energy / count:  # too few digits are left: center first
         variance = _energy(x - mean) / count
     return mean, variance.sqrt()
 
 
 def _variety(rows: Tensor, mean: Tensor, energy: Tensor) -> Tensor:
-    """Share of the rows' energy in which they differ from their mean: 1 − n ‖mean‖² / Σ ‖row‖²."""
-    share: Tensor = 1 - len(rows) * torch.linalg.vector_norm(mean).double().square() / energy
-    if not share > _CANCELLATION:  # too few digits are left: centre first
-        share = torch.linalg.vector_norm(rows - mean).double().square() / energy
-    return share
+    """Fraction of the rows' energy in which they differ from their mean: 1 − n ‖mean‖² / Σ ‖row‖²."""
+    fraction: Tensor = 1 - len(rows) * torch.linalg.vector_norm(mean).double().square() / energy
+    if not fraction > _CANCELLATION:  # too few digits are left: center first
+        fraction = torch.linalg.vector_norm(rows - mean).double().square() / energy
+    return fraction

@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
-from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.arguments import check_count, check_flag, check_names, check_path
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import unwrap
+from bathyscope.core.calls import UnbuiltModel, check_takes_hooks, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
-from bathyscope.core.files import check_place, write_atomic
+from bathyscope.core.hooks import CallObserver, Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, tensors_in
+from bathyscope.core.non_finite import first_non_finite
 from bathyscope.core.preserve import is_measuring
 from bathyscope.core.processes import (
     Processes,
@@ -32,17 +28,19 @@ from bathyscope.core.processes import (
     processes_of,
     waits_for_others,
 )
-from bathyscope.core.sharded import is_sharded, own_class
-from bathyscope.recorder import loss_tap
+from bathyscope.core.records import Finding
+from bathyscope.core.sharded import is_sharded
+from bathyscope.core.trackers import tracker_of
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
-from bathyscope.recorder.hearing import HeardAttention, Hearing
+from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.log import Log
-from bathyscope.recorder.page import training_page
-from bathyscope.recorder.places import find_blocks, first_not_finite
+from bathyscope.recorder.loop_findings import loop_findings
+from bathyscope.recorder.loss_hook import on_loss
+from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import OpenStep, Recording
-from bathyscope.recorder.samples import Row, SampleTap
-from bathyscope.recorder.trackers import tracker_of
+from bathyscope.recorder.samples import Row, SampleObserver
+from bathyscope.recorder.step_observer import StepObserver, WatchedAttention, find_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 OnEvent = Callable[[Event], None]
 
 
-class Watch:
+class Watch(WatchedTraining):
     """Records what every block does on the passes of a training loop, and notices what happens.
 
     Made by `watch`. It listens on the forward passes that run in train mode with gradients enabled
@@ -78,20 +76,24 @@ class Watch:
         self.every = every
         self.recording: Recording | None = None
         self.seconds = 0.0
-        # a compiled model calls its own code: hooks on the module inside would not be called
-        self._called = model if hasattr(model, "_orig_mod") else self.model
+        # a compiled model calls its own code, and DataParallel that of copies: not the module inside
+        is_called = hasattr(model, "_orig_mod") or isinstance(model, nn.DataParallel)
+        self._called = model if is_called else self.model
         self._folder = log
         self._tracker = tracker_of(tracker)
         self._conditioning = conditioning
         self._wanted = blocks
         self._on_event = on_event
         self._log: Log | None = None
-        self._handles: list[RemovableHandle] = []
-        self._stop_listening: Callable[[], None] = _nothing
+        self._hooks = Hooks()
+        self._ledger = Ledger([model])
+        self._calls: CallObserver | None = None
+        self._remove_loss_hook: Callable[[], None] = _nothing
         self._is_active = False
         self._step = OpenStep()
         self._given = model
         self._group: Processes | None = None
+        self._was_traced = False  # whether a step was compiled as a whole
         self._has_attention = True  # as long as no sample has shown that it has none
 
     def __enter__(self) -> "Watch":
@@ -106,10 +108,9 @@ class Watch:
             self._group = join_if_all_come(self._given)
             if self._group is None and processes_of(self._given) is not None:
                 self._warn_of_part()
-        with self._guard():  # a module that was compiled by torch.jit takes no hooks
-            for hook in self._hooks():
-                self._handles.append(hook)
-            self._stop_listening = loss_tap.listen(self._hear_loss)
+        with self._guard():
+            if self._is_active:  # else it has stopped: the other processes may not watch
+                self._set_hooks()
         return self
 
     def _warn_of_part(self) -> None:
@@ -124,15 +125,16 @@ class Watch:
             stacklevel=4,
         )
 
-    def _hooks(self) -> Iterator[RemovableHandle]:
-        # before that of fully_shard, which puts parameters together for the pass that it announces
-        yield self._called.register_forward_pre_hook(
-            self._before_pass, with_kwargs=True, prepend=is_sharded(self.model)
+    def _set_hooks(self) -> None:
+        self._ledger.start()  # first in, last out: both wrap `torch.autograd.backward`
+        check_takes_hooks(self._called, "")
+        # a pass that raises is one, too: what sees attention must not outlive it
+        self._calls = self._hooks.around_call(
+            self._called, before=self._before_pass, after=self._after_pass
         )
-        # a pass that raises is one, too: what hears of attention must not outlive it
-        yield self._called.register_forward_hook(self._after_pass, always_call=True)
-        yield register_optimizer_step_pre_hook(self._before_update)
-        yield register_optimizer_step_post_hook(self._after_update)
+        self._hooks.before_step(None, self._before_update)
+        self._hooks.after_step(None, self._after_update)
+        self._remove_loss_hook = on_loss(self._keep_loss)
 
     def __exit__(
         self,
@@ -146,6 +148,14 @@ class Watch:
 
     def remove(self) -> None:
         """Stop at once: write what is open and take every hook away."""
+        was_traced = self._was_traced or (self._calls is not None and self._calls.was_traced)
+        if was_traced and not self.steps:
+            warnings.warn(
+                "bathyscope.watch recorded nothing: the model ran inside of code compiled by "
+                "torch.compile. Watch the compiled model itself, or compile the model alone and not "
+                "the whole step.",
+                stacklevel=3,
+            )
         with self._guard():
             if self.recording is not None and not self.recording.counts_updates:
                 self._close_step()
@@ -154,12 +164,21 @@ class Watch:
             if self.recording is not None:
                 self.recording.write_weights()
         self._let_go()
+        self._ledger.stop()
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What happened so far, in the order of the steps at which it began to show."""
-        found = [] if self.recording is None else self.recording.events
-        return tuple(sorted(found, key=lambda event: event.step))
+        result = [] if self.recording is None else self.recording.events
+        return tuple(sorted(result, key=lambda event: event.step))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the loop, as far as it was watched; severest first.
+
+        They need no blocks: also a model in which none are found has a loop.
+        """
+        return loop_findings(self._ledger.record)
 
     @property
     def steps(self) -> int:
@@ -182,32 +201,8 @@ class Watch:
 
         return pd.DataFrame(self.rows)
 
-    def report(self, path: str | Path = "watch.html") -> Path:
-        """Write the page of the training: events, curves over the steps, the blocks where it began.
-
-        Raises:
-            UsageError: no step was seen yet, the name does not end in `.html`, or it cannot be written.
-        """
-        path = Path(path)
-        if self.recording is None:
-            raise UsageError("Nothing was recorded yet: no training step was seen by this watch.")
-        if path.suffix != ".html":
-            raise UsageError(f"The page of a training is an .html file, but {path.name} was given.")
-        page = training_page(
-            own_class(self.model).__name__,
-            num_steps=self.recording.steps,
-            events=self.events,
-            curve=self.recording.curve,
-            samples=self.recording.samples,
-        )
-        check_place(path)
-        write_atomic(path, page.encode())
-        return path
-
-    def _before_pass(
-        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> None:
-        if is_measuring() or not module.training or not torch.is_grad_enabled():
+    def _before_pass(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        if is_measuring() or not self._called.training or not torch.is_grad_enabled():
             return
         with self._guard():
             if self.recording is None:
@@ -223,7 +218,10 @@ class Watch:
     ) -> Recording | None:
         if any(nn.parameter.is_lazy(p) for p in self.model.parameters()):
             return None  # the first pass gives them their shapes
-        blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
+        try:
+            blocks = find_blocks(self.model, args, kwargs, wanted=self._wanted)
+        except UnbuiltModel:
+            return None  # the first pass makes what is missing
         groups = parameter_groups(self.model, blocks, group=self._group)
         recording = Recording(self.model, blocks, groups, every=self.every)
         recording.tracker = self._tracker
@@ -251,57 +249,65 @@ class Watch:
             step.input_entries = x.numel()
         step.samples = next((len(t) for t in tensors_in((args, kwargs)) if t.ndim), 0)
         if recording.is_sampled:
-            self._listen(recording.blocks)
+            self._observe(recording.blocks)
 
-    def _listen(self, blocks: Blocks) -> None:
+    def _observe(self, blocks: Blocks) -> None:
         step = self._step
-        step.tap = SampleTap(
+        step.observer = SampleObserver(
             blocks,
             conditioning=self._conditioning,
             group=self._group,
             is_double=next(self.model.parameters()).dtype == torch.float64,
         )
-        if self._called is not self.model:
-            with HeardAttention(step.tap.on_attention):
-                first_not_finite(self.model, *step.inputs, blocks=blocks, taps=(step.tap,))
+        # compiled code calls no hooks: the blocks are seen in a pass of their own
+        if hasattr(self._called, "_orig_mod") or (self._calls and self._calls.is_compiled):
+            with WatchedAttention(step.observer.on_attention):
+                first_non_finite(
+                    self.model, *step.inputs, blocks=blocks, observers=(step.observer,)
+                )
             return
-        step.hearing = Hearing(
-            self.model, blocks, step.tap, with_attention=self._has_attention, guard=self._guard
+        step.blocks_observer = StepObserver(
+            self.model, blocks, step.observer, with_attention=self._has_attention, guard=self._guard
         )
-        step.hearing.start()
+        step.blocks_observer.start()
 
-    def _after_pass(self, module: nn.Module, args: object, output: object) -> None:
+    def _after_pass(self, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
         with self._guard():
-            if self._step.hearing is not None:
-                self._step.hearing.end_of_pass()
-                self._has_attention = self._step.hearing.has_attention
+            if self._step.blocks_observer is not None:
+                self._step.blocks_observer.end_of_pass()
+                self._has_attention = self._step.blocks_observer.has_attention
             for tensor in tensors_in(output):
-                if tensor.requires_grad:
-                    tensor.register_hook(self._hear_backward)
+                on_gradient(tensor, self._on_backward)
 
-    def _hear_loss(self, value: Tensor) -> None:
-        self._step.heard = value
+    def _keep_loss(self, value: Tensor) -> None:
+        self._step.started_from = value
 
-    def _hear_backward(self, gradient: Tensor) -> None:
-        """A backward pass has come to the model's output: the loss that was heard is its own."""
+    def _on_backward(self, gradient: Tensor) -> None:
+        """A backward pass has come to the model's output: it started from the model's own loss."""
         step = self._step
         with self._guard():
-            if step.heard is None or self.recording is None or not self._is_active:
+            if step.started_from is None or self.recording is None or not self._is_active:
                 return
-            loss, step.heard = float(step.heard), None
+            loss, step.started_from = float(step.started_from), None
             step.losses.append(loss)
-            if not math.isfinite(loss) and step.place is None and not waits_for_others(self.model):
-                step.place = first_not_finite(
+            if (
+                not math.isfinite(loss)
+                and step.location is None
+                and not waits_for_others(self.model)
+            ):
+                step.location = first_non_finite(
                     self.model, *step.inputs, blocks=self.recording.blocks
                 )
-                self.recording.tell_of_lost_loss(step)
+                self.recording.report_lost_loss(step)
         self._hand_out()
 
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: object, kwargs: object
     ) -> None:
+        if torch.compiler.is_compiling():
+            return
         with self._guard():
             if self.recording is None or not self._holds(optimizer):
                 return
@@ -311,7 +317,12 @@ class Watch:
             self._step.rate = max(rates, default=math.nan)
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        if torch.compiler.is_compiling():
+            self._was_traced = True
+            return
         with self._guard():
+            if self._calls is not None:
+                self._calls.attach()  # again, where the model was compiled since
             if self.recording is not None and self._holds(optimizer):
                 if not self.recording.counts_updates:
                     self.recording.count_updates(self._step)
@@ -328,8 +339,8 @@ class Watch:
 
     def _abandon_step(self) -> None:
         step, self._step = self._step, OpenStep()
-        if step.hearing is not None:
-            step.hearing.remove()
+        if step.blocks_observer is not None:
+            step.blocks_observer.remove()
 
     def _holds(self, optimizer: torch.optim.Optimizer) -> bool:
         if is_measuring() or self.recording is None:
@@ -347,10 +358,8 @@ class Watch:
 
     def _let_go(self) -> None:
         self._is_active = False
-        self._stop_listening()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._remove_loss_hook()
+        self._hooks.remove()
         self._abandon_step()
         if self._log is not None:
             self._log.close()
@@ -360,14 +369,14 @@ class Watch:
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Whatever goes wrong inside, the user's training goes on: warn once and stop."""
+        """Whatever goes wrong inside, the user's training continues: warn once and stop."""
         began = time.thread_time()
         try:
             yield
         except Exception as error:
             self._let_go()
             warnings.warn(
-                f"bathyscope.watch stopped: {in_a_line(error)}. The training goes on.",
+                f"bathyscope.watch stopped: {in_a_line(error)}. The training continues.",
                 stacklevel=4,
             )
         finally:
@@ -418,7 +427,7 @@ def watch(
     """
     check_parameters(model, with_values=False)  # a lazy layer gets its values in the loop
     if blocks is not None and not isinstance(blocks, Blocks):
-        blocks = check_names("blocks", blocks, least=1)
+        blocks = check_names("blocks", blocks, minimum=1)
     if on_event is not None and not callable(on_event):
         raise UsageError(
             f"on_event is called with each event, but a {type(on_event).__name__} was given; "
@@ -426,7 +435,7 @@ def watch(
         )
     return Watch(
         model,
-        every=check_count("every", every, least=1),
+        every=check_count("every", every, minimum=1),
         log=None if log is None else check_path("log", log),
         tracker=tracker,
         conditioning=check_flag("conditioning", conditioning),

@@ -1,4 +1,4 @@
-"""The remedy of the third rung: other activations in the same architecture."""
+"""The remedy of the third level: other activations in the same architecture."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -21,24 +21,24 @@ class TailorActivations(Remedy):
     name: Literal["tailor-activations"] = "tailor-activations"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     slope: Annotated[float, Field(ge=0, le=1)]
-    rung: ClassVar[Rung] = "activations"
+    level: ClassVar[Rung] = "activations"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (TailoredReLU,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `50 activations tailored, slope 0.43`."""
         return f"{len(self.layers)} activations tailored, slope {self.slope:.3g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Put the rectifiers in their places."""
         for name in self.layers:
-            found = submodule(model, name)
-            if not isinstance(found, ACTIVATIONS):
+            result = submodule(model, name)
+            if not isinstance(result, ACTIVATIONS):
                 raise UsageError(
-                    f"{name!r} is a {type(found).__name__} and no activation that could be tailored."
+                    f"{name!r} is a {type(result).__name__} and no activation that could be tailored."
                 )
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         for name in self.layers:
             mode = model.get_submodule(name).training
             change.replace_module_(model, name, TailoredReLU(self.slope).train(mode))

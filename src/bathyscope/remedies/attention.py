@@ -1,4 +1,4 @@
-"""Remedies of attention: queries and keys normalised; norms moved before the branches; branches scaled."""
+"""Remedies of attention: queries and keys normalized; norms moved before the branches; branches scaled."""
 
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
@@ -14,7 +14,7 @@ from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string,
 
 
 class QkNorm:
-    """Normalises the heads of queries or keys in a layer's output; of a fused layer its first two parts."""
+    """Normalizes the heads of queries or keys in a layer's output; of a fused layer its first two parts."""
 
     def __init__(self, heads: int, parts: int, normed: int) -> None:
         self.heads = heads
@@ -22,7 +22,7 @@ class QkNorm:
         self.normed = normed
 
     def __call__(self, module: nn.Module, args: object, output: Tensor) -> Tensor:
-        """The output with a root mean square of one in every head that is normalised."""
+        """The output with a root mean square of one in every head that is normalized."""
         pieces = list(output.chunk(self.parts, dim=-1))
         for i in range(self.normed):
             heads = pieces[i].unflatten(-1, (self.heads, -1))
@@ -30,25 +30,25 @@ class QkNorm:
         return torch.cat(pieces, dim=-1) if self.parts > 1 else pieces[0]
 
 
-class NormaliseQueries(Remedy):
+class NormalizeQueries(Remedy):
     """QK-norm: queries and keys of every head with a root mean square of one, so that |q·k|/√d ≤ √d.
 
     It is a hook on the layers that make queries and keys, or on the one that makes them with the values
     (`fused`, in the order query, key, value): no parameters are added, names and optimizer stay valid.
     """
 
-    name: Literal["normalise-queries"] = "normalise-queries"
+    name: Literal["normalize-queries"] = "normalize-queries"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     heads: PositiveInt
     fused: bool = False
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (QkNorm,)
 
     @property
-    def words(self) -> str:
-        """For instance `queries and keys normalised in 24 layers`."""
-        return f"queries and keys normalised in {len(self.layers)} layers"
+    def description(self) -> str:
+        """For instance `queries and keys normalized in 24 layers`."""
+        return f"queries and keys normalized in {len(self.layers)} layers"
 
     @property
     def num_added(self) -> int:
@@ -66,9 +66,9 @@ class NormaliseQueries(Remedy):
                     f"The output of {name!r} ({type(layer).__name__}) cannot be split into "
                     f"{self.heads} heads{' of queries, keys and values' if self.fused else ''}."
                 )
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         for layer in layers:
-            change.undone_by(layer.register_forward_hook(self._hook()).remove)
+            change.add_hooks().after_forward(layer, self._hook())
         return change
 
     def _hook(self) -> QkNorm:
@@ -91,11 +91,11 @@ class NormFirst(Remedy):
 
     name: Literal["norm-first"] = "norm-first"
     blocks: Annotated[tuple[str, ...], Field(min_length=1)]
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `norms before the branches of 24 blocks`."""
         return f"norms before the branches of {len(self.blocks)} blocks"
 
@@ -108,9 +108,9 @@ class NormFirst(Remedy):
                     f"The norms of {name!r} ({type(block).__name__}) cannot be moved: it has no "
                     "switch norm_first, or it is on."
                 )
-        change = Change(self.words, self.blocks)
+        change = Change(self.description, self.blocks)
         for block in blocks:
-            setattr(block, "norm_first", True)  # noqa: B010 (a module's attribute is no static one)
+            setattr(block, "norm_first", True)  # noqa: B010 (a module's attribute is not a static one)
             change.undone_by(_switch_off(block))
         return change
 
@@ -147,12 +147,12 @@ class ScaleBranches(Remedy):
     name: Literal["scale-branches"] = "scale-branches"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     factor: PositiveFloat
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (ScaleOutput,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `48 branches × 0.38`."""
         return f"{len(self.layers)} branches × {self.factor:.3g}"
 
@@ -164,9 +164,9 @@ class ScaleBranches(Remedy):
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the modules."""
         layers = [submodule(model, name) for name in self.layers]
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         for layer in layers:
-            change.undone_by(layer.register_forward_hook(ScaleOutput(self.factor)).remove)
+            change.add_hooks().after_forward(layer, ScaleOutput(self.factor))
         return change
 
     def code(self) -> str:
@@ -199,29 +199,30 @@ class PullLogZ:
         return output
 
 
-class PenaliseLogZ(Remedy):
+class PenalizeLogZ(Remedy):
     """z-loss: the gradient of weight·mean (log Z)² added at the logits, whatever the loss is.
 
     The loss that is shown stays as it was; only its gradient is that of the sum.
     """
 
-    name: Literal["penalise-log-z"] = "penalise-log-z"
+    name: Literal["penalize-log-z"] = "penalize-log-z"
     layer: str
     weight: PositiveFloat = 1e-4
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (PullLogZ,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `z-loss of 0.0001`."""
         return f"z-loss of {self.weight:g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the layer that makes the logits."""
         layer = submodule(model, self.layer)
-        handle = layer.register_forward_hook(PullLogZ(self.weight))
-        return Change(self.words, (self.layer,)).undone_by(handle.remove)
+        change = Change(self.description, (self.layer,))
+        change.add_hooks().after_forward(layer, PullLogZ(self.weight))
+        return change
 
     def code(self) -> str:
         """A call."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.hooks import Hooks
+
 
 @dataclass(slots=True)
 class Change:
@@ -41,6 +43,12 @@ class Change:
         """Remember what takes the change back; actions run last first."""
         self._undo.append(action)
         return self
+
+    def add_hooks(self) -> Hooks:
+        """Hooks that are removed when the change is taken back."""
+        hooks = Hooks()
+        self._undo.append(hooks.remove)
+        return hooks
 
     def replace_module_(self, model: nn.Module, name: str, module: nn.Module) -> None:
         """Put another module in the place of that name."""

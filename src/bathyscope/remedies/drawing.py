@@ -25,7 +25,7 @@ def draw_(weight: torch.Tensor, scheme: str, gain: float, generator: torch.Gener
 
 
 @torch.no_grad()
-def draw_anew_(
+def reinitialize_(
     modules: list[nn.Module], scheme: str, gain: float, generator: torch.Generator
 ) -> None:
     """Draw linear maps, convolutions, attention and tables; biases are zero, norms are one and zero."""

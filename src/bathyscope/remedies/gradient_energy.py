@@ -5,33 +5,34 @@ import math
 import torch
 import torch.distributed
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
+from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.padded_operator import PaddedOperator
 
 _SAMPLES = (
-    16  # of a batch: the share is a ratio of sums over pixels and channels, and settles early
+    16  # of a batch: the fraction is a ratio of sums over pixels and channels, and settles early
 )
-_MEMORY = 0.9  # of the running mean of the share, over projections
+_MEMORY = 0.9  # of the running mean of the fraction, over projections
 
 
 class GradientEnergy:
-    """Share of E‖Δy‖² that lies outside the null space of a layer's backward map, as it trains.
+    """Fraction of E‖Δy‖² that lies outside the null space of a layer's backward map, as it trains.
 
     The gradient of some samples is kept on its way through the layer; `update` then sends it
     through the kernel. With all nonzero singular values near their rms s,
     share = ‖WΔy‖²/(s²‖Δy‖²), and σ² = 1/share preserves the norm (equation 7).
     """
 
-    def __init__(self, layer: nn.Module, *, rank_share: float, rank: int) -> None:
+    def __init__(self, layer: nn.Module, *, rank_fraction: float, rank: int) -> None:
         self.layer = layer
-        self.rank_share = rank_share  # the share if gradients were isotropic
+        self.rank_fraction = rank_fraction  # the fraction if gradients were isotropic
         self.rank = rank
-        self.share: float | None = None
+        self.fraction: float | None = None
         self._gradient: Tensor | None = None
         self._image: tuple[int, ...] = ()
-        self._hook: RemovableHandle = layer.register_forward_hook(self._watch)
+        self._hooks = Hooks()
+        self._hooks.after_forward(layer, self._watch)
 
     @property
     def target(self) -> float | None:
@@ -39,9 +40,9 @@ class GradientEnergy:
 
         Held between 1, where nothing is lost, and four times the isotropic value.
         """
-        if self.share is None:
+        if self.fraction is None:
             return None
-        return 1 / math.sqrt(min(1.0, max(self.share, self.rank_share / 16)))
+        return 1 / math.sqrt(min(1.0, max(self.fraction, self.rank_fraction / 16)))
 
     def update(self) -> None:
         """Take the last gradient into the running mean; the same on every process of a group."""
@@ -53,20 +54,22 @@ class GradientEnergy:
         self._gradient = None
         # No gradient, a zero one, or one that overflowed says nothing.
         if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:
-            share = seen / whole
-            self.share = (
-                share if self.share is None else _MEMORY * self.share + (1 - _MEMORY) * share
+            fraction = seen / whole
+            self.fraction = (
+                fraction
+                if self.fraction is None
+                else _MEMORY * self.fraction + (1 - _MEMORY) * fraction
             )
 
     def remove(self) -> None:
         """Stop watching the layer."""
-        self._hook.remove()
+        self._hooks.remove()
         self._gradient = None
 
     def _watch(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if torch.is_grad_enabled() and output.requires_grad:
             self._image = () if isinstance(layer, nn.Linear) else tuple(inputs[0].shape[2:])
-            output.register_hook(self._keep)
+            on_gradient(output, self._keep)
 
     def _keep(self, gradient: Tensor) -> None:
         self._gradient = gradient[:_SAMPLES].detach().clone()

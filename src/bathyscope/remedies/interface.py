@@ -13,48 +13,49 @@ from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
 
-_STANDARDISE = '''\
-def standardise_inputs(model, shift, scale):
-    """Standardise what the network reads, column by column or channel by channel."""
+_STANDARDIZE = '''\
+def standardize_inputs(model, shift, scale):
+    """Standardize what the network reads, column by column or channel by channel."""
 
-    def standardise(module, args):
+    def standardize(module, args):
         shape = (-1, *[1] * (args[0].ndim - 2))
         by_column = [torch.tensor(v).to(args[0]).reshape(shape) for v in (shift, scale)]
         return ((args[0] - by_column[0]) / by_column[1], *args[1:])
 
-    model.register_forward_pre_hook(standardise)
+    model.register_forward_pre_hook(standardize)
 '''
 
 
-class StandardiseInputs(Remedy):
-    """(x − shift)/scale of what the network reads, one number a column or channel, or one for all."""
+class StandardizeInputs(Remedy):
+    """(x − shift)/scale of what the network reads, one number per column or channel, or one for all."""
 
-    name: Literal["standardise-inputs"] = "standardise-inputs"
+    name: Literal["standardize-inputs"] = "standardize-inputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
-    helpers: ClassVar = (_STANDARDISE,)
+    helpers: ClassVar = (_STANDARDIZE,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         if len(self.scale) > 1:
-            return f"inputs standardised, {len(self.scale)} columns or channels"
-        return f"inputs standardised: (x − {self.shift[0]:.3g})/{self.scale[0]:.3g}"
+            return f"inputs standardized, {len(self.scale)} columns or channels"
+        return f"inputs standardized: (x − {self.shift[0]:.3g})/{self.scale[0]:.3g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
         _check_pairs(self.shift, self.scale)
-        hook = model.register_forward_pre_hook(_Standardise(self.shift, self.scale))
-        return Change(self.words).undone_by(hook.remove)
+        change = Change(self.description)
+        change.add_hooks().before_forward(model, _Standardize(self.shift, self.scale))
+        return change
 
     def code(self) -> str:
         """A call of the helper."""
-        return f"standardise_inputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
+        return f"standardize_inputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
 
 
-class _Standardise:
+class _Standardize:
     def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
         self.values = torch.tensor([shift, scale])
 
@@ -84,12 +85,12 @@ class ScaleOutputs(Remedy):
     name: Literal["scale-outputs"] = "scale-outputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (_SCALE_OUTPUTS,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         if len(self.scale) > 1:
             return f"outputs in units of the targets, {len(self.scale)} columns"
@@ -98,8 +99,9 @@ class ScaleOutputs(Remedy):
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
         _check_pairs(self.shift, self.scale)
-        hook = model.register_forward_hook(_Stretch(self.shift, self.scale))
-        return Change(self.words).undone_by(hook.remove)
+        change = Change(self.description)
+        change.add_hooks().after_forward(model, _Stretch(self.shift, self.scale))
+        return change
 
     def code(self) -> str:
         """A call of the helper."""
@@ -123,17 +125,17 @@ class DropActivation(Remedy):
 
     name: Literal["drop-activation"] = "drop-activation"
     layer: str
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         return f"activation {self.layer} dropped"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Put an identity in its place."""
-        return _put_(model, self.layer, nn.Identity(), self.words)
+        return _put_(model, self.layer, nn.Identity(), self.description)
 
     def code(self) -> str:
         """One line."""
@@ -146,17 +148,17 @@ class ReplaceActivation(Remedy):
     name: Literal["replace-activation"] = "replace-activation"
     layer: str
     kind: Literal["sigmoid", "softmax"]
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         return f"activation {self.layer} replaced by a {self.kind}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Put the other one in its place."""
-        return _put_(model, self.layer, _ENDS[self.kind](), self.words)
+        return _put_(model, self.layer, _ENDS[self.kind](), self.description)
 
     def code(self) -> str:
         """One line."""
@@ -177,11 +179,13 @@ def _check_pairs(shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
         )
 
 
-def _put_(model: nn.Module, layer: str, activation: nn.Module, words: str) -> Change:
+def _put_(model: nn.Module, layer: str, activation: nn.Module, text: str) -> Change:
     """Put an activation in the place of another."""
     if not layer or next(submodule(model, layer).parameters(), None) is not None:
-        raise UsageError(f"{layer!r} is no activation that could be replaced: it has parameters.")
-    change = Change(words, (layer,))
+        raise UsageError(
+            f"{layer!r} is not an activation that could be replaced: it has parameters."
+        )
+    change = Change(text, (layer,))
     change.replace_module_(model, layer, activation)
     return change
 
@@ -199,12 +203,12 @@ class AddActivations(Remedy):
 
     name: Literal["add-activations"] = "add-activations"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (rectify_,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         return f"a ReLU behind {len(self.layers)} layer{'s' * (len(self.layers) != 1)}"
 
@@ -212,7 +216,7 @@ class AddActivations(Remedy):
         """Hook the layers."""
         for name in self.layers:
             submodule(model, name)
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         for handle in rectify_(model, list(self.layers)):
             change.undone_by(handle.remove)
         return change

@@ -55,12 +55,12 @@ class LearnFactors(Remedy):
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     size: PositiveInt = 1
     start: float = 0.0
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (times_factor, learn_factors_)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `LayerScale from 0.1 on 48 branches`."""
         kind = "LayerScale" if self.size > 1 else "ReZero" if self.start == 0 else "Learned factors"
         start = "" if kind == "ReZero" else f" from {self.start:g}"
@@ -80,7 +80,7 @@ class LearnFactors(Remedy):
                     f"The branch {name!r} ({type(layer).__name__}) can have no learned factor: it has "
                     "one already, or no parameter; take it out of the recipe."
                 )
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         handles = learn_factors_(list(layers.values()), optimizer, self.size, self.start)
         for layer, handle in zip(layers.values(), handles, strict=True):
             change.undone_by(handle.remove)

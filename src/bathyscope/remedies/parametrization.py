@@ -42,7 +42,7 @@ class NormPreserving(nn.Module):
         kernel = weight.detach().to(working_dtype(weight.dtype))
         if not kernel.isfinite().all() or not kernel.any():
             raise UsageError(
-                "The weight is zero or not finite; initialise the layer before it is parametrized."
+                "The weight is zero or non-finite; initialize the layer before it is parametrized."
             )
         taps, _ = alternating_projection(self.taps.with_kernel(kernel), self.target)
         return taps.to_kernel(weight.shape).to(weight.dtype)
@@ -76,7 +76,7 @@ def norm_preserving(
         target *= math.sqrt(2)
     elif not isinstance(gain, str):
         if not gain > 0:
-            raise UsageError(f"gain={gain} is no singular value; give a positive number.")
+            raise UsageError(f"gain={gain} is not a singular value; give a positive number.")
         target = float(gain)
     if steps < 1:
         raise UsageError(f"steps={steps} would not project; give 1 or more.")

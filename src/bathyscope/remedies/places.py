@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from bathyscope.core import Block
 from bathyscope.core.batch import run_forward
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Call, calls_of
-from bathyscope.core.members import modules_of, weighted_layers
+from bathyscope.core.calls import Call, calls_of, modules_of, weighted_layers
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, main_tensor
 from bathyscope.core.preserve import preserve_model
-from bathyscope.remedies.normalise import READERS, is_norm, layers_without_norm
+from bathyscope.remedies.normalize import READERS, is_norm, layers_without_norm
 from bathyscope.remedies.shortcut import Span, can_be_spanned
 
 _ASIDE = ("shortcut", "downsample", "skip", "proj_shortcut")
@@ -44,7 +44,7 @@ class Places:
     gain: float
 
 
-def places_of(model: nn.Module, inputs: object, blocks: Blocks) -> Places:
+def locations_of(model: nn.Module, inputs: object, blocks: Blocks) -> Places:
     """The places of a network for shortcuts, norms and a start that fits; it is left as it was."""
     calls = calls_of(model, inputs)
     readers = [c for c in calls if isinstance(c.module, READERS)]
@@ -97,18 +97,16 @@ def _residual_blocks(model: nn.Module, inputs: object, blocks: Blocks) -> list[B
 
         return hook
 
-    found = []
+    result = []
     with preserve_model(model), torch.no_grad():
-        handles = [
-            m.register_forward_pre_hook(keep(n), with_kwargs=True) for n, m in modules.items()
-        ]
-        run_forward(model, copy_tensors(inputs))
-        for handle in handles:
-            handle.remove()
+        with Hooks() as hooks:
+            for name, module in modules.items():
+                hooks.before_forward(module, keep(name), with_kwargs=True)
+            run_forward(model, copy_tensors(inputs))
         for block in blocks:
             if block.name in read and _passes_on(modules[block.name], *read[block.name]):
-                found.append(block)
-    return found
+                result.append(block)
+    return result
 
 
 def _passes_on(module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
@@ -129,7 +127,7 @@ def last_layers(model: nn.Module, blocks: Iterable[Block]) -> tuple[str, ...]:
 
     A factor on it acts on what the block, or its residual branch, gives out, and no later norm undoes it.
     """
-    found = []
+    result = []
     for block in blocks:
         modules = modules_of(model, block)
         branch = f"{block.name}.branch"
@@ -142,8 +140,8 @@ def last_layers(model: nn.Module, blocks: Iterable[Block]) -> tuple[str, ...]:
             if isinstance(getattr(module, "weight", None), Tensor)
             and not any(aside in name.split(".") for aside in _ASIDE)
         ]
-        found.extend(named[-1:])
-    return tuple(dict.fromkeys(found))
+        result.extend(named[-1:])
+    return tuple(dict.fromkeys(result))
 
 
 def unit_variance_factors(
@@ -176,8 +174,8 @@ def unit_variance_factors(
             factors[name] = 1 / deviation if 0 < deviation < math.inf else 1.0
         return output * factors[name]
 
-    with preserve_model(model, copy_parameters=False), torch.no_grad():
+    with preserve_model(model, copy_parameters=False), Hooks() as hooks, torch.no_grad():
         for module in layers.values():
-            module.register_forward_hook(rescale)
+            hooks.after_forward(module, rescale)
         run_forward(model, copy_tensors(inputs))
     return {name: factor for name, factor in factors.items() if factor != 1}

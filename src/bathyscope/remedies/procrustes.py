@@ -11,6 +11,7 @@ from torch import nn
 
 from bathyscope.core.arguments import check_count, check_kind, check_name
 from bathyscope.core.errors import UnknownName, UsageError, shorten
+from bathyscope.core.hooks import Hooks
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.remedies.treated_layer import Gain, LayerProjection, Method, TreatedLayer
 
@@ -42,26 +43,26 @@ def procrustes_(
 
     After every k-th `optimizer.step()` each kernel is brought to the nearest norm-preserving one,
     s·P(PᴴP)^{-1/2} at every frequency (norm_preservation, equation 8 and algorithm 1).
-    The count of steps, and what `gain="measured"` has learnt, are part of the optimizer's
+    The count of steps, and what `gain="measured"` has learned, are part of the optimizer's
     `state_dict()`, so that a run resumes exactly. A step that a gradient scaler skips is no step.
 
     Args:
         optimizer: any torch optimizer; it must hold the layers' weights.
         layers: convolutions or linear layers, for instance `transition_layers(model)`.
-        every: project after each so many steps.
+        every: project after each this many steps.
         gain: the singular value s: "isotropic" √(d/min(d, c)), "relu" √2 times that for a layer
             that a ReLU follows, "measured" from the layer's own gradients (equation 7), or a number.
         method: "auto" takes one Newton–Schulz step where a kernel is near its target and projects
             exactly where it is not; "exact" always projects and cuts; "reference" is the paper's
             algorithm as written, for comparison.
-        size: for "reference", the layers' output size in pixels, one number or one a layer.
+        size: for "reference", the layers' output size in pixels, one number or one per layer.
 
     Returns:
-        A handle: `handle.remove()` leaves the optimizer as it was, `handle.report()` tells spread
+        A handle: `handle.remove()` leaves the optimizer as it was, `handle.report()` shows spread
         and time spent, `handle.project()` projects at once.
 
     Raises:
-        UsageError: a layer is no linear map or not in the optimizer, or an option is not valid.
+        UsageError: a layer is not a linear map or not in the optimizer, or an option is not valid.
 
     Examples:
         >>> layer = nn.Linear(4, 8, bias=False)
@@ -75,7 +76,7 @@ def procrustes_(
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise UsageError(f"A torch optimizer is needed, not {type(optimizer).__name__}.")
-    every = check_count("every", every, least=1)
+    every = check_count("every", every, minimum=1)
     named = _layers_by_name(layers)
     _check_held(optimizer, named)
     if check_name("method", method) not in get_args(Method):
@@ -103,11 +104,9 @@ class ProcrustesHandle:
         self._seconds = 0.0
         taken = optimizer.state_dict()
         self._key = next(k for k in _keys() if k not in taken)
-        self._hooks = [
-            optimizer.register_step_post_hook(self._after_step),
-            optimizer.register_state_dict_post_hook(self._save),
-            optimizer.register_load_state_dict_pre_hook(self._load),
-        ]
+        self._hooks = Hooks()
+        self._hooks.after_step(optimizer, self._after_step)
+        self._hooks.on_state_dict(optimizer, saved=self._save, loaded=self._load)
 
     def project(self) -> None:
         """Project every layer now, whatever the count of steps."""
@@ -129,8 +128,7 @@ class ProcrustesHandle:
 
     def remove(self) -> None:
         """End the remedy: no hook and no state is left behind; the weights stay as they are."""
-        for hook in self._hooks:
-            hook.remove()
+        self._hooks.remove()
         for treated in self._treated:
             treated.release()
 
@@ -140,11 +138,11 @@ class ProcrustesHandle:
             self.project()
 
     def _save(self, optimizer: torch.optim.Optimizer, state: dict[str, object]) -> None:
-        shares = [treated.energy and treated.energy.share for treated in self._treated]
-        state[self._key] = {"steps": self._steps, "shares": shares}
+        fractions = [treated.energy and treated.energy.fraction for treated in self._treated]
+        state[self._key] = {"steps": self._steps, "shares": fractions}
 
     def _load(self, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-        # Torch hands over a copy of the dictionary. A state saved without the remedy starts anew.
+        # Torch hands over a copy of the dictionary. A state saved without the remedy starts again.
         saved = state.pop(self._key, {"steps": 0, "shares": [None] * len(self._treated)})
         if len(saved["shares"]) != len(self._treated):
             raise UsageError(
@@ -152,9 +150,9 @@ class ProcrustesHandle:
                 f"{len(self._treated)}; attach the remedy to the same layers before loading."
             )
         self._steps = saved["steps"]
-        for treated, share in zip(self._treated, saved["shares"], strict=True):
+        for treated, fraction in zip(self._treated, saved["shares"], strict=True):
             if treated.energy is not None:
-                treated.energy.share = share
+                treated.energy.fraction = fraction
 
 
 def _full_precision(device: str) -> AbstractContextManager[None]:
@@ -179,7 +177,7 @@ def _layers_by_name(layers: Layers) -> dict[str, nn.Module]:
 def _check_held(optimizer: torch.optim.Optimizer, named: Mapping[str, nn.Module]) -> None:
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     for name, layer in named.items():
-        convolution_of(layer)  # tells what is no linear map
+        convolution_of(layer)  # shows what is not a linear map
         if id(layer.weight) not in held:
             raise UsageError(
                 f"The weight of layer {name} is not in the optimizer, which therefore does not "
@@ -192,7 +190,7 @@ def _sizes(size: int | Sequence[int] | None, count: int) -> list[int]:
     if len(sizes) != count or any(n < 1 for n in sizes):
         raise UsageError(
             f"method='reference' needs the output size of each of {count} layers, not {size!r}; "
-            "give size=32 or one number a layer."
+            "give size=32 or one number per layer."
         )
     return sizes
 

@@ -1,4 +1,4 @@
-"""A recipe: remedies in their order, as data that is saved, told, printed as code and applied anew."""
+"""A recipe: remedies in their order, as data that is saved, reported, printed as code and applied again."""
 
 import inspect
 import json
@@ -14,13 +14,13 @@ from bathyscope.core.arguments import check_path
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.files import check_place, make_folder, write_atomic
+from bathyscope.core.files import check_location, make_folder, write_atomic
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.remedies.activations import TailorActivations
 from bathyscope.remedies.attention import (
-    NormaliseQueries,
+    NormalizeQueries,
     NormFirst,
-    PenaliseLogZ,
+    PenalizeLogZ,
     ScaleBranches,
 )
 from bathyscope.remedies.change import Change
@@ -29,10 +29,10 @@ from bathyscope.remedies.interface import (
     DropActivation,
     ReplaceActivation,
     ScaleOutputs,
-    StandardiseInputs,
+    StandardizeInputs,
 )
 from bathyscope.remedies.learned_factor import LearnFactors
-from bathyscope.remedies.normalise import AddNorms
+from bathyscope.remedies.normalize import AddNorms
 from bathyscope.remedies.remedy import RUNGS, Rung
 from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
 from bathyscope.remedies.settings import (
@@ -59,12 +59,12 @@ AnyRemedy = Annotated[
     | TailorActivations
     | AddShortcuts
     | AddNorms
-    | StandardiseInputs
-    | NormaliseQueries
+    | StandardizeInputs
+    | NormalizeQueries
     | NormFirst
     | ScaleBranches
     | LearnFactors
-    | PenaliseLogZ
+    | PenalizeLogZ
     | DropActivation
     | ReplaceActivation
     | AddActivations
@@ -93,8 +93,8 @@ class Recipe(BaseModel):
     Examples:
         >>> recipe = Recipe(steps=(DrawWeights(scheme="orthogonal"), ScaleRate(factor=0.1)))
         >>> recipe.words
-        'weights drawn anew (orthogonal, gain 1), learning rate × 0.1'
-        >>> recipe.rung
+        'weights re-initialized (orthogonal, gain 1), learning rate × 0.1'
+        >>> recipe.level
         'weights'
         >>> Recipe.parse(recipe.to_json()) == recipe
         True
@@ -106,14 +106,14 @@ class Recipe(BaseModel):
     steps: tuple[AnyRemedy, ...] = ()
 
     @property
-    def rung(self) -> Rung:
-        """The deepest rung of its steps."""
-        return max((step.rung for step in self.steps), key=RUNGS.index, default="settings")
+    def level(self) -> Rung:
+        """The deepest level of its steps."""
+        return max((step.level for step in self.steps), key=RUNGS.index, default="settings")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is done, in words."""
-        return ", ".join(step.words for step in self.steps) or "nothing"
+        return ", ".join(step.description for step in self.steps) or "nothing"
 
     @property
     def beside_the_weights(self) -> "Recipe":
@@ -128,7 +128,7 @@ class Recipe(BaseModel):
         helpers = dict.fromkeys(helper for step in self.steps for helper in step.helpers)
         texts = [h if isinstance(h, str) else inspect.getsource(h) for h in helpers]
         # the words may hold names of anyone's choice: no line of them may leave the comment
-        body = [f"# {' '.join(step.words.split())}\n{step.code()}" for step in self.steps]
+        body = [f"# {' '.join(step.description.split())}\n{step.code()}" for step in self.steps]
         text = "\n".join([*("\n" + text for text in texts), "\n", *body])
         imports = [line for name, line in _IMPORTS.items() if name in text]
         return "\n".join([*imports, text])
@@ -144,7 +144,7 @@ class Recipe(BaseModel):
             UsageError: the file cannot be written.
         """
         path = check_path("path", path)
-        check_place(path)
+        check_location(path)
         make_folder(path.parent)
         write_atomic(path, self.to_json().encode())
         return path
@@ -200,7 +200,7 @@ class Recipe(BaseModel):
             UsageError: a step does not fit; it is named, and nothing is left changed.
         """
         root = unwrap(model)
-        whole = Change(self.words, optimizer=optimizer)
+        whole = Change(self.description, optimizer=optimizer)
         for number, step in enumerate(self.steps, 1):
             try:
                 change = step.apply_(root, whole.optimizer or optimizer)
@@ -209,7 +209,7 @@ class Recipe(BaseModel):
                 if not isinstance(error, BathyscopeError):
                     raise
                 raise UsageError(
-                    f"Step {number} of the recipe ({step.words}) does not fit: {error} "
+                    f"Step {number} of the recipe ({step.description}) does not fit: {error} "
                     "Nothing was changed."
                 ) from error
             whole.undone_by(change.undo)
@@ -264,7 +264,7 @@ def optimizer_or_default(
     """The optimizer given, or SGD as the papers train.
 
     Raises:
-        UsageError: it is no optimizer, or nothing is there to train.
+        UsageError: it is not an optimizer, or nothing is there to train.
     """
     if optimizer is None:
         trained = [p for p in model.parameters() if p.requires_grad]

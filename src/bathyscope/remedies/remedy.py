@@ -1,4 +1,4 @@
-"""What every remedy is: a small piece of data that can be applied, taken back, told and printed as code."""
+"""What every remedy is: a small piece of data that can be applied, undone, described and printed as code."""
 
 import json
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ class Remedy(BaseModel, ABC):
     its fields, so that the same remedy gives the same network elsewhere.
 
     Attributes:
-        rung: how deep it cuts.
+        level: how deep it cuts.
         in_weights: whether a state dict holds all that it changed, or it concerns the optimizer only;
             where it does not, weights saved after it need it in the network they are loaded into.
         helpers: what `code()` calls: functions of this package, or the text of others.
@@ -33,13 +33,13 @@ class Remedy(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    rung: ClassVar[Rung]
+    level: ClassVar[Rung]
     in_weights: ClassVar[bool] = True
     helpers: ClassVar[tuple[Callable[..., object] | str, ...]] = ()
 
     @property
     @abstractmethod
-    def words(self) -> str:
+    def description(self) -> str:
         """What is done, in words."""
 
     @property

@@ -1,4 +1,4 @@
-"""Remedies of the second rung that keep the weights' directions, or set them to solved values."""
+"""Remedies of the second level that keep the weights' directions, or set them to solved values."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -18,17 +18,17 @@ class ScaleWeights(Remedy):
     name: Literal["scale-weights"] = "scale-weights"
     factors: dict[str, float]
     purpose: str = "weights scaled"
-    rung: ClassVar[Rung] = "weights"
+    level: ClassVar[Rung] = "weights"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it is for, and of how many layers."""
         return f"{self.purpose} ({len(self.factors)} layers)"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Multiply them."""
         layers = {name: submodule(model, name) for name in self.factors}
-        change = Change(self.words, tuple(layers))
+        change = Change(self.description, tuple(layers))
         with torch.no_grad():
             for name, factor in self.factors.items():
                 for parameter in layers[name].parameters(recurse=False):
@@ -61,7 +61,7 @@ class SetWeights(Remedy):
     name: Literal["set-weights"] = "set-weights"
     values: dict[str, object]
     purpose: str = "weights set"
-    rung: ClassVar[Rung] = "weights"
+    level: ClassVar[Rung] = "weights"
 
     @field_validator("values")
     @classmethod
@@ -72,11 +72,11 @@ class SetWeights(Remedy):
             except (TypeError, ValueError) as error:
                 raise ValueError(f"the values of {name} are no nested lists of numbers") from error
             if not bool(tensor.isfinite().all()):
-                raise ValueError(f"the values of {name} are not finite")
+                raise ValueError(f"the values of {name} are non-finite")
         return values
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it is for, and which parameters."""
         return f"{self.purpose} ({', '.join(self.values)})"
 
@@ -90,7 +90,7 @@ class SetWeights(Remedy):
                     f"The network has no parameter {name!r} of shape {wanted}; "
                     "the recipe was made for another one."
                 )
-        change = Change(self.words, tuple(self.values))
+        change = Change(self.description, tuple(self.values))
         with torch.no_grad():
             for name, nested in self.values.items():
                 change.keep(parameters[name])
@@ -112,17 +112,17 @@ class ProjectTransitions(Remedy):
     name: Literal["project-transitions"] = "project-transitions"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     every: PositiveInt = 2
-    rung: ClassVar[Rung] = "weights"
+    level: ClassVar[Rung] = "weights"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         return f"Procrustes projection of the transitions ({', '.join(self.layers)})"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Project the layers and hook the optimizer's step."""
         layers = {name: submodule(model, name) for name in self.layers}
-        change = Change(self.words, self.layers)
+        change = Change(self.description, self.layers)
         for layer in layers.values():
             change.keep(*layer.parameters(recurse=False))
         handle = procrustes_(optimizer, layers, every=self.every)

@@ -1,4 +1,4 @@
-"""Remedies of the first rung: what the optimizer does, the network left as it is."""
+"""Remedies of the first level: what the optimizer does, the network left as it is."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
@@ -45,16 +45,16 @@ class ScaleRate(Remedy):
 
     name: Literal["scale-rate"] = "scale-rate"
     factor: PositiveFloat
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `learning rate × 0.1`."""
         return f"learning rate × {self.factor:g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Multiply the rates."""
-        change = Change(self.words)
+        change = Change(self.description)
         for group in _groups_with("lr", optimizer):
             change.undone_by(_restorer(group, "lr"))
             group["lr"] = group["lr"] * self.factor
@@ -70,16 +70,16 @@ class DecayWeights(Remedy):
 
     name: Literal["decay-weights"] = "decay-weights"
     value: NonNegativeFloat
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `weight decay 0.01`."""
         return f"weight decay {self.value:g}" if self.value else "no weight decay"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Set the decay of every group."""
-        change = Change(self.words)
+        change = Change(self.description)
         for group in _groups_with("weight_decay", optimizer):
             change.undone_by(_restorer(group, "weight_decay"))
             group["weight_decay"] = self.value
@@ -95,17 +95,19 @@ class ClipGradient(Remedy):
 
     name: Literal["clip-gradient"] = "clip-gradient"
     norm: PositiveFloat
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
     helpers: ClassVar = (clip_before_each_step_,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `gradient clipped to norm 1`."""
         return f"gradient clipped to norm {self.norm:g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Hook the optimizer's step."""
-        return Change(self.words).undone_by(clip_before_each_step_(optimizer, self.norm).remove)
+        return Change(self.description).undone_by(
+            clip_before_each_step_(optimizer, self.norm).remove
+        )
 
     def code(self) -> str:
         """A call of the helper."""
@@ -120,18 +122,18 @@ class WarmUp(Remedy):
 
     name: Literal["warm-up"] = "warm-up"
     steps: PositiveInt
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
     helpers: ClassVar = (warm_up_,)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `warm-up over 50 steps`."""
         return f"warm-up over {self.steps} steps"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Hook the optimizer's step."""
         _groups_with("lr", optimizer)
-        change = Change(self.words)
+        change = Change(self.description)
         for handle in warm_up_(optimizer, self.steps):
             change.undone_by(handle.remove)
         return change
@@ -149,17 +151,17 @@ class ReplaceOptimizer(Remedy):
     lr: PositiveFloat = 3e-3
     momentum: NonNegativeFloat = 0.9
     weight_decay: NonNegativeFloat = 0.0
-    rung: ClassVar[Rung] = "settings"
+    level: ClassVar[Rung] = "settings"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `Adam at 0.003`."""
         return f"{_CLASSES[self.kind].__name__} at {self.lr:g}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Make the optimizer; the one given stays as it is."""
         return Change(
-            self.words,
+            self.description,
             optimizer=_CLASSES[self.kind](_trainable(model), **self._options()),
         )
 
@@ -182,12 +184,12 @@ _CLASSES: dict[str, Any] = {
 
 
 def _trainable(model: nn.Module) -> list[nn.Parameter]:
-    found = [p for p in model.parameters() if p.requires_grad]
-    if not found:
+    result = [p for p in model.parameters() if p.requires_grad]
+    if not result:
         raise UsageError(
             "No parameter of the model requires a gradient; unfreeze those that are to be trained."
         )
-    return found
+    return result
 
 
 def _groups_with(key: str, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

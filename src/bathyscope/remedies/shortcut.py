@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import unwrap
@@ -70,12 +69,12 @@ class AddShortcuts(Remedy):
     name: Literal["add-shortcuts"] = "add-shortcuts"
     spans: Annotated[tuple[Span, ...], Field(min_length=1)]
     scale: float = 1.0
-    rung: ClassVar[Rung] = "structure"
+    level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (fit_to, _ADD_SHORTCUT)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """For instance `shortcuts around 12 blocks, branches × 0.289`."""
         return f"shortcuts around {len(self.spans)} blocks, branches × {self.scale:.3g}"
 
@@ -87,13 +86,15 @@ class AddShortcuts(Remedy):
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the modules."""
         ends = [(submodule(model, first), submodule(model, last)) for first, last in self.spans]
-        change = Change(self.words, tuple(first for first, _ in self.spans))
+        change = Change(self.description, tuple(first for first, _ in self.spans))
         paths = [_Carried() for _ in ends]
+        hooks = change.add_hooks()
         # what a pass has left behind, as one that leaves layers out may, is not for the next
-        change.undone_by(unwrap(model).register_forward_pre_hook(_Clear(paths)).remove)
+        hooks.before_forward(unwrap(model), _Clear(paths))
         for (first, last), carried in zip(ends, paths, strict=True):
-            for handle in _connect(first, last, carried, self.scale):
-                change.undone_by(handle.remove)
+            take = _Take(carried, keeps_input=isinstance(first, _KEEPS_INPUT))
+            hooks.before_forward(first, take, with_kwargs=True)
+            hooks.after_forward(last, _Add(carried, self.scale))
         return change
 
     def code(self) -> str:
@@ -156,17 +157,6 @@ def can_be_spanned(block: Block) -> bool:
 
 _KEEPS_INPUT = (nn.Linear, nn.modules.conv._ConvNd)
 """Layers that need their input again in the backward pass: nothing can overwrite it. A block may."""
-
-
-def _connect(
-    first: nn.Module, last: nn.Module, carried: "_Carried", scale: float
-) -> tuple[RemovableHandle, RemovableHandle]:
-    return (
-        first.register_forward_pre_hook(
-            _Take(carried, keeps_input=isinstance(first, _KEEPS_INPUT)), with_kwargs=True
-        ),
-        last.register_forward_hook(_Add(carried, scale)),
-    )
 
 
 class _Carried:

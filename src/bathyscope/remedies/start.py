@@ -1,4 +1,4 @@
-"""Remedies of the second rung that draw weights anew: the same architecture from another start."""
+"""Remedies of the second level that re-initialize weights: the same architecture from another start."""
 
 from typing import ClassVar, Literal
 
@@ -8,14 +8,14 @@ from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.drawing import draw_, draw_anew_, draw_recurrence_
+from bathyscope.remedies.drawing import draw_, draw_recurrence_, reinitialize_
 from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
 
 _MAPS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
 
 
 class DrawWeights(Remedy):
-    """Linear maps, convolutions and tables drawn anew, biases zero, norms at one and zero.
+    """Linear maps, convolutions and tables re-initialized, biases zero, norms at one and zero.
 
     Tables of embeddings, positions among them, get GPT-2's deviation of 0.02: one far larger drowns
     what is added to it.
@@ -34,14 +34,14 @@ class DrawWeights(Remedy):
     gain: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     layers: tuple[str, ...] | None = None
-    rung: ClassVar[Rung] = "weights"
-    helpers: ClassVar = (draw_, draw_anew_)
+    level: ClassVar[Rung] = "weights"
+    helpers: ClassVar = (draw_, reinitialize_)
 
     @property
-    def words(self) -> str:
-        """For instance `weights drawn anew (normal, gain 1.41)`."""
+    def description(self) -> str:
+        """For instance `weights re-initialized (normal, gain 1.41)`."""
         where = "" if self.layers is None else f" in {_few(self.layers)}"
-        return f"weights drawn anew{where} ({self.scheme}, gain {self.gain:.3g})"
+        return f"weights re-initialized{where} ({self.scheme}, gain {self.gain:.3g})"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Draw them."""
@@ -59,10 +59,10 @@ class DrawWeights(Remedy):
                 "There is no weight of a linear map or a convolution to draw: each is frozen or "
                 "computed from others."
             )
-        change = Change(self.words, self.layers or ())
+        change = Change(self.description, self.layers or ())
         for module in chosen:
             change.keep(*module.parameters(recurse=False), *module.buffers(recurse=False))
-        draw_anew_(chosen, self.scheme, self.gain, torch.Generator().manual_seed(self.seed))
+        reinitialize_(chosen, self.scheme, self.gain, torch.Generator().manual_seed(self.seed))
         return change
 
     def code(self) -> str:
@@ -73,7 +73,7 @@ class DrawWeights(Remedy):
             lines.append(f"drawn = {python_list(self.layers)}")
             inside = "m for name in drawn for m in model.get_submodule(name).modules()"
             modules = f"list(dict.fromkeys({inside}))"
-        lines.append(f'draw_anew_({modules}, "{self.scheme}", {self.gain!r}, generator)')
+        lines.append(f'reinitialize_({modules}, "{self.scheme}", {self.gain!r}, generator)')
         return "\n".join(lines) + "\n"
 
 
@@ -87,20 +87,20 @@ class StartRecurrence(Remedy):
     name: Literal["start-recurrence"] = "start-recurrence"
     forget_bias: float = 1.0
     seed: NonNegativeInt = 0
-    rung: ClassVar[Rung] = "weights"
+    level: ClassVar[Rung] = "weights"
     helpers: ClassVar = (draw_, draw_recurrence_)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words."""
         return f"orthogonal recurrence, forget gates open ({self.forget_bias:g})"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
-        """Draw the recurrent layers anew."""
+        """Re-initialize the recurrent layers."""
         layers = [m for m in model.modules() if isinstance(m, (nn.RNNBase, nn.RNNCellBase))]
         if not layers:
             raise UsageError("The network has no recurrent layer (RNN, LSTM, GRU or their cells).")
-        change = Change(self.words)
+        change = Change(self.description)
         change.keep(*(p for layer in layers for p in layer.parameters(recurse=False)))
         draw_recurrence_(model, self.forget_bias, torch.Generator().manual_seed(self.seed))
         return change

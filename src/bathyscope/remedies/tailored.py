@@ -1,4 +1,4 @@
-"""Tailored rectifiers: depth without shortcuts and without normalisation.
+"""Tailored rectifiers: depth without shortcuts and without normalization.
 
 A rectifier brings any two inputs closer together, layer by layer, until a deep plain network maps all of
 them to one direction. A slope below zero slows this down; it is chosen such that the *whole* network takes
@@ -51,7 +51,7 @@ ACTIVATIONS = (*_RECTIFIERS, *_OTHERS, TailoredReLU)
 
 
 def cosine_after(cosine: float, slope: float, depth: int) -> float:
-    """The cosine of two inputs after so many wide layers with tailored rectifiers.
+    """The cosine of two inputs after this many wide layers with tailored rectifiers.
 
     One layer maps c to c + (1−α)²/(π(1+α²)) · (√(1−c²) − c·arccos c).
 
@@ -69,7 +69,7 @@ def cosine_after(cosine: float, slope: float, depth: int) -> float:
 
 
 def tailored_slope(depth: int, *, target: float = TARGET) -> float:
-    """The slope with which so many layers take a cosine of 0 to `target`; 0 where even that is less.
+    """The slope with which this many layers take a cosine of 0 to `target`; 0 where even that is less.
 
     Args:
         depth: activations that follow one another.
@@ -135,22 +135,22 @@ def tailor_(
         >>> model[1]
         ReLU()
     """
-    places = [
+    locations = [
         (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
         if isinstance(child, ACTIVATIONS)
     ]
-    if not places:
+    if not locations:
         raise UsageError(
             "The network has no activation module that could be tailored (functions such as "
             "F.relu inside forward cannot be replaced); use nn.ReLU modules."
         )
-    slope = tailored_slope(depth if depth is not None else len(places), target=target)
+    slope = tailored_slope(depth if depth is not None else len(locations), target=target)
     change = Change(f"tailored rectifiers with slope {slope:.3g}, orthogonal start")
     change.keep(*model.parameters())
     delta_orthogonal_(model, generator=generator)
-    for parent, name, child in places:
+    for parent, name, child in locations:
         setattr(parent, name, TailoredReLU(slope).train(child.training))
         change.undone_by(partial(setattr, parent, name, child))
     return change

@@ -1,4 +1,4 @@
-"""The layers that change the dimension of the trunk: those that norm preservation has to treat."""
+"""The layers that change the dimension of the body: those that norm preservation has to treat."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class _Layer:
 
 
 def transition_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """Layers that carry the trunk from one dimension to another; the model is not run.
+    """Layers that carry the body from one dimension to another; the model is not run.
 
     Taken in this order, the first that finds any:
 
@@ -66,10 +66,10 @@ def transition_layers(model: nn.Module) -> dict[str, nn.Module]:
         if declared:
             return declared
     layers = _linear_layers(model)
-    found = _projections(model, layers)
-    if not found:
-        found = [layer for layer in layers[1:-1] if layer.changes_dimension]
-    return {layer.name: layer.module for layer in found}
+    result = _projections(model, layers)
+    if not result:
+        result = [layer for layer in layers[1:-1] if layer.changes_dimension]
+    return {layer.name: layer.module for layer in result}
 
 
 def _linear_layers(model: nn.Module) -> list[_Layer]:
@@ -95,7 +95,7 @@ _LARGEST_BLOCK = 12
 
 def _projections(model: nn.Module, layers: list[_Layer]) -> list[_Layer]:
     """For each module that is a block, the layer beside which its other layers are a chain."""
-    found = set()
+    result = set()
     for scope, module in model.named_modules():
         if isinstance(module, LINEAR_MAPS):
             continue
@@ -104,15 +104,15 @@ def _projections(model: nn.Module, layers: list[_Layer]) -> list[_Layer]:
         if 2 <= len(inside) <= _LARGEST_BLOCK:
             beside = [layer for layer in inside if _is_beside_a_chain(layer, inside)]
             if beside:
-                found.add(_least_like_the_rest(beside, inside, prefix).name)
-    return [layer for layer in layers if layer.name in found]
+                result.add(_most_unlike_the_rest(beside, inside, prefix).name)
+    return [layer for layer in layers if layer.name in result]
 
 
-def _least_like_the_rest(beside: list[_Layer], inside: list[_Layer], prefix: str) -> _Layer:
+def _most_unlike_the_rest(beside: list[_Layer], inside: list[_Layer], prefix: str) -> _Layer:
     """The one whose name stands most alone, where a chain's own last layer would fit as well.
 
     In conv1 16→16, conv2 16→16, conv3 16→64, downsample 16→64 either of the last two may be beside
-    the other three; `conv3` is named as its neighbours are.
+    the other three; `conv3` is named as its neighbors are.
     """
 
     def kind(layer: _Layer) -> str:

@@ -11,13 +11,13 @@ from torch import nn
 from bathyscope.core.arguments import check_number
 from bathyscope.linalg.conv_spectrum import (
     isotropic_target,
-    spread_about,
     torus_singular_values,
 )
 from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
 from bathyscope.linalg.gauge import Gauge
 from bathyscope.linalg.kernel_projection import cheapest_projection, exact_projection
 from bathyscope.linalg.kernel_step import gauge_of
+from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.reference_projection import reference_projection
 from bathyscope.linalg.taps import Taps, compress, polyphase
 from bathyscope.remedies.gradient_energy import GradientEnergy
@@ -142,5 +142,5 @@ def _energy_of(layer: nn.Module) -> GradientEnergy:
     conv = convolution_of(layer)
     groups, d, c, _ = polyphase(conv).weight.shape
     return GradientEnergy(
-        layer, rank_share=1 / isotropic_target(conv) ** 2, rank=groups * min(d, c)
+        layer, rank_fraction=1 / isotropic_target(conv) ** 2, rank=groups * min(d, c)
     )

@@ -1,16 +1,15 @@
-"""The table of the page: a row a block, sortable by any column, worst first."""
+"""The table of the page: one row per block, sortable by any column, worst first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isinf, isnan
 
+from bathyscope.core.quantity import Quantity
 from bathyscope.core.records import Block, Number, Severity
-from bathyscope.report.glossary import quantity
+from bathyscope.measure.quantities import quantity_of
 from bathyscope.report.numbers import number
-from bathyscope.report.quantity import Quantity
+from bathyscope.report.panels import columns_of, depth_panels
 from bathyscope.report.record import Report
-from bathyscope.report.series import columns_of, series_of
-from bathyscope.report.shading import shade_class, shading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +21,12 @@ class ColumnHead:
     style: str = ""
     bad: str = "none"
     target: float = 1.0
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A value as it is shown, and what it is sorted by; None for words."""
+    """A value as it is shown, and what it is sorted by; None for text."""
 
     text: str
     style: str
@@ -35,7 +35,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """A block with its findings, gravest first, and its values."""
+    """A block with its findings, most severe first, and its values."""
 
     index: int
     label: str
@@ -72,7 +72,7 @@ def block_table(report: Report) -> BlockTable | None:
     if not report.blocks:
         return None
     columns = columns_of(report)
-    quantities = {key: quantity(key) for key in columns}
+    quantities = {key: quantity_of(key) for key in columns}
     classes = _classes(report)
     worst = _worst_severities(report)
     rows = []
@@ -88,7 +88,12 @@ def block_table(report: Report) -> BlockTable | None:
 def _head(key: str, known: Quantity) -> ColumnHead:
     style = "" if known.role == "main" else "more"
     return ColumnHead(
-        label=known.label, name=key, style=style, bad=_side(known), target=known.target
+        label=known.label,
+        name=key,
+        style=style,
+        bad=_side(known),
+        target=known.target,
+        what=known.description,
     )
 
 
@@ -100,9 +105,9 @@ def _side(known: Quantity) -> str:
 
 
 def _row(
-    block: Block, found: Sequence[tuple[Severity, str]], cells: Sequence[TableCell]
+    block: Block, result: Sequence[tuple[Severity, str]], cells: Sequence[TableCell]
 ) -> TableRow:
-    badness = sum(10.0**severity.rank for severity, _ in found)
+    badness = sum(10.0**severity.rank for severity, _ in result)
     return TableRow(
         index=block.index,
         label=block.label,
@@ -112,7 +117,7 @@ def _row(
         size=block.num_parameters,
         size_text=number(block.num_parameters),
         badness=str(badness or ""),
-        findings=found,
+        findings=result,
         cells=cells,
     )
 
@@ -139,19 +144,17 @@ def _sort_value(value: float | int | bool | None) -> str:
 
 def _classes(report: Report) -> dict[str, dict[int, str]]:
     """The shade of every value that is not good, by column and row."""
-    found: dict[str, dict[int, str]] = {}
-    for key, series in series_of(report).items():
-        shades = shading(series.quantity, series.values)
-        if shades.family != "cool":
-            told = {at: shade_class(value, shades) for at, value in enumerate(series.values)}
-            found[key] = {at: name for at, name in told.items() if name != "w0"}
-    return found
+    return {
+        panel.key: {at: shade for at, shade in enumerate(panel.traces[0].shades) if shade != "w0"}
+        for panel in depth_panels([("", report)])
+        if panel.has_bad_side
+    }
 
 
 def _worst_severities(report: Report) -> dict[str, list[tuple[Severity, str]]]:
-    """For each block the findings that name it, gravest first."""
-    found: dict[str, list[tuple[Severity, str]]] = {}
+    """For each block the findings that name it, most severe first."""
+    result: dict[str, list[tuple[Severity, str]]] = {}
     for finding in sorted(report.findings, key=lambda f: -f.severity.rank):
         for label in finding.blocks:
-            found.setdefault(label, []).append((finding.severity, finding.code))
-    return found
+            result.setdefault(label, []).append((finding.severity, finding.code))
+    return result

@@ -4,30 +4,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forecast import Forecast
-from bathyscope.core.records import Finding
-from bathyscope.report.moments import moments
-from bathyscope.report.numbers import amount, number
-from bathyscope.report.page import render
-from bathyscope.report.panels import curve_panels, depth_panels
-from bathyscope.report.plots import plot
+from bathyscope.foresight.record import Forecast
+from bathyscope.report.document import render
+from bathyscope.report.findings import FindingView, VerdictCard, finding_views, verdict_card
+from bathyscope.report.glossary import common_provenance, glossary
+from bathyscope.report.numbers import amount
+from bathyscope.report.page import block_places, step_places
+from bathyscope.report.panels import curve_panels, decisive_panel, depth_panels, main_panels
 from bathyscope.report.record import Level, Report
-from bathyscope.report.series import main_keys, series_of
-from bathyscope.report.strips import strips_of, trunk_names
-from bathyscope.report.verdicts import VerdictCard, verdict_card
-from bathyscope.report.words import word_entries
+from bathyscope.report.svg import drawn_panel
 
 _MOST_FINDINGS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCard:
-    """A network's verdict, how it came about, and the gravest of its findings."""
+    """A network's verdict, how it came about, and the most severe of its root causes."""
 
     title: str
     verdict: VerdictCard
     order: Sequence[tuple[str, Level]]
-    findings: Sequence[Finding]
+    findings: Sequence[FindingView]
     more: str
     forecast: Forecast | None
     outcome: str
@@ -35,14 +32,14 @@ class NetworkCard:
 
 
 def comparison_html(reports: Sequence[Report]) -> str:
-    """Verdicts in a row, strips of a quantity under each other on one scale, and common plots.
+    """Verdicts in a row, the loss, strips of a quantity under each other on one scale, common plots.
 
     Raises:
         UsageError: there is no report to compare.
 
     Examples:
-        >>> from bathyscope.report import Judgement
-        >>> clean = Judgement(level="clean", sentence="Nothing found.")
+        >>> from bathyscope.report import Judgment
+        >>> clean = Judgment(level="clean", sentence="Nothing found.")
         >>> pair = [Report(title=title, verdict=clean, blocks=()) for title in ("plain", "residual")]
         >>> "plain and residual" in comparison_html(pair)
         True
@@ -53,18 +50,23 @@ def comparison_html(reports: Sequence[Report]) -> str:
         )
     states = named_states(reports)
     finals = [(report.title, report) for report in reports]
-    keys = main_keys(*(state for _, state in states))
-    series = [(name, series_of(state)) for name, state in states]
+    curves = curve_panels(finals)
+    shown = main_panels(depth_panels(states))
+    plots = main_panels(depth_panels(finals))
+    decisive = decisive_panel(plots)
     return render(
         "comparison.html",
         title=join_names([report.title for report in reports]),
         cards=[_card(report) for report in reports],
-        curve_plot=plot("curves", curve_panels(finals), x_title="step"),
-        depth=[strips_of(key, series) for key in keys],
-        trunks=trunk_names(states),
-        depth_plot=plot("depth", depth_panels(finals), x_title="block"),
-        words=word_entries(keys),
-        provenance=_provenance(reports),
+        curve_plots=[drawn_panel(panel, locations="steps") for panel in curves],
+        decisive=drawn_panel(decisive, locations="finals") if decisive else None,
+        depth=[drawn_panel(panel) for panel in shown],
+        locations=block_places(states),
+        finals=block_places(finals),
+        steps=step_places(curves),
+        depth_plots=[drawn_panel(panel, locations="finals") for panel in plots],
+        glossary=glossary(panel.key for panel in shown),
+        provenance=common_provenance(reports),
     )
 
 
@@ -73,7 +75,7 @@ def named_states(reports: Sequence[Report]) -> list[tuple[str, Report]]:
     return [
         (f"{report.title}, {label}" if label else report.title, state)
         for report in reports
-        for label, state in moments(report)
+        for label, state in report.moments
     ]
 
 
@@ -89,8 +91,8 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _card(report: Report) -> NetworkCard:
-    states = moments(report)
-    rest = len(report.findings) - _MOST_FINDINGS
+    states, findings = report.moments, finding_views(report)
+    rest = len(findings) - _MOST_FINDINGS
     return NetworkCard(
         title=report.title,
         verdict=verdict_card(report),
@@ -98,16 +100,6 @@ def _card(report: Report) -> NetworkCard:
         outcome=report.outcome,
         code=report.code,
         order=[(when, s.verdict.level) for when, s in states] if len(states) > 1 else [],
-        findings=report.findings[:_MOST_FINDINGS],
+        findings=findings[:_MOST_FINDINGS],
         more=amount(rest, "more finding") if rest > 0 else "",
     )
-
-
-def _provenance(reports: Sequence[Report]) -> list[tuple[str, str]]:
-    """What the networks share once, and what differs by network."""
-    names = dict.fromkeys(name for report in reports for name in report.provenance)
-    pairs = []
-    for name in names:
-        values = [number(report.provenance.get(name)) for report in reports]
-        pairs.append((name, values[0] if len(set(values)) == 1 else " | ".join(values)))
-    return pairs

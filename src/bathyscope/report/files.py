@@ -7,13 +7,13 @@ from pathlib import Path
 
 from bathyscope.core.arguments import check_kind, check_path
 from bathyscope.core.errors import UsageError
-from bathyscope.core.files import check_place, make_folder, read_json, write_atomic
+from bathyscope.core.files import check_location, make_folder, read_json, write_atomic
 from bathyscope.report.record import Report
 from bathyscope.report.saved import from_json, to_json
 
 
 def write(report: Report, path: Path | str) -> None:
-    """Write a report as `.html`, `.json` or `.png`.
+    """Write a report as `.html`, `.json`, `.png`, `.svg` or `.pdf`.
 
     Raises:
         UsageError: the ending is another, or the folder cannot be written.
@@ -30,7 +30,7 @@ def check_destination(path: Path) -> None:
         UsageError: the ending is none of a report's, or the folder cannot be written.
     """
     _form_of(path)
-    check_place(path)
+    check_location(path)
 
 
 def _form_of(path: Path) -> "Callable[[Report], bytes]":
@@ -44,28 +44,30 @@ def _form_of(path: Path) -> "Callable[[Report], bytes]":
 
 
 def write_comparison(reports: Sequence[Report], path: Path | str) -> None:
-    """Write several reports side by side as `.html` or `.png`.
+    """Write several reports side by side as `.html`, `.png`, `.svg` or `.pdf`.
 
     Raises:
         UsageError: the ending is another, or the folder cannot be written.
     """
     from bathyscope.report.comparison import comparison_html
-    from bathyscope.report.picture import comparison_png
+    from bathyscope.report.picture import comparison_picture
 
     path = check_path("path", path)
-    if path.suffix == ".html":
+    if path.suffix.lower() == ".html":
         _put(path, comparison_html(reports).encode())
-    elif path.suffix == ".png":
-        _put(path, _picture_bytes(lambda file: comparison_png(reports, file)))
+    elif path.suffix.lower() in PICTURES:
+        _put(path, picture_bytes(lambda file: comparison_picture(reports, file), path.suffix))
     else:
-        raise UsageError(f"A comparison is written as .html or .png, but {path.name!r} was given.")
+        raise UsageError(
+            f"A comparison is written as .html, {', '.join(PICTURES)}, but {path.name!r} was given."
+        )
 
 
 def read_report(path: Path | str) -> Report:
     """A report saved as `.json`.
 
     Raises:
-        UsageError: the file cannot be read or is no report.
+        UsageError: the file cannot be read or is not a report.
     """
     return from_json(read_json(check_path("path", path), what="report"))
 
@@ -75,21 +77,24 @@ def _json(report: Report) -> bytes:
 
 
 def _html(report: Report) -> bytes:
-    from bathyscope.report.page import to_html
+    from bathyscope import report as package
 
-    return to_html(report).encode()
-
-
-def _png(report: Report) -> bytes:
-    from bathyscope.report.picture import to_png
-
-    return _picture_bytes(lambda file: to_png(report, file))
+    return package.to_html(report).encode()
 
 
-def _picture_bytes(draw: Callable[[Path], None]) -> bytes:
-    """The bytes of a picture that is drawn into a file."""
+def _picture(suffix: str) -> Callable[[Report], bytes]:
+    def draw(report: Report) -> bytes:
+        from bathyscope import report as package
+
+        return picture_bytes(lambda file: package.to_picture(report, file), suffix)
+
+    return draw
+
+
+def picture_bytes(draw: Callable[[Path], None], suffix: str) -> bytes:
+    """The bytes of a picture that is drawn into a file with this ending."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "picture.png"
+        path = Path(folder) / f"picture{suffix}"
         draw(path)
         return path.read_bytes()
 
@@ -99,4 +104,9 @@ def _put(path: Path, contents: bytes) -> None:
     write_atomic(path, contents)
 
 
-FORMS: dict[str, Callable[[Report], bytes]] = {".html": _html, ".json": _json, ".png": _png}
+PICTURES = (".png", ".svg", ".pdf")
+FORMS: dict[str, Callable[[Report], bytes]] = {
+    ".html": _html,
+    ".json": _json,
+    **{suffix: _picture(suffix) for suffix in PICTURES},
+}

@@ -64,11 +64,11 @@ def name_list(names: tuple[str, ...], *, most: int = 4) -> str:
 
 
 def range_of(values: Iterable[float | None]) -> str:
-    """Least and greatest finite value, and how many are not finite.
+    """Smallest and largest finite value, and how many are NaN or Inf.
 
     Examples:
         >>> range_of([1.0, 250.0, None, float("inf")])
-        '1 – 250, 1 not finite'
+        '1 – 250, 1 non-finite'
     """
     measured = [v for v in values if v is not None]
     finite = [v for v in measured if math.isfinite(v)]
@@ -77,5 +77,5 @@ def range_of(values: Iterable[float | None]) -> str:
         low, high = number(min(finite)), number(max(finite))
         parts.append(low if low == high else f"{low} – {high}")
     if len(finite) < len(measured):
-        parts.append(f"{len(measured) - len(finite)} not finite")
+        parts.append(f"{len(measured) - len(finite)} non-finite")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The colours, once: for the page in light and dark, and for pictures.
+"""The colors, once: for the page in light and dark, and for pictures.
 
 Grey is magnitude and says nothing of good and bad; warm and blue are distance from good, above and
 below. Ramps follow ColorBrewer (OrRd, Blues), whose steps are seen as equal; on dark paper they run
@@ -8,7 +8,10 @@ from dark to bright instead, so that the worst always stands out most.
 Ramp = tuple[str, str, str, str, str, str, str, str, str]
 
 LINES = ("#0a7bbd", "#d1600a", "#00946b", "#b4619a", "#8a7a00", "#4f8fd0", "#6b6b6b")
-"""Curves: legible on white and on black, told apart without full colour vision (Okabe and Ito)."""
+"""Curves: legible on white and on black, distinguished without full color vision (Okabe and Ito)."""
+
+DARK_LINES = ("#3fa9e8", "#ff9147", "#2fc79a", "#e08cc6", "#c9b72c", "#7fb5f0", "#a3a3a3")
+"""The same curves on dark paper."""
 
 LIGHT: dict[str, str] = {
     "paper": "#fffffe",
@@ -66,11 +69,11 @@ DARK_RAMPS: dict[str, Ramp] = {
 }
 
 
-def light_colour(shade_class: str) -> str:
-    """The colour of a shade class (`w3`, `b8`, `c0`, `nf`) on white.
+def light_color(shade_class: str) -> str:
+    """The color of a shade class (`w3`, `b8`, `c0`, `nf`) on white.
 
     Examples:
-        >>> light_colour("w8"), light_colour("nf")
+        >>> light_color("w8"), light_color("nf")
         ('#7f0000', '#b8139a')
     """
     if shade_class in LIGHT:
@@ -79,20 +82,23 @@ def light_colour(shade_class: str) -> str:
 
 
 def style_sheet() -> str:
-    """The colours as CSS variables by theme, and a class for every shade; paper is always light."""
+    """The colors as CSS variables by theme, and a class for every shade; paper is always light."""
     light = _variables(LIGHT, LIGHT_RAMPS)
     dark = _variables(DARK, DARK_RAMPS)
     shades = [f"{name}{level}" for name, ramp in LIGHT_RAMPS.items() for level in range(len(ramp))]
     classes = "".join(f".{shade}{{--shade:var(--{shade})}}" for shade in [*shades, "nf"])
+    lines = "".join(f".l{at}{{--line:{color}}}" for at, color in enumerate(LINES))
+    bright = "".join(f".l{at}{{--line:{color}}}" for at, color in enumerate(DARK_LINES))
     return (
         f":root{{color-scheme:light dark;{light}}}"
         f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f"@media print{{:root{{color-scheme:light;{light}}}}}{classes}"
+        f"@media print{{:root{{color-scheme:light;{light}}}}}{classes}{lines}"
+        f"@media screen and (prefers-color-scheme:dark){{{bright}}}"
     )
 
 
-def _variables(colours: dict[str, str], ramps: dict[str, Ramp]) -> str:
-    named = {**colours}
+def _variables(colors: dict[str, str], ramps: dict[str, Ramp]) -> str:
+    named = {**colors}
     for name, ramp in ramps.items():
-        named |= {f"{name}{level}": colour for level, colour in enumerate(ramp)}
-    return "".join(f"--{name}:{colour};" for name, colour in named.items())
+        named |= {f"{name}{level}": color for level, color in enumerate(ramp)}
+    return "".join(f"--{name}:{color};" for name, color in named.items())

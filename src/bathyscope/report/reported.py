@@ -1,17 +1,21 @@
-"""What has a report can be printed, shown in a notebook and saved."""
+"""What has a report can be printed, shown in a notebook, plotted and saved."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
-from bathyscope.report.files import write
-from bathyscope.report.page import notebook_html
 from bathyscope.report.record import Report
-from bathyscope.report.terminal import show, text_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Reported(ABC):
-    """An answer that is a report."""
+    """An answer that is a report. What draws it is loaded when it is drawn.
+
+    It is taken from the lazy package, which keeps the random numbers of the user's run while it loads.
+    """
 
     __slots__ = ()
 
@@ -20,27 +24,53 @@ class Reported(ABC):
         """The records alone, for `bathyscope.report`."""
 
     def save(self, path: str | Path) -> Path:
-        """Write the report as `.html`, `.json` or `.png`.
+        """Write the report as `.html`, `.json`, `.png`, `.svg` or `.pdf`.
 
         Raises:
             UsageError: the ending is another, or the file cannot be written.
         """
+        from bathyscope import report
+
         if not isinstance(path, (str, Path)):
             raise UsageError(
                 f"A report is saved to a path, but a {type(path).__name__} was given; "
                 'give one such as "report.html".'
             )
-        write(self.report(), Path(path))
+        report.write(self.report(), Path(path))
         return Path(path)
+
+    def plot(self, quantity: str = "", ax: "Axes | None" = None) -> "Axes":
+        """One quantity over depth, or a training curve over its steps, with its good range.
+
+        Args:
+            quantity: its key (`gradients.ratio`), its label, or some of its words; by default the one
+                that shows what is wrong.
+            ax: where to draw; a new figure by default.
+
+        Returns:
+            The axes; `ax.figure.savefig("figure.pdf")` keeps them.
+
+        Raises:
+            UnknownName: there is no such quantity in this report.
+        """
+        from bathyscope import report
+
+        return report.plot_report(self.report(), quantity, ax)
 
     def show(self) -> None:
         """Print the report to the terminal."""
-        show(self.report())
+        from bathyscope import report
+
+        report.show(self.report())
 
     def __str__(self) -> str:
-        """The report as `show` prints it, without colours."""
-        return text_of(self.report())
+        """The report as `show` prints it, without colors."""
+        from bathyscope import report
+
+        return report.text_of(self.report())
 
     def _repr_html_(self) -> str:
         """Verdict, findings and strips, as a notebook shows them; `save` writes the whole page."""
-        return notebook_html(self.report())
+        from bathyscope import report
+
+        return report.notebook_html(self.report())

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forecast import Forecast
 from bathyscope.core.json_values import JsonObject, decode_json, encode_json
 from bathyscope.core.records import Block, Finding, Measurement
-from bathyscope.report.record import Judgement, Level, Report
+from bathyscope.foresight.record import Forecast
+from bathyscope.report.record import Judgment, Level, Report
 
 SCHEMA = "bathyscope.report/1"
 R = TypeVar("R")
@@ -107,6 +107,10 @@ class SavedState(BaseModel):
     forecast: SavedForecast | None = None
     code: str = ""
     outcome: str = ""
+    explained_by: list[Count | None] = []
+    passed: list[str] = []
+    not_checked: dict[str, str] = {}
+    decisive: str = ""
 
 
 class SavedReport(SavedState):
@@ -128,8 +132,8 @@ def to_json(report: Report) -> dict[str, object]:
     for (a dtype) as their text.
 
     Examples:
-        >>> from bathyscope.report import Judgement
-        >>> clean = Judgement(level="clean", sentence="Nothing found.")
+        >>> from bathyscope.report import Judgment
+        >>> clean = Judgment(level="clean", sentence="Nothing found.")
         >>> written = to_json(Report(title="mlp", verdict=clean, blocks=()))
         >>> written["schema"], written["title"]
         ('bathyscope.report/1', 'mlp')
@@ -148,7 +152,7 @@ def from_json(written: object) -> Report:
     given = written.get("schema") if isinstance(written, Mapping) else None
     if given != SCHEMA:
         raise UsageError(
-            f"This is no report that this version can read: its schema is {given!r}, "
+            f"This is not a report that this version can read: its schema is {given!r}, "
             f"{SCHEMA!r} is wanted; write it again with this version of bathyscope."
         )
     try:
@@ -181,6 +185,10 @@ def _state(report: Report) -> dict[str, object]:
         "forecast": None if report.forecast is None else _record(report.forecast),
         "code": report.code,
         "outcome": report.outcome,
+        "explained_by": list(report.explained_by),
+        "passed": list(report.passed),
+        "not_checked": dict(report.not_checked),
+        "decisive": report.decisive,
     }
 
 
@@ -212,7 +220,7 @@ def _read_state(saved: SavedState) -> Report:
     blocks = _read_all(Block, saved.blocks)
     return Report(
         title=saved.title,
-        verdict=Judgement(level=saved.verdict.level, sentence=saved.verdict.sentence),
+        verdict=Judgment(level=saved.verdict.level, sentence=saved.verdict.sentence),
         blocks=blocks,
         measurements=tuple(_read_measurement(m, blocks) for m in saved.measurements),
         findings=_read_all(Finding, saved.findings),
@@ -227,17 +235,21 @@ def _read_state(saved: SavedState) -> Report:
         forecast=None if saved.forecast is None else Forecast(**dict(saved.forecast)),
         code=saved.code,
         outcome=saved.outcome,
+        explained_by=tuple(saved.explained_by),
+        passed=tuple(saved.passed),
+        not_checked=dict(saved.not_checked),
+        decisive=saved.decisive,
     )
 
 
 def _read_all(record: Callable[..., R], saved: Sequence[BaseModel]) -> tuple[R, ...]:
     """Records of models; values in `evidence` and `score` may be infinities."""
-    found = []
+    result = []
     for model in saved:
         values = dict(model)
         values |= {key: decode_json(values[key]) for key in ("evidence", "score") if key in values}
-        found.append(record(**values))
-    return tuple(found)
+        result.append(record(**values))
+    return tuple(result)
 
 
 def _read_measurement(saved: SavedMeasurement, blocks: tuple[Block, ...]) -> Measurement:

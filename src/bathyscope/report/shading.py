@@ -1,7 +1,7 @@
 """From a value to a shade: how far it is from good, or where it lies in the range that was seen.
 
-A quantity with a bad side has a fixed scale (the glossary's `anchors`), so that a healthy strip is
-pale in every report and two reports can be laid beside each other. Anchors decide colours, not
+A quantity with a bad side has a fixed scale (the quantity's `anchors`), so that a healthy strip is
+pale in every report and two reports can be laid beside each other. Anchors decide colors, not
 findings. A quantity without one is shaded over the range of the values given.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from bathyscope.report.quantity import Quantity
+from bathyscope.core.quantity import Quantity
 
 Family = Literal["warm", "split", "cool"]
 
@@ -22,7 +22,7 @@ LEVELS = 8
 class Shading:
     """How the values of one quantity become shades.
 
-    `family` is the colour ramp: `warm` grows from good to bad, `split` has a bad side above and one
+    `family` is the color ramp: `warm` grows from good to bad, `split` has a bad side above and one
     below the target, `cool` says large or small and nothing else.
     """
 
@@ -33,7 +33,7 @@ class Shading:
     target: float = 0.0
 
     def shade(self, value: float | None) -> float | None:
-        """A number in [0, 1] ([-1, 1] for `split`, negative below the target); None if not finite.
+        """A number in [0, 1] ([-1, 1] for `split`, negative below the target); None if non-finite.
 
         Examples:
             >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
@@ -65,14 +65,14 @@ def shading(quantity: Quantity, values: Iterable[float | None]) -> Shading:
         )
     log = logarithmic(quantity, finite)
     shown = [v for v in finite if v > 0] if log else finite
-    if quantity.scale == "share":
+    if quantity.scale == "fraction":
         return Shading(family="cool", log=False, start=0.0, end=1.0)
     low, high = (min(shown), max(shown)) if shown else (0.0, 1.0)
     return Shading(family="cool", log=log, start=low, end=high)
 
 
 def shade_class(value: float | None, shades: Shading) -> str:
-    """The style class of a value: w warm, b below the target, c neutral, each 0 to 8; nf not finite.
+    """The style class of a value: w warm, b below the target, c neutral, each 0 to 8; nf non-finite.
 
     Examples:
         >>> condition = Shading(family="warm", log=True, start=1e2, end=1e6)
@@ -93,7 +93,7 @@ def shade_class(value: float | None, shades: Shading) -> str:
 def logarithmic(quantity: Quantity, finite: Iterable[float]) -> bool:
     """Whether the values are best shown on a logarithmic scale.
 
-    What the glossary says; where it leaves it open, when all are positive over two decades or more.
+    What the quantity says; where it leaves it open, when all are positive over two decades or more.
     """
     values = list(finite)
     if quantity.scale != "auto":

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bathyscope.report.page import render
-from bathyscope.report.panels import Line, Panel
-from bathyscope.report.plots import plot
-from bathyscope.report.verdicts import VerdictCard
+from bathyscope.report.document import render
+from bathyscope.report.findings import VerdictCard
+from bathyscope.report.page import step_places
+from bathyscope.report.panels import Panel, Trace
+from bathyscope.report.svg import drawn_panel
 
 # Curves of more blocks than these would hide one another.
 _MOST_BLOCKS = 6
@@ -14,7 +15,7 @@ _MOST_BLOCKS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """An event in words: what, what came before it, the numbers, what to do."""
+    """An event in a sentence: what, what came before it, the numbers, what to do."""
 
     step: int
     sentence: str
@@ -52,6 +53,7 @@ def training_html(page: TrainingPage) -> str:
     """
     first = page.events[0].sentence if page.events else "Nothing out of the ordinary was noticed."
     count = len(page.events)
+    curves, blocks = training_panels(page), block_panels(page)
     return render(
         "training.html",
         title=page.title,
@@ -61,18 +63,21 @@ def training_html(page: TrainingPage) -> str:
             facts=f"{page.num_steps} steps · {count} event{'' if count == 1 else 's'}",
         ),
         events=page.events,
-        curve_plot=plot("curves", _curve_panels(page), x_title="step"),
-        block_plot=plot("blocks", _block_panels(page), x_title="step"),
+        curve_plots=[drawn_panel(panel, locations="steps") for panel in curves],
+        steps=step_places(curves),
+        block_plots=[drawn_panel(panel, locations="samples") for panel in blocks],
+        samples=step_places(blocks),
     )
 
 
-def _curve_panels(page: TrainingPage) -> list[Panel]:
+def training_panels(page: TrainingPage) -> list[Panel]:
+    """Loss, gradient norm and learning rate over the steps."""
     marks = _marks(page)
     return [
         Panel(
             title=name,
             log=_is_logarithmic(y),
-            lines=[Line(name=page.title, colour=0, x=x, y=y)],
+            traces=[Trace(name=page.title, color=0, x=x, y=y)],
             marks=marks,
         )
         for name, (x, y) in page.curves.items()
@@ -80,17 +85,20 @@ def _curve_panels(page: TrainingPage) -> list[Panel]:
     ]
 
 
-def _block_panels(page: TrainingPage) -> list[Panel]:
+def block_panels(page: TrainingPage) -> list[Panel]:
+    """The blocks where it began, over the steps."""
     marks = _marks(page)
     panels = []
     for name, blocks in page.block_curves.items():
-        lines = [
-            Line(name=label, colour=at, x=x, y=y)
+        traces = [
+            Trace(name=label, color=at, x=x, y=y)
             for at, (label, (x, y)) in enumerate(list(blocks.items())[:_MOST_BLOCKS])
         ]
-        values = [v for line in lines for v in line.y]
+        values = [v for trace in traces for v in trace.y]
         if any(v is not None for v in values):
-            panels.append(Panel(title=name, log=_is_logarithmic(values), lines=lines, marks=marks))
+            panels.append(
+                Panel(title=name, log=_is_logarithmic(values), traces=traces, marks=marks)
+            )
     return panels
 
 

@@ -59,7 +59,7 @@ def save_checkpoint(
     Args:
         run_folder: the run.
         step: by which checkpoints are ordered.
-        weights: tensors by name; those that share memory are written one by one.
+        weights: tensors by name; those that fraction memory are written one by one.
         state: tensors, numbers, strings, and lists and dicts of them.
 
     Raises:
@@ -89,32 +89,32 @@ def load_checkpoint(run_folder: Path | str, *, keys: Collection[str] = ()) -> Ch
         BathyscopeError: there are checkpoints, but every one is damaged.
     """
     notes: list[str] = []
-    found = _newest_first(check_path("run_folder", run_folder))
-    for folder in found:
+    result = _newest_first(check_path("run_folder", run_folder))
+    for folder in result:
         try:
             weights, state = _read(folder, keys)
         except DamagedCheckpoint as error:
             notes.append(f"The checkpoint {folder.name} was passed over: {error}")
             continue
         return Checkpoint(int(folder.name.removeprefix("step-")), weights, state, tuple(notes))
-    if found:
+    if result:
         raise BathyscopeError(
             f"No checkpoint of {run_folder} can be read. {' '.join(notes)} "
-            "Restart the run to train it anew."
+            "Restart the run to train it again."
         )
     return None
 
 
 def stored_weights(run_folder: Path | str) -> list[tuple[int, dict[str, Tensor]]]:
     """The weights of every checkpoint that can be read, with its step, newest first."""
-    found = []
+    result = []
     for folder in _newest_first(check_path("run_folder", run_folder)):
         try:
             weights, _ = _read(folder, ())
         except DamagedCheckpoint:
             continue
-        found.append((int(folder.name.removeprefix("step-")), weights))
-    return found
+        result.append((int(folder.name.removeprefix("step-")), weights))
+    return result
 
 
 def keep_weights(run_folder: Path) -> None:
@@ -129,12 +129,12 @@ def keep_weights(run_folder: Path) -> None:
 
 
 def _newest_first(run_folder: Path) -> list[Path]:
-    found = (run_folder / CHECKPOINTS).glob("step-*")
-    return sorted((f for f in found if re.fullmatch(r"step-\d{9,18}", f.name)), reverse=True)
+    result = (run_folder / CHECKPOINTS).glob("step-*")
+    return sorted((f for f in result if re.fullmatch(r"step-\d{9,18}", f.name)), reverse=True)
 
 
 def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
-    # A clone each: safetensors refuses tensors that share memory, as tied weights do.
+    # A clone each: safetensors refuses tensors that fraction memory, as tied weights do.
     separate = {k: v.detach().cpu().clone().contiguous() for k, v in weights.items()}
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
@@ -155,7 +155,7 @@ def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[
     for name, data in contents.items():
         entry = index.get(name) if isinstance(index, dict) else None
         if not isinstance(entry, dict):
-            raise DamagedCheckpoint(f"{_INDEX} does not tell of {name}.")
+            raise DamagedCheckpoint(f"{_INDEX} does not show of {name}.")
         if entry.get("bytes") != len(data):
             raise DamagedCheckpoint(f"{name} has {len(data)} of {entry.get('bytes')} bytes.")
         if entry.get("sha256") != hashlib.sha256(data).hexdigest():

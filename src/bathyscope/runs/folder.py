@@ -205,9 +205,9 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
     path = folder / CONFIGURATION
     resolved = configuration.resolved()
     if path.exists():
-        found = _read_configuration(folder)
-        if found != resolved:
-            keys = sorted(k for k in {*found, *resolved} if found.get(k) != resolved.get(k))
+        result = _read_configuration(folder)
+        if result != resolved:
+            keys = sorted(k for k in {*result, *resolved} if result.get(k) != resolved.get(k))
             raise UsageError(
                 f"{folder} holds a run of another configuration (it differs in {', '.join(keys)}); "
                 "give another folder."
@@ -218,13 +218,13 @@ def _write_configuration(folder: Path, configuration: Configuration) -> None:
 
 def _read_configuration(folder: Path) -> dict[str, object]:
     path = folder / CONFIGURATION
-    found = read_json(path, what="run's configuration")
-    if not isinstance(found, dict):
+    result = read_json(path, what="run's configuration")
+    if not isinstance(result, dict):
         raise UsageError(
-            f"{path} is no run's configuration: it holds a {type(found).__name__} and not a table "
+            f"{path} is not a run's configuration: it holds a {type(result).__name__} and not a table "
             "of settings; restore the file, or restart the run."
         )
-    return found
+    return result
 
 
 def _empty(folder: Path) -> None:
@@ -235,7 +235,7 @@ def _empty(folder: Path) -> None:
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Numbers that JSON can hold: a number that is not finite becomes its name."""
+    """Numbers that JSON can hold: a number that is non-finite becomes its name."""
     return {
         k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
     }

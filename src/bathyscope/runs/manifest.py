@@ -70,7 +70,7 @@ class Manifest(BaseModel):
         """Read it.
 
         Raises:
-            BathyscopeError: it is no manifest.
+            BathyscopeError: it is not a manifest.
         """
         try:
             return cls.model_validate_json(path.read_bytes())
@@ -112,6 +112,7 @@ def _hardware() -> dict[str, object]:
     hardware: dict[str, object] = {
         "host": socket.gethostname(),
         "machine": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
@@ -124,9 +125,9 @@ def _hardware() -> dict[str, object]:
 def commit_of(folder: str) -> str:
     """The commit of the working tree around a folder, or nothing where there is none."""
 
-    def git(*words: str) -> str:
+    def git(*text: str) -> str:
         done = subprocess.run(
-            ["git", "-C", folder, *words], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", folder, *text], capture_output=True, text=True, timeout=10, check=True
         )
         return done.stdout.strip()
 

@@ -12,7 +12,7 @@ from bathyscope.core.files import explain_write_errors, open_appending, write_at
 from bathyscope.core.json_values import JsonMapping
 
 _LONGEST_HALF = 1 << 20  # bytes that a crash may leave of the lines that were being written
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter:
@@ -159,7 +159,7 @@ def _portable(value: object) -> object:
 
 
 def _number(value: object) -> object:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _whole_lines(path: Path) -> int:
@@ -169,8 +169,8 @@ def _whole_lines(path: Path) -> int:
         while end > 0:
             start = max(0, end - 65536)
             file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
+            result = file.read(end - start).rfind(b"\n")
+            if result >= 0:
+                return start + result + 1
             end = start
     return 0

@@ -21,15 +21,15 @@ def run_folders(folder: Path | str) -> list[Path]:
     folder = check_path("folder", folder)
     if is_run(folder):
         return [folder]
-    found = sorted(p for p in folder.iterdir() if is_run(p)) if folder.is_dir() else []
-    if not found:
-        what = "holds no run" if folder.is_dir() else "is no folder"
+    result = sorted(p for p in folder.iterdir() if is_run(p)) if folder.is_dir() else []
+    if not result:
+        what = "holds no run" if folder.is_dir() else "is not a folder"
         raise UsageError(f"{folder} {what}; give a run's folder, or one that holds runs.")
-    return found
+    return result
 
 
 def table(folder: Path | str) -> pd.DataFrame:
-    """One row a run: its name, every key of its configuration, how it stands, its last numbers.
+    """One row per run: its name, every key of its configuration, how it stands, its last numbers.
 
     Keys inside a table of the configuration are joined with dots. A result that bears the name of a
     configuration key gets the suffix `_result`.
@@ -44,7 +44,7 @@ def table(folder: Path | str) -> pd.DataFrame:
 
 
 def curves(folder: Path | str, *, kind: str = "epoch") -> pd.DataFrame:
-    """The metrics of all runs below one another: one row a step or epoch, with the run's name.
+    """The metrics of all runs below one another: one row per step or epoch, with the run's name.
 
     Args:
         folder: a folder of runs, or one run.
@@ -79,7 +79,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
                 "or write a .csv file."
             ) from None
     else:
-        raise UsageError(f"{path.name} is no table's name; end it in .csv or .parquet.")
+        raise UsageError(f"{path.name} is not a table's name; end it in .csv or .parquet.")
     write_atomic(path, contents.getvalue())
 
 

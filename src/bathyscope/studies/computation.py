@@ -25,7 +25,7 @@ class Computation(Configuration):
         return ()
 
     def run(self, folder: Path) -> None:
-        """Compute all rows and keep them; one that was interrupted begins anew."""
+        """Compute all rows and keep them; one that was interrupted begins again."""
         with open_run(folder, self, seeds=self.seeds_used()) as run:
             run.cut_metrics(0)
             for row in self.rows():

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter
 
 from bathyscope.report.palette import LIGHT, LINES
 
-# Curves that lie on one another are told apart by their dashes.
+# Curves that lie on one another are distinguished by their dashes.
 _STYLES: tuple[object, ...] = (
     "-",
     (0, (4, 2)),
@@ -35,7 +35,7 @@ def panels(
     share_y: bool = False,
     share_x: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels, row by row; each panel's size is in inches."""
+    """A figure with this many panels, row by row; each panel's size is in inches."""
     figure = Figure(figsize=(columns * width, rows * height), layout="constrained", dpi=110)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y, sharex=share_x)
     axes = list(grid.flat)
@@ -89,22 +89,22 @@ def legend_below(figure: Figure, ax: Axes, *, columns: int = 4) -> None:
     )
 
 
-def colour(index: int) -> str:
-    """The colour of the n-th curve."""
+def color(index: int) -> str:
+    """The color of the n-th curve."""
     return LINES[index % len(LINES)]
 
 
 def shades(count: int) -> list[tuple[float, float, float, float]]:
-    """Colours for an ordered quantity, such as depth, light to dark."""
+    """Colors for an ordered quantity, such as depth, light to dark."""
     import matplotlib as mpl
 
     ramp = mpl.colormaps["viridis_r"]
     return [ramp(0.15 + 0.75 * i / max(1, count - 1)) for i in range(count)]
 
 
-def legend(ax: Axes, *, place: Any = "best", title: str | None = None, columns: int = 1) -> None:
+def legend(ax: Axes, *, location: Any = "best", title: str | None = None, columns: int = 1) -> None:
     """A quiet legend."""
-    shown = ax.legend(frameon=False, fontsize=8, loc=place, title=title, ncols=columns)
+    shown = ax.legend(frameon=False, fontsize=8, loc=location, title=title, ncols=columns)
     if title is not None:
         shown.get_title().set_fontsize(8)
 
@@ -118,12 +118,12 @@ def mean_lines(
     by: str,
     order: Sequence[Hashable] | None = None,
     labels: dict[Any, str] | None = None,
-    colours: Sequence[object] | None = None,
+    colors: Sequence[object] | None = None,
     marker: str | None = "o",
 ) -> None:
-    """One line a group: the mean over seeds, with a band of one standard deviation.
+    """One line per group: the mean over seeds, with a band of one standard deviation.
 
-    Values that are not finite are left out of the mean; where none is finite the line has a gap.
+    Values that are non-finite are left out of the mean; where none is finite the line has a gap.
     """
     groups = list(order) if order is not None else list(dict.fromkeys(table[by]))
     logarithmic = ax.get_yscale() == "log"
@@ -139,9 +139,9 @@ def mean_lines(
         low, high = mean - spread, mean + spread
         if logarithmic:
             mean, low, high = 10**mean, 10**low, 10**high
-        tint = colours[i] if colours is not None else colour(i)
+        tint = colors[i] if colors is not None else color(i)
         name = (labels or {}).get(group, str(group))
-        style = _STYLES[i % len(_STYLES)] if colours is None else "-"
+        style = _STYLES[i % len(_STYLES)] if colors is None else "-"
         ax.plot(
             mean.index,
             mean,

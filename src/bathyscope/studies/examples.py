@@ -1,4 +1,4 @@
-"""The data of studies, loaded once a process."""
+"""The data of studies, loaded once per process."""
 
 import functools
 
@@ -13,7 +13,7 @@ from bathyscope.training import Examples
 @functools.lru_cache(maxsize=4)
 def images(name: str, num_train: int | None, num_test: int | None) -> data.DataSet:
     """Images with zero mean and unit deviation in each channel, a fixed draw where fewer are kept."""
-    return data.load(name, num_train=num_train, num_test=num_test, normalise=True)
+    return data.load(name, num_train=num_train, num_test=num_test, normalize=True)
 
 
 @functools.lru_cache(maxsize=4)
@@ -22,7 +22,7 @@ def whitened_examples(name: str, components: int, num_train: int | None) -> Exam
 
     Args:
         name: of an image set.
-        components: greatest principal components that are kept.
+        components: largest principal components that are kept.
         num_train: samples that are kept of the training set; all for None.
 
     Raises:

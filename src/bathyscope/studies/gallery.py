@@ -11,13 +11,14 @@ from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import read_json, write_atomic
 from bathyscope.core.json_values import JsonObject
-from bathyscope.report.page import render
-from bathyscope.studies.record import FIGURE, PRESETS, RESULT
-from bathyscope.studies.registry import all_studies
+from bathyscope.plugins.papers import papers
+from bathyscope.report.document import render
+from bathyscope.studies.record import FIGURE, PRESETS, RESULT, Study
+from bathyscope.studies.registry import studies_of
 
 PAGE = "index.html"
 _MARKS = {
-    True: ("met", "met", "✓"),
+    True: ("passed", "passed", "✓"),
     False: ("not met", "missed", "✗"),
     None: ("reported", "", "·"),
 }
@@ -27,12 +28,12 @@ class SavedCheck(BaseModel):
     """A check as `result.json` holds it."""
 
     statement: str
-    met: bool | None
+    passed: bool | None
     value: str
 
 
 class SavedProvenance(BaseModel):
-    """Where a saved result comes from, as far as the page tells it."""
+    """Where a saved result comes from, as far as the page shows it."""
 
     settings: dict[str, object]
     seeds: list[int]
@@ -63,22 +64,25 @@ def write_gallery(out: Path | str) -> Path:
         UsageError: a result is damaged.
     """
     folder = check_path("out", out)
-    found = [
-        _study(folder / name / preset, name)
-        for name in all_studies()
+    present = {path.parts[-3].partition(".")[0] for path in folder.glob(f"*/*/{RESULT}")}
+    result = [
+        _study(folder / name / preset, study)
+        for theme in papers()
+        if theme in present  # a paper without results here need not be loaded
+        for name, study in studies_of(theme).items()
         for preset in PRESETS
         if (folder / name / preset / RESULT).is_file()
     ]
-    marks = [check["style"] for study in found for check in study["checks"]]
-    themes = dict.fromkeys(study["name"].split(".")[0] for study in found)
+    marks = [check["style"] for study in result for check in study["checks"]]
+    themes = dict.fromkeys(study["name"].split(".")[0] for study in result)
     text = render(
         "gallery.html",
         title="Gallery",
-        studies=found,
-        num_studies=len(found),
-        num_met=marks.count("met"),
+        studies=result,
+        num_studies=len(result),
+        num_passed=marks.count("passed"),
         num_missed=marks.count("missed"),
-        themes=[(t, [s for s in found if s["name"].startswith(f"{t}.")]) for t in themes],
+        themes=[(t, [s for s in result if s["name"].startswith(f"{t}.")]) for t in themes],
     )
     path = folder / PAGE
     write_atomic(path, text.encode())
@@ -89,21 +93,21 @@ def read_result(path: Path) -> SavedResult:
     """A study's result.
 
     Raises:
-        UsageError: the file cannot be read or is no result.
+        UsageError: the file cannot be read or is not a result.
     """
-    found = read_json(path, what="study's result")
+    result = read_json(path, what="study's result")
     try:
-        return SavedResult.model_validate(found)
+        return SavedResult.model_validate(result)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole"
         raise UsageError(
-            f"{path} is no study's result: {where}: {first['msg'].lower()}; remove it, and run the "
+            f"{path} is not a study's result: {where}: {first['msg'].lower()}; remove it, and run the "
             "study again."
         ) from None
 
 
-def _study(folder: Path, name: str) -> JsonObject:
+def _study(folder: Path, study: Study) -> JsonObject:
     result = read_result(folder / RESULT)
     origin = result.provenance
     try:
@@ -113,14 +117,14 @@ def _study(folder: Path, name: str) -> JsonObject:
             f"The figure {folder / FIGURE} cannot be read: {error.strerror}; run the study again."
         ) from error
     return {
-        "name": name,
+        "name": study.name,
         "title": result.title,
         "preset": result.preset,
-        "shows": all_studies()[name].shows,
+        "shows": study.shows,
         "picture": picture,
         "checks": [
             {"statement": check.statement, "value": check.value}
-            | dict(zip(("word", "style", "mark"), _MARKS[check.met], strict=True))
+            | dict(zip(("word", "style", "mark"), _MARKS[check.passed], strict=True))
             for check in result.checks
         ],
         "notes": result.notes,

@@ -9,9 +9,6 @@ from bathyscope.core.files import write_atomic
 from bathyscope.core.records import ClaimCheck
 from bathyscope.studies.record import StudyResult
 
-RESULTS = Path("docs/results")
-"""Where results are published, from the root of a working copy."""
-
 CLAIMS_FILE = "claims.json"
 _DIGITS = 4
 _DOTS_PER_INCH = 80
@@ -32,11 +29,11 @@ def publish(result: StudyResult, folder: Path) -> Path:
 
 def read_published(folder: Path) -> dict[str, dict[str, dict[str, object]]]:
     """What was published in a folder, by study and preset."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    outcome: dict[str, dict[str, dict[str, object]]] = {}
     for path in sorted(folder.glob("*.*.*.json")):
         result = json.loads(path.read_bytes())
-        found.setdefault(result["study"], {})[result["preset"]] = result
-    return found
+        outcome.setdefault(result["study"], {})[result["preset"]] = result
+    return outcome
 
 
 def publish_claims(checks: Iterable[ClaimCheck], folder: Path, *, commit: str) -> Path:
@@ -74,7 +71,7 @@ def published_claims(folder: Path) -> dict[str, dict[str, object]]:
 
 
 def _round_numbers(value: object) -> object:
-    """Floats to four digits, those that are not finite as text, as JSON can hold them."""
+    """Floats to four digits, those that are non-finite as text, as JSON can hold them."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if abs(value) < float("inf") else str(value)
     if isinstance(value, Mapping):

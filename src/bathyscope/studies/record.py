@@ -45,12 +45,12 @@ class Check:
 
     Attributes:
         statement: what is looked for, with its bound.
-        met: None where the number is reported and not judged.
+        passed: None where the number is reported and not judged.
         value: the number that decides.
     """
 
     statement: str
-    met: bool | None
+    passed: bool | None
     value: float | int | str
 
     @property
@@ -108,14 +108,14 @@ class StudyResult:
     draw: Callable[[], "Figure"] = field(repr=False)
 
     @property
-    def num_met(self) -> int:
+    def num_passed(self) -> int:
         """Checks that were met."""
-        return sum(check.met is True for check in self.checks)
+        return sum(check.passed is True for check in self.checks)
 
     @property
     def num_judged(self) -> int:
         """Checks that are met or not, the reported numbers left out."""
-        return sum(check.met is not None for check in self.checks)
+        return sum(check.passed is not None for check in self.checks)
 
     def figure(self) -> "Figure":
         """The figure, drawn afresh with matplotlib."""

@@ -10,7 +10,7 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
 from bathyscope.studies.record import Preset, Provenance, Study, StudyResult
-from bathyscope.studies.registry import all_studies
+from bathyscope.studies.registry import all_studies, study_of
 from bathyscope.studies.store import Store, Task
 from bathyscope.sweep import Backend, Tally
 
@@ -28,19 +28,6 @@ def names() -> list[str]:
     return list(all_studies())
 
 
-def study_of(name: str) -> Study:
-    """The study of that name.
-
-    Raises:
-        UnknownName: there is none; the nearest are named.
-    """
-    known = all_studies()
-    if check_name("name", name) not in known:
-        hint = "`bathyscope reproduce list` shows all."
-        raise UnknownName("study", name, known, hint=hint)
-    return known[name]
-
-
 def run(
     name: str,
     *,
@@ -49,12 +36,12 @@ def run(
     seeds: int | None = None,
     workers: int = 1,
     backend: Backend | None = None,
-    on_change: Callable[[Tally], None] = lambda tally: None,
+    on_change: Callable[[Tally], None] = lambda summary: None,
 ) -> StudyResult:
     """Run a study, or read what an earlier run of it left.
 
     Every run it needs has a folder in `out`/runs, named by its configuration: a study that was
-    killed goes on from there, studies share the runs they have in common, and one that is run
+    killed resumes from there, studies share the runs they have in common, and one that is run
     again computes nothing. Table, figure and checks are written to `out`/NAME/PRESET.
 
     Args:
@@ -86,7 +73,7 @@ def run(
     settings = settings_of(study, preset, seeds=seeds)
     tasks = study.tasks(settings)
     _check_data(study, preset, tasks)
-    folder, workers = check_path("out", out), check_count("workers", workers, least=1)
+    folder, workers = check_path("out", out), check_count("workers", workers, minimum=1)
     store = Store(folder / RUNS, workers=workers, backend=backend, on_change=on_change)
     store.perform(tasks)
     table = study.table(store, settings)
@@ -107,7 +94,7 @@ def run(
 def _title(study: Study, settings: Preset) -> str:
     """The study's title, which says where other data than the paper's stand in for them."""
     others = settings.data_names() - study.presets["paper"].data_names()
-    return f"{study.title} [stand-in: {', '.join(sorted(others))}]" if others else study.title
+    return f"{study.title} [substitute: {', '.join(sorted(others))}]" if others else study.title
 
 
 def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Preset:
@@ -122,7 +109,7 @@ def settings_of(study: Study, preset: str, *, seeds: int | None = None) -> Prese
     settings: Preset = study.presets[preset]
     if seeds is None:
         return settings
-    return settings.model_copy(update={"seeds": check_count("seeds", seeds, least=1)})
+    return settings.model_copy(update={"seeds": check_count("seeds", seeds, minimum=1)})
 
 
 def missing_data(name: str, preset: str) -> list[str]:

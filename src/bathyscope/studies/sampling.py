@@ -6,7 +6,7 @@ from bathyscope import data
 
 
 def difference_error(first: float, second: float, num_samples: int) -> float:
-    """Standard error of the difference of two shares, each of so many samples: √(2 p(1 − p)/n).
+    """Standard error of the difference of two shares, each of this many samples: √(2 p(1 − p)/n).
 
     p is the mean of the two.
 

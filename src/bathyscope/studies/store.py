@@ -48,10 +48,10 @@ class Store:
     folder: Path
     workers: int = 1
     backend: Backend | None = None
-    on_change: Callable[[Tally], None] = lambda tally: None
+    on_change: Callable[[Tally], None] = lambda summary: None
 
     def perform(self, tasks: Sequence[Task]) -> None:
-        """Run every task that has no result yet; what was interrupted goes on.
+        """Run every task that has no result yet; what was interrupted continues.
 
         Raises:
             UsageError: the folder cannot be written.
@@ -68,27 +68,27 @@ class Store:
             retry_failed=True,
             on_change=self.on_change,
         )
-        unfinished = [task for task in tasks if not has_result(self.place(task))]
+        unfinished = [task for task in tasks if not has_result(self.location(task))]
         if not unfinished:
             return
-        first = self.place(unfinished[0])
+        first = self.location(unfinished[0])
         if run_state(first) != "failed":
             raise BathyscopeError(
                 f"{len(unfinished)} of {len(tasks)} runs are at work elsewhere or were stopped "
-                f"(the first: {first}); run the study again to go on."
+                f"(the first: {first}); run the study again to continue."
             )
         raise BathyscopeError(
             f"{len(unfinished)} of {len(tasks)} runs failed; the first: "
             f"{read_run(first)[1].ending} ({first / 'failure.txt'})."
         )
 
-    def place(self, task: Task) -> Path:
+    def location(self, task: Task) -> Path:
         """The folder of a task's run."""
         return self.folder / task.folder_name()
 
     def manifest(self, task: Task) -> Manifest:
         """How, when and where a finished task was run."""
-        return read_run(self.place(task))[1]
+        return read_run(self.location(task))[1]
 
     def frame(
         self, tasks: Iterable[Task], *, kind: str = ROW, keys: Sequence[str] = ()
@@ -103,7 +103,7 @@ class Store:
         rows: list[dict[str, object]] = []
         for task in tasks:
             named = {key: getattr(task, key) for key in keys}
-            records = read_run(self.place(task))[2]
+            records = read_run(self.location(task))[2]
             rows += [
                 named | {k: v for k, v in record.items() if k != "kind"}
                 for record in records
@@ -112,7 +112,7 @@ class Store:
         return pd.DataFrame(rows)
 
     def endings(self, tasks: Iterable[Task], *, keys: Sequence[str] = ()) -> pd.DataFrame:
-        """One row a task: how it ended, its last numbers, and its seconds."""
+        """One row per task: how it ended, its last numbers, and its seconds."""
         rows = []
         for task in tasks:
             manifest = self.manifest(task)

@@ -1,7 +1,8 @@
 """A task that is a training run: a network and a data set by name, watched while it trains."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -9,10 +10,9 @@ from torch import nn
 
 from bathyscope import nets
 from bathyscope.core.batch import LossFn
-from bathyscope.core.members import num_parameters
+from bathyscope.core.calls import num_parameters
 from bathyscope.data import entry
 from bathyscope.studies.examples import images
-from bathyscope.studies.projection import Projection
 from bathyscope.studies.watcher import Watch, Watcher
 from bathyscope.training import Callback, Data, TrainingConfig, train
 
@@ -23,8 +23,8 @@ class TrainingTask(TrainingConfig):
     Attributes:
         model: a catalog name.
         model_options: keyword arguments of the network.
-        init: initialisation scheme; the family's own for None.
-        normalisation: False takes every batch normalisation out of the network.
+        init: initialization scheme; the family's own for None.
+        normalization: False takes every batch normalization out of the network.
         data: name of the data set.
         num_train: training samples that are kept; all for None.
         num_test: test samples that are kept; all for None.
@@ -34,17 +34,22 @@ class TrainingTask(TrainingConfig):
         watch_at: further steps after which to measure.
         probe_size: training samples, always the same, on which it is measured.
         channels_last: as in `TrainingConfig`, but the default here.
+
+    A subclass names in `watches` what its runs can measure, and in `at_end_only` what it does at the end.
     """
+
+    watches: ClassVar[Mapping[str, Watch]] = {}
+    at_end_only: ClassVar[frozenset[str]] = frozenset()
 
     model: str
     model_options: dict[str, object] = Field(default_factory=dict)
     init: str | None = None
-    normalisation: bool = True
+    normalization: bool = True
     data: str = "digits"
     num_train: Annotated[int, Field(ge=1)] | None = None
     num_test: Annotated[int, Field(ge=1)] | None = None
     projection: Literal["isotropic", "relu", "measured"] | None = None
-    watch: tuple[Watch, ...] = ()
+    watch: tuple[str, ...] = ()
     watch_every: Annotated[int, Field(ge=0)] = 0
     watch_at: tuple[int, ...] = ()
     probe_size: Annotated[int, Field(ge=2)] = 128
@@ -64,27 +69,27 @@ class TrainingTask(TrainingConfig):
 
     def examples(self) -> tuple[Data, Data | None]:
         """Training and test set."""
-        found = images(self.data, self.num_train, self.num_test)
-        return (found.train_inputs, found.train_labels), (found.test_inputs, found.test_labels)
+        result = images(self.data, self.num_train, self.num_test)
+        return (result.train_inputs, result.train_labels), (result.test_inputs, result.test_labels)
 
     def build(self) -> nn.Module:
         """The network at its start, drawn from torch's generator."""
-        found = images(self.data, self.num_train, self.num_test)
+        result = images(self.data, self.num_train, self.num_test)
         model = nets.build_for(
             self.model,
-            found.shape,
-            num_classes=found.num_classes,
+            result.shape,
+            num_classes=result.num_classes,
             init=self.init,
             **self.model_options,
         )
-        if not self.normalisation:
-            nets.without_normalisation_(model)
+        if not self.normalization:
+            nets.without_normalization_(model)
         return model
 
     def num_parameters(self) -> int:
         """Parameters of the network, for the images and classes of its data."""
-        told = entry(self.data)
-        sizes = nets.options_for(self.model, told.shape, num_classes=told.num_classes)
+        result = entry(self.data)
+        sizes = nets.options_for(self.model, result.shape, num_classes=result.num_classes)
         return num_parameters(nets.skeleton(self.model, **sizes | self.model_options))
 
     def loss_fn(self) -> LossFn | None:
@@ -93,14 +98,26 @@ class TrainingTask(TrainingConfig):
 
     def callbacks(self, data: Data) -> list[Callback]:
         """What is done to the network, and measured of it, while it trains on the data."""
-        found: list[Callback] = []
+        result: list[Callback] = []
         if self.projection is not None:
-            found.append(Projection(self.projection))
+            from bathyscope.studies.projection import (
+                Projection,  # few runs have it: it loads the remedies
+            )
+
+            result.append(Projection(self.projection))
         if self.watch:
             probe = (data[0][: self.probe_size], data[1][: self.probe_size])
             steps = frozenset(self.watch_at)
-            found.append(Watcher(self.watch, probe, every=self.watch_every, at=steps))
-        return found
+            result.append(
+                Watcher(
+                    {name: self.watches[name] for name in self.watch},
+                    probe,
+                    every=self.watch_every,
+                    at=steps,
+                    at_end_only=self.at_end_only,
+                )
+            )
+        return result
 
     def run(self, folder: Path) -> None:
         """Train in the folder, from where it stands to its end."""

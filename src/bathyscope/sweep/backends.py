@@ -4,11 +4,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
@@ -45,7 +46,7 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
     Args:
         on: `local`; `dask` for a cluster on this machine, `dask://host:port` for one that runs;
             `slurm`, or `submitit` for its queue in local processes.
-        workers: processes, for those that are started here; one a core for None.
+        workers: processes, for those that are started here; one per core for None.
         folder: where submitit keeps its logs.
 
     Raises:
@@ -53,7 +54,7 @@ def backend_of(on: str, *, workers: int | None = None, folder: Path | None = Non
     """
     check_name("on", on)
     if workers is not None:
-        workers = check_count("workers", workers, least=1)
+        workers = check_count("workers", workers, minimum=1)
     workers = workers or os.cpu_count() or 1
     if on == "local":
         return local(workers)
@@ -117,7 +118,7 @@ def dask(address: str | None, *, workers: int = 2) -> Backend:
 
 
 def slurm(folder: Path, *, cluster: str = "slurm", **parameters: Any) -> Backend:
-    """One job a run through submitit; parameters as in `AutoExecutor.update_parameters`."""
+    """One job per run through submitit; parameters as in `AutoExecutor.update_parameters`."""
 
     @contextmanager
     def queue() -> Iterator[Executor]:
@@ -196,13 +197,27 @@ def _hold_ctrl_c() -> Iterator[None]:
 class _Pool(ProcessPoolExecutor):
     """A pool that Ctrl-C does not catch half-way through starting a worker, which would complain."""
 
+    _started: Mapping[int, BaseProcess] | None = None
+
+    def exit_codes(self) -> list[int | None]:
+        """Of its workers, once it is shut down; the executor itself forgets them."""
+        return [process.exitcode for process in (self._started or {}).values()]
+
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         with _hold_ctrl_c():
-            return super().submit(fn, *args, **kwargs)
+            try:
+                return super().submit(fn, *args, **kwargs)
+            finally:
+                self._started = self._started or self._processes
+
+
+def exit_codes(executor: Executor) -> list[int | None]:
+    """Exit codes of the workers of a local pool that is shut down; none are known of other executors."""
+    return executor.exit_codes() if isinstance(executor, _Pool) else []
 
 
 def _settle(threads: int) -> None:
-    """Make a pool's worker a good neighbour."""
+    """Make a pool's worker a good neighbor."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, _Idle())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -6,7 +6,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from typing import Generic, TypeVar
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.sweep.backends import Backend, interruptibly
+from bathyscope.sweep.backends import Backend, exit_codes, interruptibly
+from bathyscope.sweep.deaths import describe_death
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +29,7 @@ def map_over(
         work: called in a worker.
         items: what it is called with.
         backend: where to run.
-        on_result: told of each result as it comes.
+        on_result: called at each result as it comes.
 
     Raises:
         BathyscopeError: an item ends the worker that has it alone.
@@ -40,8 +41,7 @@ def map_over(
         for suspect in mapping.drain(rest, window=backend.window):
             if mapping.drain(deque([suspect]), window=1):
                 raise BathyscopeError(
-                    f"The worker process died (out of memory, or killed) at {items[suspect]}, "
-                    "twice; run it here, or on a machine with more memory."
+                    f"{mapping.death} at {items[suspect]}, twice; run it here, or on another machine."
                 )
     return [mapping.results[index] for index in range(len(items))]
 
@@ -57,10 +57,12 @@ class _Mapping(Generic[Item, Result]):
         self.work, self.items = work, items
         self.backend, self.on_result = backend, on_result
         self.results: dict[int, Result] = {}
+        self.death = ""
 
     def drain(self, rest: deque[int], *, window: int | None) -> list[int]:
         """Hand over until nothing is left or the executor breaks; return what it was at then."""
         flying: dict[Future[Result], int] = {}
+        broken = False
         with self.backend.open() as executor:
             try:
                 while rest or flying:
@@ -74,10 +76,13 @@ class _Mapping(Generic[Item, Result]):
             except BrokenExecutor:
                 if not self.backend.can_break:
                     raise
-                return list(flying.values())
+                broken = True
             except BaseException:  # Ctrl-C too: what has not begun must not begin
                 executor.shutdown(wait=True, cancel_futures=True)
                 raise
+        if broken:
+            self.death = describe_death(exit_codes(executor))
+            return list(flying.values())
         return []
 
     def _submit(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class GridProgress:
-    """A bar over the runs of a sweep on the terminal; nothing where output is no terminal.
+    """A bar over the runs of a sweep on the terminal; nothing where output is not a terminal.
 
     Pass it as `on_change`, inside a `with`.
     """
@@ -25,17 +25,20 @@ class GridProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, tally: Tally) -> None:
+    def __call__(self, summary: Tally) -> None:
         """Show how the sweep stands."""
         if self._bar is None:
-            self._bar = terminal_bar("runs", total=tally.total)
+            self._bar = terminal_bar("runs", total=summary.total)
         if self._bar is not None:
             self._bar.update(
-                self._bar.task_ids[0], completed=tally.done, total=tally.total, words=words(tally)
+                self._bar.task_ids[0],
+                completed=summary.done,
+                total=summary.total,
+                text=arguments_of(summary),
             )
 
 
-def words(tally: Tally) -> str:
+def arguments_of(summary: Tally) -> str:
     """`3 finished, 1 diverged, 2 before`.
 
     Examples:
@@ -43,5 +46,5 @@ def words(tally: Tally) -> str:
         >>> words(Tally(total=3, skipped=1, ended=Counter({"diverged": 2})))
         '2 diverged, 1 before'
     """
-    parts = [f"{count} {how}" for how, count in tally.ended.items() if count]
-    return ", ".join(parts + ([f"{tally.skipped} before"] if tally.skipped else []))
+    parts = [f"{count} {how}" for how, count in summary.ended.items() if count]
+    return ", ".join(parts + ([f"{summary.skipped} before"] if summary.skipped else []))

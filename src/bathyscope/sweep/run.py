@@ -20,7 +20,8 @@ from bathyscope.runs import (
     record_failure,
     run_state,
 )
-from bathyscope.sweep.backends import Backend, interruptibly
+from bathyscope.sweep.backends import Backend, exit_codes, interruptibly
+from bathyscope.sweep.deaths import describe_death
 
 Work = Callable[[Any, Path], object]
 """Takes a configuration and the run's folder, and leaves the result there. It must be picklable."""
@@ -63,11 +64,11 @@ def sweep(
     out: Path,
     backend: Backend,
     retry_failed: bool = False,
-    on_change: Callable[[Tally], None] = lambda tally: None,
+    on_change: Callable[[Tally], None] = lambda summary: None,
 ) -> Tally:
     """Run every configuration that has no result yet.
 
-    A run that raises is recorded as failed, with its traceback, and the sweep goes on. A worker that
+    A run that raises is recorded as failed, with its traceback, and the sweep continues. A worker that
     dies takes its pool with it: the pool is opened again and the runs it was at are tried one by one,
     so that the one at fault is found and the others lose nothing but time.
 
@@ -90,23 +91,24 @@ def sweep(
         raise UsageError("The grid is empty: there is nothing to run.")
     make_folder(out)
     _write_plan(out, tasks)
-    found = {name: run_state(task.folder) for name, task in tasks.items()}
+    result = {name: run_state(task.folder) for name, task in tasks.items()}
     idle = ENDED if retry_failed else (*ENDED, "failed")
-    left = [task for name, task in tasks.items() if found[name] not in idle]
-    tally = Tally(total=len(tasks), skipped=sum(how in ENDED for how in found.values()))
-    if failed := len(tasks) - len(left) - tally.skipped:
-        tally.ended["failed"] = failed
-    on_change(tally)
-    _Sweep(work, backend, tally, on_change).run(left)
-    return tally
+    left = [task for name, task in tasks.items() if result[name] not in idle]
+    summary = Tally(total=len(tasks), skipped=sum(how in ENDED for how in result.values()))
+    if failed := len(tasks) - len(left) - summary.skipped:
+        summary.ended["failed"] = failed
+    on_change(summary)
+    _Sweep(work, backend, summary, on_change).run(left)
+    return summary
 
 
 @dataclass
 class _Sweep:
     work: Work
     backend: Backend
-    tally: Tally
+    summary: Tally
     on_change: Callable[[Tally], None]
+    death: str = ""
 
     def run(self, tasks: Sequence[Task]) -> None:
         """All tasks; after a break the suspects one at a time, then the rest as before."""
@@ -116,13 +118,14 @@ class _Sweep:
             for suspect in suspects:
                 alone = deque([suspect])
                 if self._drain(alone, window=1):
-                    trace = "The worker process died (out of memory, or killed) during this run.\n"
+                    trace = f"{self.death} during this run.\n"
                     record_failure(suspect.folder, suspect.configuration, trace)
                     self._count(suspect)
 
     def _drain(self, rest: deque[Task], *, window: int | None) -> list[Task]:
         """Submit until nothing is left or the executor breaks; return what it was at then."""
         flying: dict[Future[None], Task] = {}
+        broken = False
         with self.backend.open() as executor:
             try:
                 while rest or flying:
@@ -133,10 +136,13 @@ class _Sweep:
                         self._settle(future, flying[future])
                         del flying[future]
             except BrokenExecutor:
-                return [task for task in flying.values() if not self._had_ended(task)]
+                broken = True
             except BaseException:  # Ctrl-C too: what has not begun must not begin
                 executor.shutdown(wait=True, cancel_futures=True)
                 raise
+        if broken:
+            self.death = describe_death(exit_codes(executor))
+            return [task for task in flying.values() if not self._had_ended(task)]
         return []
 
     def _submit(
@@ -165,8 +171,8 @@ class _Sweep:
         return ended
 
     def _count(self, task: Task) -> None:
-        self.tally.ended[run_state(task.folder)] += 1
-        self.on_change(self.tally)
+        self.summary.ended[run_state(task.folder)] += 1
+        self.on_change(self.summary)
 
 
 def attempt(work: Work, configuration: Configuration, folder: Path) -> None:
@@ -199,5 +205,5 @@ def read_plan(out: Path) -> list[str]:
     plan = read_json(out / PLAN, what="sweep's plan")
     runs = plan.get("runs") if isinstance(plan, dict) else None
     if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
-        raise UsageError(f"{out / PLAN} is no sweep's plan; remove it, and sweep again.")
+        raise UsageError(f"{out / PLAN} is not a sweep's plan; remove it, and sweep again.")
     return runs

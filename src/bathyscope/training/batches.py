@@ -1,6 +1,6 @@
 """The order and augmentation of the data, as functions of seed, epoch and step alone.
 
-Nothing is drawn from a running generator, so a run can be taken up at any step: batch `i` of epoch
+Nothing is sampled from a running generator, so a run can be taken up at any step: batch `i` of epoch
 `e` is the same whether or not the batches before it were read.
 """
 
@@ -18,7 +18,7 @@ from bathyscope.data import Streamed, flip_and_shift
 from bathyscope.training.config import TrainingConfig
 
 Examples = tuple[Tensor, Tensor]
-"""Inputs and targets, one row a sample."""
+"""Inputs and targets, one row per sample."""
 
 Data = tuple[Tensor | Streamed, Tensor | Streamed]
 """The same in memory or on the disk."""
@@ -129,7 +129,7 @@ def check_examples(examples: Data, config: TrainingConfig, *, what: str) -> None
     """Refuse a set that cannot be trained on.
 
     Raises:
-        UsageError: it is no pair of tensors, empty, inputs and targets differ in number, or
+        UsageError: it is not a pair of tensors, empty, inputs and targets differ in number, or
             augmentation meets no images.
     """
     inputs, targets = check_pair(examples, what=what)

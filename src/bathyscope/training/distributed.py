@@ -14,7 +14,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from bathyscope.core.processes import lost_peer_in_words
+from bathyscope.core.errors import UsageError, shorten
+from bathyscope.core.processes import describe_lost_peer
+
+# What torch's `env://` reads beside WORLD_SIZE.
+_OF_LAUNCHER = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class Group:
         if self.size > 1:
             dist.all_reduce(tensor)
 
-    def greatest(self, value: int) -> int:
-        """The greatest of the processes' values: what one wants, all do."""
+    def largest(self, value: int) -> int:
+        """The largest of the processes' values: what one wants, all do."""
         if self.size == 1:
             return value
         tensor = torch.tensor(value, device=_device())
@@ -94,6 +98,29 @@ def _device() -> str:
     return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
+def launched_size() -> int:
+    """How many processes a launcher such as torchrun says that there are; 1 without one.
+
+    Raises:
+        UsageError: `WORLD_SIZE` is not a number of processes, or stands there without the other
+            variables by which the processes find each other, for which torch would wait forever.
+    """
+    given = os.environ.get("WORLD_SIZE", "1")
+    if not (given.isascii() and given.isdecimal() and int(given) > 0):
+        raise UsageError(
+            f"The environment variable WORLD_SIZE is {shorten(given)}, not a number of processes; unset "
+            "it, or start the processes with torchrun."
+        )
+    missing = [name for name in _OF_LAUNCHER if name not in os.environ]
+    if int(given) > 1 and missing and not dist.is_initialized():
+        raise UsageError(
+            f"The environment variable WORLD_SIZE is {given}, but {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not set, so the processes cannot find each other; "
+            "unset WORLD_SIZE, or start the processes with torchrun."
+        )
+    return int(given)
+
+
 @contextmanager
 def launched_group() -> Iterator[Group]:
     """The group that a launcher such as torchrun started this process in; alone without one.
@@ -102,7 +129,7 @@ def launched_group() -> Iterator[Group]:
     open. Otherwise nccl where every process has a GPU of its own, gloo
     elsewhere.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = launched_size()
     if size == 1 or dist.is_initialized():
         rank = dist.get_rank() if dist.is_initialized() else 0
         yield Group(rank, dist.get_world_size() if dist.is_initialized() else 1)
@@ -112,7 +139,7 @@ def launched_group() -> Iterator[Group]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        with lost_peer_in_words("the work"):
+        with describe_lost_peer("the work"):
             yield Group(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

@@ -1,15 +1,15 @@
 """Where a run stopped being finite."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from bathyscope.core import Blocks, blocks_of, preserve_model
 from bathyscope.core.errors import UsageError
-from bathyscope.core.one_pass import listen
+from bathyscope.core.non_finite import NonFiniteObserver, is_finite
+from bathyscope.core.probe import observe
 from bathyscope.core.records import Block
 
 Quantity = Literal["weights", "output", "gradient", "loss"]
@@ -46,7 +46,7 @@ class Divergence:
         }
 
 
-def first_not_finite(
+def first_non_finite(
     model: nn.Module,
     batch: tuple[Tensor, Tensor],
     *,
@@ -54,7 +54,7 @@ def first_not_finite(
     call: Callable[[Tensor], Tensor],
     step: int,
 ) -> Divergence:
-    """Run one batch again with hooks on the blocks and find the first number that is not finite.
+    """Run one batch again with hooks on the blocks and find the first number that is non-finite.
 
     In the order of computation: the weights; the output of each block, first to last; the loss; the
     gradient at each block's output and in its parameters, last to first. The model is left as it was.
@@ -73,51 +73,25 @@ def first_not_finite(
         except UsageError:  # a model that can no longer run names no blocks
             blocks = Blocks((), "leaves")
         for block in blocks:
-            if not _finite(_parameters(model, block)):
+            if not is_finite(*_parameters(model, block)):
                 return Divergence(step=step, block=block.label, quantity="weights")
-        tap = _FiniteTap()
-        with listen(model, blocks, (tap,)) as ears:
+        observer = NonFiniteObserver()
+        with observe(model, blocks, (observer,)) as hooks:
             value = loss(call(inputs), targets)
-            ears.end_of_forward()
-            if tap.bad_output:
-                return Divergence(step=step, block=tap.bad_output, quantity="output")
-            if not _finite([value]):
+            hooks.end_of_forward()
+            if observer.output:
+                return Divergence(step=step, block=observer.output, quantity="output")
+            if not is_finite(value):
                 return Divergence(step=step, block=None, quantity="loss")
             value.backward()
         for block in reversed(blocks):
             gradients = [p.grad for p in _parameters(model, block) if p.grad is not None]
-            if block.label in tap.bad_gradients or not _finite(gradients):
+            if block.label in observer.gradients or not is_finite(*gradients):
                 return Divergence(step=step, block=block.label, quantity="gradient")
     # Dropout drew other units, or the fault lies outside every block.
     return Divergence(step=step, block=None, quantity="loss")
 
 
-@dataclass
-class _FiniteTap:
-    """The first block whose output is not finite, and all whose gradients are not."""
-
-    bad_output: str | None = None
-    bad_gradients: set[str] = field(default_factory=set)
-
-    def on_input(self, block: Block, x: Tensor) -> None:
-        pass
-
-    def on_output(self, block: Block, x: Tensor) -> None:
-        if self.bad_output is None and not _finite([x]):
-            self.bad_output = block.label
-
-    def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
-        if not _finite([gradient]):
-            self.bad_gradients.add(block.label)
-
-    def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
-        self.on_input_gradient(block, gradient)
-
-
 def _parameters(model: nn.Module, block: Block) -> list[nn.Parameter]:
     names = dict.fromkeys((block.name, block.end))
     return [p for name in names for p in model.get_submodule(name).parameters()]
-
-
-def _finite(tensors: Sequence[Tensor]) -> bool:
-    return all(bool(torch.isfinite(t).all()) for t in tensors)

@@ -49,25 +49,25 @@ def evaluate(
     check_function("loss", loss)
     examples = check_pair(examples, what="evaluated")
     inputs = examples[0]
-    batch_size = check_count("batch_size", batch_size, least=1)
+    batch_size = check_count("batch_size", batch_size, minimum=1)
     if len(inputs) == 0:
         raise UsageError("The evaluated set is empty; give at least one sample.")
     group = group or Group()
     call = forward or model
     sums = torch.zeros(3, dtype=torch.float64, device=inputs.device)
-    labelled = True
+    labeled = True
     with _eval_mode(model), torch.no_grad():
         everything = torch.arange(len(inputs), device=inputs.device).split(batch_size)
         for x, y in read_batches(examples, everything[group.rank :: group.size]):
             output = call(x)
             correct = num_correct(output, y) if isinstance(output, Tensor) else None
-            labelled = labelled and correct is not None
+            labeled = labeled and correct is not None
             sums[0] += loss_value(loss, output, y, differentiable=False).item() * len(x)
             sums[1] += 0 if correct is None else correct.item()
             sums[2] += len(x)
     group.sum_(sums)
     total, right, count = sums.tolist()
-    return {"loss": total / count} | ({"accuracy": right / count} if labelled else {})
+    return {"loss": total / count} | ({"accuracy": right / count} if labeled else {})
 
 
 @contextmanager

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn, explain_forward_errors, loss_value
 from bathyscope.core.errors import UsageError
-from bathyscope.data.streaming import lost_reader_in_words
+from bathyscope.data.streaming import describe_lost_reader
 from bathyscope.training.batches import Data, TrainingBatches, check_examples, convert_examples
 from bathyscope.training.callbacks import Callback, Record
 from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group
-from bathyscope.training.divergence import Divergence, first_not_finite
+from bathyscope.training.divergence import Divergence, first_non_finite
 from bathyscope.training.evaluation import evaluate
 from bathyscope.training.losses import loss_of, num_correct
+from bathyscope.training.memory_format import is_channels_last_safe
 from bathyscope.training.optimizers import optimizer_of
 from bathyscope.training.records import EpochSums, step_record
 from bathyscope.training.schedules import learning_rate
@@ -76,9 +77,10 @@ class Loop:
         if self.test is not None:
             check_examples(self.test, self.config, what="test")
         self.loss_fn = self.loss or loss_of(self.config)
-        self.train = convert_examples(self.train, self.config)
-        self.test = None if self.test is None else convert_examples(self.test, self.config)
-        _convert_model(self.model, self.config)
+        layout = _safe_layout(self.model, self.config)
+        self.train = convert_examples(self.train, layout)
+        self.test = None if self.test is None else convert_examples(self.test, layout)
+        _convert_model(self.model, layout)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         if not self.parameters:
             raise UsageError(
@@ -86,7 +88,7 @@ class Loop:
                 "gradient; there is nothing to train."
             )
         self.optimizer = optimizer_of(self.config, self.parameters)
-        self.batches = TrainingBatches(self.train, self.config)
+        self.batches = TrainingBatches(self.train, layout)
         self.call = _caller(self.model, self.config, device=self.train[0].device.type)
         every = self.config.epochs * self.batches.per_epoch
         self.num_steps = min(every, self.config.max_steps or every)
@@ -104,7 +106,7 @@ class Loop:
         """Whether no step is left to take."""
         return self.reason is not None or self.divergence is not None or self.step >= self.num_steps
 
-    @lost_reader_in_words()
+    @describe_lost_reader()
     def advance(self, *, after_step: Callable[[], bool] = lambda: False) -> None:
         """Take steps until the run is over, or until `after_step` says to leave.
 
@@ -123,7 +125,7 @@ class Loop:
             self._end_epoch()
 
     def _step(self, x: Tensor, y: Tensor) -> bool:
-        """One optimizer step on one batch; False where a number is not finite and none was taken."""
+        """One optimizer step on one batch; False where a number is non-finite and none was taken."""
         lr = learning_rate(
             self.config,
             self.step,
@@ -174,8 +176,8 @@ class Loop:
         self.group.sum_(sums)
         self.group.sum_gradients_(self.parameters)
         self.group.copy_from_first_(self.model.buffers())
-        value, right, labelled = sums.tolist()
-        return value, right if labelled else None
+        value, right, labeled = sums.tolist()
+        return value, right if labeled else None
 
     def _gradient_norm(self) -> float:
         """Norm of the whole gradient, before clipping; it is clipped here where so configured."""
@@ -237,11 +239,17 @@ class Loop:
         eager = _caller(
             self.model, self.config.model_copy(update={"compile": False}), device=x.device.type
         )
-        self.divergence = first_not_finite(
+        self.divergence = first_non_finite(
             self.model, (x, y), loss=self.loss_fn, call=eager, step=self.step + 1
         )
         self.result = self.divergence.result(epoch=self.epoch, loss=loss, gradient_norm=norm)
         self.write({"kind": "divergence"} | self.result)
+
+
+def _safe_layout(model: nn.Module, config: TrainingConfig) -> TrainingConfig:
+    """The configuration with channels-last only where no kernel writes past its memory with it."""
+    safe = config.channels_last and is_channels_last_safe(model)
+    return config.model_copy(update={"channels_last": safe})
 
 
 def _convert_model(model: nn.Module, config: TrainingConfig) -> None:
@@ -250,9 +258,16 @@ def _convert_model(model: nn.Module, config: TrainingConfig) -> None:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
+def _compile(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    if is_channels_last_safe(model):
+        return torch.compile(model)
+    # the compiler would take channels-last for convolutions by itself
+    return torch.compile(model, options={"layout_optimization": False})
+
+
 def _caller(model: nn.Module, config: TrainingConfig, *, device: str) -> Callable[[Tensor], Tensor]:
     """How the loop calls the model: compiled, under autocast, or plainly."""
-    network = torch.compile(model) if config.compile else model
+    network = _compile(model) if config.compile else model
     if config.precision != "bfloat16":
         return network
 

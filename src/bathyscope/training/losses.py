@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
-from bathyscope.core.losses import class_axis, token_cross_entropy
+from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.nested import class_axis
 from bathyscope.training.config import TrainingConfig
 
 
@@ -14,9 +15,9 @@ def loss_of(config: TrainingConfig) -> LossFn:
 
 
 def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
-    """How many samples have their greatest output at the label; None where targets are no labels.
+    """How many samples have their largest output at the label; None where targets are no labels.
 
-    Of samples with a label for each of their tokens: the share of the known labels (others are below
+    Of samples with a label for each of their tokens: the fraction of the known labels (others are below
     zero) that are right, times the samples.
 
     Examples:

@@ -35,31 +35,31 @@ class EpochSums:
     loss: float = 0.0
     correct: float = 0
     seen: int = 0
-    labelled: bool = True
+    labeled: bool = True
 
     def add(self, loss: float, correct: float | None, *, num_samples: int) -> None:
         """Take in one batch: its mean loss and its right answers."""
         self.loss += loss * num_samples
         self.seen += num_samples
         if correct is None:
-            self.labelled = False
+            self.labeled = False
         else:
             self.correct += correct
 
     def record(self, step: int, epoch: int, *, test: dict[str, float] | None) -> JsonObject:
         """The epoch: averages over its steps, the evaluation, and the gap between the two.
 
-        generalisation_gap = test loss − training loss; accuracy_gap = training − test accuracy. The
+        generalization_gap = test loss − training loss; accuracy_gap = training − test accuracy. The
         training side is the running average over the epoch, in train mode.
         """
         record: JsonObject = {"kind": "epoch", "step": step, "epoch": epoch}
         count = max(1, self.seen)
         record["train_loss"] = self.loss / count
-        if self.labelled:
+        if self.labeled:
             record["train_accuracy"] = self.correct / count
         if test is not None:
             record |= {f"test_{name}": value for name, value in test.items()}
-            record["generalisation_gap"] = record["test_loss"] - record["train_loss"]
-            if self.labelled and "accuracy" in test:
+            record["generalization_gap"] = record["test_loss"] - record["train_loss"]
+            if self.labeled and "accuracy" in test:
                 record["accuracy_gap"] = record["train_accuracy"] - record["test_accuracy"]
         return record

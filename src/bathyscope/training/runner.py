@@ -141,7 +141,7 @@ def train(
     if begun == "refuse" and run_state(folder) not in ("absent", "running"):
         raise UsageError(
             f"The run {folder} was begun before and has not reached its end; resume it "
-            "(--resume) or start it anew (--restart)."
+            "(--resume) or start it again (--restart)."
         )
     with launched_group() as group, stop_on_signals() as request:
         torch.manual_seed(derived_seed(config.seed, "weights"))
@@ -196,7 +196,7 @@ def _check(config: object, callbacks: object, loss: object) -> None:
 
 
 def outcome_of(folder: Path | str) -> Outcome:
-    """The outcome of a run, as its folder tells it.
+    """The outcome of a run, as its folder shows it.
 
     Raises:
         UsageError: the folder is not a run.
@@ -213,7 +213,7 @@ def _advance(loop: Loop, saver: Saver, request: StopRequest) -> None:
     _start(loop)
 
     def after_step() -> bool:
-        wanted = loop.group.greatest(2 if request.name else int(saver.due()))
+        wanted = loop.group.largest(2 if request.name else int(saver.due()))
         if wanted:
             saver.save()
         return wanted == 2

@@ -1,4 +1,4 @@
-"""Everything a run must remember to go on exactly: taken from a loop, put back into one."""
+"""Everything a run must remember to continue exactly: taken from a loop, put back into one."""
 
 from dataclasses import asdict
 

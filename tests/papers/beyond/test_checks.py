@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bathyscope.papers.beyond.studies import common_cause, depth, transformers
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 
 def deep_runs(tailored, plain):
@@ -14,7 +14,7 @@ def deep_runs(tailored, plain):
             ("tailored", 0.001, tailored),
             ("plain", 0.001, plain),
             ("shortcut", 0.01, [1.0, 1.0]),
-            ("normalised", 0.003, [0.2, 0.2]),
+            ("normalized", 0.003, [0.2, 0.2]),
         )
         for seed, value in enumerate(values)
     ]
@@ -23,9 +23,9 @@ def deep_runs(tailored, plain):
 
 def test_depth_without_shortcuts_wants_every_seed():
     preset = quick("beyond.dense_digits")
-    assert met(depth.checks(deep_runs([0.95, 0.97], [0.3, 0.4]), preset)) == [True, True]
-    assert met(depth.checks(deep_runs([0.95, 0.7], [0.3, 0.4]), preset)) == [False, True]
-    assert met(depth.checks(deep_runs([0.95, 0.97], [0.95, 0.4]), preset)) == [True, False]
+    assert passed(depth.checks(deep_runs([0.95, 0.97], [0.3, 0.4]), preset)) == [True, True]
+    assert passed(depth.checks(deep_runs([0.95, 0.7], [0.3, 0.4]), preset)) == [False, True]
+    assert passed(depth.checks(deep_runs([0.95, 0.97], [0.95, 0.4]), preset)) == [True, False]
 
 
 def test_depth_without_shortcuts_wants_every_rate_to_be_the_best_on_seeds_of_its_own():
@@ -41,21 +41,21 @@ def test_depth_without_shortcuts_wants_every_rate_to_be_the_best_on_seeds_of_its
             for seed in (depth.CHOOSING, depth.CHOOSING + 1)
         )
 
-    assert met(depth.checks(pd.concat([runs, tried(chosen)]), preset)) == [True] * 3
-    found = depth.checks(pd.concat([runs, tried(chosen | {"plain": 0.01})]), preset)
-    assert met(found) == [True, True, False]
-    assert found[-1].text == "3 of 4"
+    assert passed(depth.checks(pd.concat([runs, tried(chosen)]), preset)) == [True] * 3
+    result = depth.checks(pd.concat([runs, tried(chosen | {"plain": 0.01})]), preset)
+    assert passed(result) == [True, True, False]
+    assert result[-1].text == "3 of 4"
 
 
 def test_a_quantity_that_does_not_tell_networks_apart_does_not_explain_them():
     preset = quick("beyond.common_cause")
     table = deep_runs([0.95, 0.97], [0.3, 0.4])
     table = pd.concat([table, table])
-    assert met(common_cause.checks(table, preset)) == [True]
+    assert passed(common_cause.checks(table, preset)) == [True]
     mixed = table.assign(cosine_start=[float(i % 2) for i in range(len(table))])
-    found = common_cause.checks(mixed, preset)
-    assert met(found) == [False]
-    assert found[0].text == "8 of 16"
+    result = common_cause.checks(mixed, preset)
+    assert passed(result) == [False]
+    assert result[0].text == "8 of 16"
 
 
 def transformer_runs(accuracy, rank, gradients, curvature):
@@ -77,7 +77,7 @@ def transformer_runs(accuracy, rank, gradients, curvature):
                         "block": block,
                         "stable_rank": left if last else 3.0,
                         "condition": 2.0,
-                        "likeness": 0.5,
+                        "cosine similarity": 0.5,
                         "gradient_norm": 1.0 if last else low,
                         "largest": bent if last else 1.0,
                         "smallest": -0.1,
@@ -108,5 +108,5 @@ SOUND = {
 )
 def test_what_carries_over_to_transformers_is_asked_of_every_run(changed, at):
     preset = quick("beyond.transformers")
-    found = met(transformers.checks(transformer_runs(**(SOUND | changed)), preset))
-    assert found == [i != at for i in range(5)]
+    result = passed(transformers.checks(transformer_runs(**(SOUND | changed)), preset))
+    assert result == [i != at for i in range(5)]

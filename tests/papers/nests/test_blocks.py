@@ -5,12 +5,12 @@ import pytest
 
 from bathyscope.papers.nests.studies import blocks
 from bathyscope.papers.nests.studies.vectors import LABELS, network
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 SOLVED = {"resnest": 0.30, "narrow": 0.40, "aresnest": 0.25, "densenest": 0.29}
 
 
-def risks(place=None, value=None):
+def risks(location=None, value=None):
     """Two seeds of every form with three blocks; `place` is (form, seed, column), at the last block."""
     frame = pd.DataFrame(
         [
@@ -29,15 +29,15 @@ def risks(place=None, value=None):
             for feature, above in enumerate((0.2, 0.1, 0.0))
         ]
     )
-    if place is not None:
-        form, seed, column = place
+    if location is not None:
+        form, seed, column = location
         last = (frame["form"] == form) & (frame["seed"] == seed) & (frame["feature"] == 2)
         frame.loc[last, column] = value
     return frame
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "missed"),
+    ("location", "value", "missed"),
     [
         (("aresnest", 1, "block_risk"), 0.351, 0),  # one run of eight rises by its last block
         (("densenest", 0, "bound"), 0.6, 1),  # as high as the linear one's
@@ -45,16 +45,16 @@ def risks(place=None, value=None):
         (("densenest", 1, "bound"), 0.32, 4),
     ],
 )
-def test_one_run_that_differs_is_seen(place, value, missed):
+def test_one_run_that_differs_is_seen(location, value, missed):
     preset = quick("nests.blocks")
-    assert met(blocks.checks(risks(), preset)) == [True] * 5
-    assert met(blocks.checks(risks(place, value), preset))[missed] is False
+    assert passed(blocks.checks(risks(), preset)) == [True] * 5
+    assert passed(blocks.checks(risks(location, value), preset))[missed] is False
 
 
 def test_a_narrow_one_that_reaches_its_bound_is_not_too_narrow():
     frame = risks()
     frame.loc[frame["form"] == "narrow", "attainable_risk"] = SOLVED["narrow"] + 1e-6 / 2
-    assert met(blocks.checks(frame, quick("nests.blocks")))[3] is False
+    assert passed(blocks.checks(frame, quick("nests.blocks")))[3] is False
 
 
 def test_later_weights_set_to_zero_are_counted_run_by_run():

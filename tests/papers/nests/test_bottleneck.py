@@ -19,8 +19,8 @@ def point(offset, basis):
     return row | {"basis": basis, "offset": offset, "seed": 5}
 
 
-def test_one_dimension_decides_for_learnt_features():
-    enough, less = point(1, "learnt"), point(-1, "learnt")
+def test_one_dimension_decides_for_learned_features():
+    enough, less = point(1, "learned"), point(-1, "learned")
     assert (enough["width"], enough["needed"], enough["rank"]) == (19, 18, 18)
     assert (enough["guaranteed"], less["guaranteed"]) == (True, False)
     assert abs(enough["attainable"]) < 1e-9 < less["attainable"]
@@ -31,5 +31,5 @@ def test_one_dimension_decides_at_local_minima():
     table = pd.DataFrame([point(offset, "drawn") for offset in (-1, 0, 2)])
     assert len(bottleneck.minima(table)) >= 2
     checks = bottleneck.checks(table, bottleneck.BottleneckPreset())
-    assert all(check.met is not False for check in checks), checks
+    assert all(check.passed is not False for check in checks), checks
     assert bottleneck.draw(table, bottleneck.BottleneckPreset()).axes

@@ -3,7 +3,7 @@ import itertools
 import pandas as pd
 
 from bathyscope.papers.nests.studies import convolutional
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 
 def endings(aresnest):
@@ -18,7 +18,7 @@ def endings(aresnest):
 
 def test_an_augmented_form_at_a_greater_loss_in_one_seed_is_not_met():
     preset = quick("nests.convolutional")
-    assert met(convolutional.checks(endings(0.5), preset)) == [True, True]
-    found = convolutional.checks(endings(1.5), preset)
-    assert met(found) == [True, False]
-    assert found[1].text == "7 of 8"
+    assert passed(convolutional.checks(endings(0.5), preset)) == [True, True]
+    result = convolutional.checks(endings(1.5), preset)
+    assert passed(result) == [True, False]
+    assert result[1].text == "7 of 8"

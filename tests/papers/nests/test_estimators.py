@@ -1,4 +1,4 @@
-"""The comparison of estimators: sets and models as told, and checks that can fail."""
+"""The comparison of estimators: sets and models as reported, and checks that can fail."""
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,9 @@ def test_a_set_is_drawn_by_its_seed_and_has_its_task(name):
 
 def test_models_that_draw_at_random_are_seeded():
     for task in ("regression", "classification"):
-        found = models(task, seed=7)
-        assert tuple(found) == NAMES
-        seeded = [n for n, m in found.items() if m.get_params().get("random_state") == 7]
+        result = models(task, seed=7)
+        assert tuple(result) == NAMES
+        seeded = [n for n, m in result.items() if m.get_params().get("random_state") == 7]
         assert {*OURS, "MLP", "random forest", "gradient boosting"} <= set(seeded)
 
 
@@ -59,6 +59,6 @@ def test_the_figure_has_a_cell_for_every_set_and_model():
 
 def test_checks_are_met_by_better_scores_and_missed_by_worse():
     better = estimators.checks(scores_table(0.9), estimators.EstimatorPreset())
-    assert all(check.met is not False for check in better)
+    assert all(check.passed is not False for check in better)
     worse = estimators.checks(scores_table(0.7), estimators.EstimatorPreset())
-    assert sum(check.met is False for check in worse) == 9, "three for each of ours"
+    assert sum(check.passed is False for check in worse) == 9, "three for each of ours"

@@ -14,7 +14,7 @@ from bathyscope.papers.norm_preservation.studies import (
     table_2,
     table_3,
 )
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 
 def channel_ratios(moved):
@@ -34,10 +34,10 @@ def channel_ratios(moved):
 def test_a_projection_that_moves_half_the_cells_away_is_not_met():
     preset = quick("norm_preservation.figure_2")
     count, _ = channel_ratios(0)
-    assert met(figure_2.checks(channel_ratios(count)[1], preset)) == [True]
-    found = figure_2.checks(channel_ratios(count // 2)[1], preset)
-    assert met(found) == [False]
-    assert found[0].text.startswith(f"{count // 2} of {count}")
+    assert passed(figure_2.checks(channel_ratios(count)[1], preset)) == [True]
+    result = figure_2.checks(channel_ratios(count // 2)[1], preset)
+    assert passed(result) == [False]
+    assert result[0].text.startswith(f"{count // 2} of {count}")
 
 
 @pytest.mark.parametrize(("near", "wanted"), [(9, True), (8, False)])
@@ -50,7 +50,7 @@ def test_nine_of_ten_cells_are_almost_all_and_below_one_is_as_far_as_above(near,
             for p, r in ((False, 2.0), (True, 1.1 if i < near else 0.25))
         ]
     )
-    assert met(figure_2.checks(table, quick("norm_preservation.figure_2"))) == [wanted]
+    assert passed(figure_2.checks(table, quick("norm_preservation.figure_2"))) == [wanted]
 
 
 def errors(first, second, third=0.0):
@@ -74,16 +74,16 @@ def errors(first, second, third=0.0):
 def test_one_image_decides_nothing():
     """Of 355 test images one is 0.28 points, the standard error of a difference of errors of 5 % is 1.6."""
     preset = quick("norm_preservation.table_2")
-    assert met(table_2.checks(errors(5.28, 5.0), preset)) == [False]
-    assert met(table_2.checks(errors(9.0, 5.0), preset)) == [True]
-    assert met(table_2.checks(errors(5.0, 9.0), preset)) == [False]
+    assert passed(table_2.checks(errors(5.28, 5.0), preset)) == [False]
+    assert passed(table_2.checks(errors(9.0, 5.0), preset)) == [True]
+    assert passed(table_2.checks(errors(5.0, 9.0), preset)) == [False]
 
 
 def test_each_change_has_to_lower_the_error():
     preset = quick("norm_preservation.table_3")
-    assert met(table_3.checks(errors(12.0, 4.0, 8.0), preset)) == [True, True]
-    assert met(table_3.checks(errors(12.0, 8.0, 8.0), preset)) == [True, False]
-    assert met(table_3.checks(errors(8.0, 4.0, 8.1), preset)) == [False, True]
+    assert passed(table_3.checks(errors(12.0, 4.0, 8.0), preset)) == [True, True]
+    assert passed(table_3.checks(errors(12.0, 8.0, 8.0), preset)) == [True, False]
+    assert passed(table_3.checks(errors(8.0, 4.0, 8.1), preset)) == [False, True]
 
 
 def test_a_gap_that_is_smaller_at_one_depth_only():
@@ -93,16 +93,16 @@ def test_a_gap_that_is_smaller_at_one_depth_only():
         for variant, value in zip(("resnet", "procresnet"), values, strict=True)
     ]
     preset = quick("norm_preservation.table_1")
-    found = table_1.checks(pd.DataFrame(rows), preset)
-    assert met(found) == [False, False]
-    assert [check.text[:6] for check in found] == ["1 of 2", "1 of 2"]
-    assert met(table_1.checks(pd.DataFrame(rows[:2]), preset)) == [True, True]
+    result = table_1.checks(pd.DataFrame(rows), preset)
+    assert passed(result) == [False, False]
+    assert [check.text[:6] for check in result] == ["1 of 2", "1 of 2"]
+    assert passed(table_1.checks(pd.DataFrame(rows[:2]), preset)) == [True, True]
 
 
 def test_figure_5_counts_depths_beyond_the_error():
     preset = quick("norm_preservation.figure_5")
-    assert met(figure_5.checks(errors(9.0, 5.0), preset)) == [True]
-    assert met(figure_5.checks(errors(5.3, 5.0), preset)) == [False]  # one image
+    assert passed(figure_5.checks(errors(9.0, 5.0), preset)) == [True]
+    assert passed(figure_5.checks(errors(5.3, 5.0), preset)) == [False]  # one image
 
 
 def epochs(plain, proc, changes):
@@ -128,10 +128,10 @@ def epochs(plain, proc, changes):
 def test_figure_4_asks_every_seed():
     preset = quick("norm_preservation.figure_4")
     good = figure_4.checks(epochs((2.0, 2.0), (0.5, 0.5), (1.0, 2.0)), preset)
-    assert met(good) == [True, True, True]
+    assert passed(good) == [True, True, True]
     one_seed = figure_4.checks(epochs((9.0, 0.8), (0.5, 0.9), (1.0, 4.0)), preset)
-    assert met(one_seed) == [False, False, False]
-    assert [c.text[:6] for c in one_seed if c.met is not None] == ["1 of 2"] * 3
+    assert passed(one_seed) == [False, False, False]
+    assert [c.text[:6] for c in one_seed if c.passed is not None] == ["1 of 2"] * 3
 
 
 def block_ratios(plain, resnet_by_depth):
@@ -167,5 +167,5 @@ def block_ratios(plain, resnet_by_depth):
     ],
 )
 def test_figure_3_judges_blocks_beyond_their_spread(plain, resnet, wanted):
-    found = figure_3._checks_of_blocks(block_ratios(plain, resnet))
-    assert [check.met for check in found] == wanted
+    result = figure_3._checks_of_blocks(block_ratios(plain, resnet))
+    assert [check.passed for check in result] == wanted

@@ -6,7 +6,7 @@ import pandas as pd
 
 from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
 from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 
 def test_norms_have_to_fall_with_every_depth():
@@ -21,8 +21,8 @@ def test_norms_have_to_fall_with_every_depth():
             ]
         )
 
-    assert met(weight_norms.checks(norms(3.0, 2.0, 1.0), preset)) == [True]
-    assert met(weight_norms.checks(norms(3.0, 1.0, 2.0), preset)) == [False]
+    assert passed(weight_norms.checks(norms(3.0, 2.0, 1.0), preset)) == [True]
+    assert passed(weight_norms.checks(norms(3.0, 1.0, 2.0), preset)) == [False]
 
 
 def test_length_two_has_to_be_the_best_at_equal_size():
@@ -36,10 +36,10 @@ def test_length_two_has_to_be_the_best_at_equal_size():
             ]
         )
 
-    assert met(figure_9.checks(lengths(3.0), preset)) == [True, True]
-    assert met(figure_9.checks(lengths(7.5), preset)) == [True, False]
-    assert met(figure_9.checks(lengths(6.5), preset)) == [True, False]  # two images of 355
-    assert met(figure_9.checks(lengths(3.0, parameters=20), preset)) == [False, True]
+    assert passed(figure_9.checks(lengths(3.0), preset)) == [True, True]
+    assert passed(figure_9.checks(lengths(7.5), preset)) == [True, False]
+    assert passed(figure_9.checks(lengths(6.5), preset)) == [True, False]  # two images of 355
+    assert passed(figure_9.checks(lengths(3.0, parameters=20), preset)) == [False, True]
 
 
 def path(apart=0.5, from_label=0.0, movers=1):
@@ -63,10 +63,10 @@ def path(apart=0.5, from_label=0.0, movers=1):
 
 def test_a_path_has_to_arrive_keep_its_distance_and_move_one_sample():
     preset = quick("shortcut_length.figure_10")
-    assert met(figure_10.checks(path(), preset)) == [True, True, True]
-    assert met(figure_10.checks(path(from_label=0.1), preset)) == [False, True, True]
-    assert met(figure_10.checks(path(apart=0.3), preset)) == [True, False, True]
-    assert met(figure_10.checks(path(movers=2), preset)) == [True, True, False]
+    assert passed(figure_10.checks(path(), preset)) == [True, True, True]
+    assert passed(figure_10.checks(path(from_label=0.1), preset)) == [False, True, True]
+    assert passed(figure_10.checks(path(apart=0.3), preset)) == [True, False, True]
+    assert passed(figure_10.checks(path(movers=2), preset)) == [True, True, False]
 
 
 def pattern(elsewhere=0.0, three=0.0, differs=0.0):
@@ -92,7 +92,7 @@ def pattern(elsewhere=0.0, three=0.0, differs=0.0):
 
 def test_a_block_outside_the_pattern_is_seen():
     preset = quick("shortcut_length.figure_11")
-    assert met(figure_11.checks(pattern(), preset)) == [True] * 5
-    assert met(figure_11.checks(pattern(elsewhere=0.1), preset))[0] is False
-    assert met(figure_11.checks(pattern(differs=0.1), preset))[1] is False
-    assert met(figure_11.checks(pattern(three=0.1), preset))[-1] is False
+    assert passed(figure_11.checks(pattern(), preset)) == [True] * 5
+    assert passed(figure_11.checks(pattern(elsewhere=0.1), preset))[0] is False
+    assert passed(figure_11.checks(pattern(differs=0.1), preset))[1] is False
+    assert passed(figure_11.checks(pattern(three=0.1), preset))[-1] is False

@@ -15,7 +15,7 @@ from bathyscope.papers.singularity.studies import (
     which_came_first,
 )
 from bathyscope.studies import all_studies
-from tests.papers.judged import met, quick
+from tests.papers.judged import passed, quick
 
 
 def test_unit_values_ask_every_seed():
@@ -24,16 +24,16 @@ def test_unit_values_ask_every_seed():
     def ranges(*first):
         return pd.DataFrame(
             [
-                {"place": place, "seed": seed, "range": value if place == "first" else 5.0}
+                {"place": location, "seed": seed, "range": value if location == "first" else 5.0}
                 for seed, value in enumerate(first)
-                for place in ("first", "late")
+                for location in ("first", "late")
             ]
         )
 
-    assert met(unit_values.checks(ranges(1e6, 1e3), preset, network="plain")) == [True]
-    assert met(unit_values.checks(ranges(1e6, 10.0), preset, network="plain")) == [False]
-    assert met(unit_values.checks(ranges(1e6, 10.0), preset, network="resnet")) == [False]
-    assert met(unit_values.checks(ranges(9.0, 10.0), preset, network="resnet")) == [True]
+    assert passed(unit_values.checks(ranges(1e6, 1e3), preset, network="plain")) == [True]
+    assert passed(unit_values.checks(ranges(1e6, 10.0), preset, network="plain")) == [False]
+    assert passed(unit_values.checks(ranges(1e6, 10.0), preset, network="resnet")) == [False]
+    assert passed(unit_values.checks(ranges(9.0, 10.0), preset, network="resnet")) == [True]
 
 
 def accuracies(plain, resnet, resnext):
@@ -56,7 +56,7 @@ def accuracies(plain, resnet, resnext):
     ],
 )
 def test_tables_1_to_3_judge_every_network(values, wanted):
-    assert met(accuracy.checks(accuracies(*values), quick("singularity.table_1"))) == wanted
+    assert passed(accuracy.checks(accuracies(*values), quick("singularity.table_1"))) == wanted
 
 
 def block_conditions(plain, resnet):
@@ -68,7 +68,7 @@ def block_conditions(plain, resnet):
                 "seed": 0,
                 "index": index,
                 "condition": value,
-                "greatest": value,
+                "largest": value,
             }
             for network, values in (("plain", plain), ("resnet", resnet), ("resnext", [2.0] * 3))
             for index, value in enumerate(values)
@@ -80,17 +80,21 @@ def test_figure_13_wants_plain_singular_to_the_end_and_the_others_never():
     preset = quick("singularity.figure_13")
     inf = math.inf
     good = conditions.representation_checks(block_conditions([2, inf, inf], [3, 3, 3]), preset)
-    assert met(good) == [True, True, True]
+    assert passed(good) == [True, True, True]
     again = conditions.representation_checks(block_conditions([inf, inf, 2], [3, 3, 3]), preset)
-    assert met(again) == [False, True, True]
+    assert passed(again) == [False, True, True]
     bad = conditions.representation_checks(block_conditions([2, inf, inf], [3, inf, 3]), preset)
-    assert met(bad) == [True, False, True]
+    assert passed(bad) == [True, False, True]
 
 
 def test_weights_of_the_plain_network_have_to_be_the_worse_conditioned():
     preset = quick("singularity.figure_11")
-    assert met(conditions.weight_checks(block_conditions([9, 9, 9], [3, 3, 3]), preset)) == [True]
-    assert met(conditions.weight_checks(block_conditions([2, 2, 2], [3, 3, 3]), preset)) == [False]
+    assert passed(conditions.weight_checks(block_conditions([9, 9, 9], [3, 3, 3]), preset)) == [
+        True
+    ]
+    assert passed(conditions.weight_checks(block_conditions([2, 2, 2], [3, 3, 3]), preset)) == [
+        False
+    ]
 
 
 def test_a_plain_network_whose_loss_falls_is_not_met():
@@ -105,8 +109,8 @@ def test_a_plain_network_whose_loss_falls_is_not_met():
             ]
         )
 
-    assert met(curves.checks(losses(2.3), preset)) == [True]
-    assert met(curves.checks(losses(0.45), preset)) == [False]
+    assert passed(curves.checks(losses(2.3), preset)) == [True]
+    assert passed(curves.checks(losses(0.45), preset)) == [False]
 
 
 def test_a_block_that_matters_is_seen_when_it_is_dropped():
@@ -121,8 +125,8 @@ def test_a_block_that_matters_is_seen_when_it_is_dropped():
             ]
         )
 
-    assert met(layer_deletion.checks(changes(0.02), preset)) == [True, True]
-    assert met(layer_deletion.checks(changes(0.5), preset)) == [False, True]
+    assert passed(layer_deletion.checks(changes(0.02), preset)) == [True, True]
+    assert passed(layer_deletion.checks(changes(0.5), preset)) == [False, True]
 
 
 def rivals(**accuracy):
@@ -137,26 +141,26 @@ def rivals(**accuracy):
 
 def test_weights_that_are_kept_have_to_close_half_of_the_gap():
     preset = quick("singularity.similar_networks")
-    last = met(similar_networks.checks(rivals(), preset))[-3:]
+    last = passed(similar_networks.checks(rivals(), preset))[-3:]
     assert last == [False, False, False]
     kept = rivals(delta_held=0.7, bare_held=0.5, dirac_held=0.9, dirac_start=0.9)
-    assert met(similar_networks.checks(kept, preset))[-3:] == [True, False, False]
+    assert passed(similar_networks.checks(kept, preset))[-3:] == [True, False, False]
     gone = rivals()
     gone = gone[gone["rival"] != "bare_held"]  # it diverged, and has no epoch
-    assert met(similar_networks.checks(gone, preset))[-3:] == [False, False, False]
+    assert passed(similar_networks.checks(gone, preset))[-3:] == [False, False, False]
 
 
 def test_a_rival_within_the_error_of_its_test_images_is_not_behind():
     preset = quick("singularity.similar_networks")
-    behind = met(similar_networks.checks(rivals(resnet=0.9, plain=0.7, delta=0.89), preset))
+    behind = passed(similar_networks.checks(rivals(resnet=0.9, plain=0.7, delta=0.89), preset))
     assert behind[:2] == [True, False]
 
 
 def test_an_untrained_network_of_a_hundred_classes_stays_near_one_percent():
     preset = all_studies()["singularity.table_3"].presets["full"]
     table = accuracies(0.05, 0.99, 0.99)
-    assert met(accuracy.checks(table, preset)) == [False, True, True]
-    assert met(accuracy.checks(accuracies(0.012, 0.99, 0.99), preset)) == [True, True, True]
+    assert passed(accuracy.checks(table, preset)) == [False, True, True]
+    assert passed(accuracy.checks(accuracies(0.012, 0.99, 0.99), preset)) == [True, True, True]
 
 
 def events(plain_order, residual_singular):
@@ -166,7 +170,7 @@ def events(plain_order, residual_singular):
         [
             {
                 "skip": skip,
-                "normalised": "BatchNorm",
+                "normalized": "BatchNorm",
                 "start": "he",
                 "lr": 0.1,
                 "seed": 0,
@@ -193,4 +197,4 @@ def events(plain_order, residual_singular):
 )
 def test_singularity_has_to_come_first_and_not_with_skips(plain_order, residual_singular, wanted):
     preset = quick("singularity.which_came_first")
-    assert met(which_came_first.checks(events(plain_order, residual_singular), preset)) == wanted
+    assert passed(which_came_first.checks(events(plain_order, residual_singular), preset)) == wanted

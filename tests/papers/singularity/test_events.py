@@ -36,8 +36,8 @@ def test_each_event_at_its_first_step_and_block():
         + records(2, weight=1e3, condition=math.inf)
         + records(4, cosine=0.999, condition=math.inf)
     )
-    found = first_events(frame, ending={"status": "diverged", "step": 5, "diverged_block": "b"})
-    assert found == {
+    result = first_events(frame, ending={"status": "diverged", "step": 5, "diverged_block": "b"})
+    assert result == {
         "gradient_explosion": (0.0, "blocks.0"),
         "weight_explosion": (1.0, "blocks.0"),
         "collapse": (4.0, "blocks.0"),
@@ -48,5 +48,5 @@ def test_each_event_at_its_first_step_and_block():
 
 def test_a_quiet_run_shows_none():
     frame = pd.DataFrame(records(0) + records(1))
-    found = first_events(frame, ending={"status": "finished", "step": 1})
-    assert all(math.isnan(step) and block is None for step, block in found.values())
+    result = first_events(frame, ending={"status": "finished", "step": 1})
+    assert all(math.isnan(step) and block is None for step, block in result.values())

@@ -6,7 +6,7 @@ from scipy.stats import ttest_1samp
 from torch import nn
 
 from bathyscope import nets
-from bathyscope.core.members import num_parameters
+from bathyscope.core.calls import num_parameters
 from bathyscope.linalg import conv_singular_values
 from bathyscope.papers.singularity.claims.findings import (
     _OF_ONE_SIZE,
@@ -14,7 +14,7 @@ from bathyscope.papers.singularity.claims.findings import (
     finding_3_corrected,
 )
 from bathyscope.papers.singularity.studies import similar_networks
-from bathyscope.papers.singularity.studies.held import trunk_convolutions
+from bathyscope.papers.singularity.studies.held import body_convolutions
 from bathyscope.papers.singularity.studies.similar_networks import RIVALS, RivalPreset, tasks
 from bathyscope.runs import load_checkpoint
 
@@ -22,11 +22,11 @@ PRESET = RivalPreset(depth=8, epochs=1, lr=0.05, batch_size=16, num_train=64, nu
 
 
 def trained_kernels(name, folder):
-    """The kernels of the trunk after a run of four steps."""
+    """The kernels of the body after a run of four steps."""
     task = next(task for task in tasks(PRESET) if task.rival == name)
     task.run(folder)
     weights = load_checkpoint(folder).weights
-    return [weights[f"{layer}.weight"] for layer in trunk_convolutions(task.build())]
+    return [weights[f"{layer}.weight"] for layer in body_convolutions(task.build())]
 
 
 def distances(kernels):
@@ -35,12 +35,12 @@ def distances(kernels):
 
 
 def test_a_kernel_that_is_kept_stays_near_dirac_and_one_left_free_does_not(tmp_path, monkeypatch):
-    share = 0.002  # four steps lead no farther than 0.01
-    monkeypatch.setattr(similar_networks, "DIRAC_SHARE", share)
+    fraction = 0.002  # four steps lead no farther than 0.01
+    monkeypatch.setattr(similar_networks, "DIRAC_FRACTION", fraction)
     kept = distances(trained_kernels("dirac_held", tmp_path / "kept"))
     free = distances(trained_kernels("dirac_start", tmp_path / "free"))
-    assert max(kept) <= share + 1e-5
-    assert max(free) > share
+    assert max(kept) <= fraction + 1e-5
+    assert max(free) > fraction
 
 
 @pytest.mark.parametrize(("name", "gain"), [("delta_held", 1.0), ("bare_held", 2**0.5)])

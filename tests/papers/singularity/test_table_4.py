@@ -1,4 +1,4 @@
-"""Table IV: the networks are the paper's, and its checks tell a plain network that trains."""
+"""Table IV: the networks are the paper's, and its checks show a plain network that trains."""
 
 import pandas as pd
 import pytest
@@ -36,7 +36,7 @@ def accuracies(plain, resnet, resnext):
 
 
 @pytest.mark.parametrize(
-    ("found", "met"),
+    ("result", "passed"),
     [
         ((0.1537, 0.8856, 0.8974), [True, True, True]),  # the paper's
         ((0.60, 0.88, 0.89), [False, True, True]),
@@ -46,9 +46,9 @@ def accuracies(plain, resnet, resnext):
         ((float("nan"),) * 3, [False, False, False]),
     ],
 )
-def test_checks_judge_the_papers_shape(found, met):
-    checks = table_4.checks(accuracies(*found), imagenet_form.QUICK)
-    assert [check.met for check in checks] == [*met, None, None]
+def test_checks_judge_the_papers_shape(result, passed):
+    checks = table_4.checks(accuracies(*result), imagenet_form.QUICK)
+    assert [check.passed for check in checks] == [*passed, None, None]
 
 
 def test_the_paper_preset_says_what_to_get_and_where_to_put_it(tmp_path, monkeypatch):

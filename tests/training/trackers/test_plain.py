@@ -18,7 +18,7 @@ def test_a_loop_of_ones_own_stands_in_the_table(tmp_path):
     assert len(read_run(logger.folder)[2]) == 3
 
 
-def test_a_loss_that_is_not_finite_ends_it_as_diverged(tmp_path):
+def test_a_loss_that_is_non_finite_ends_it_as_diverged(tmp_path):
     with log_run(tmp_path, "mine") as logger:
         logger.log(1, {"loss": 1.0})
         logger.log(2, {"loss": math.inf})

@@ -6,5 +6,5 @@ without any: a leaky rectifier whose slope follows from the depth alone, such th
 takes a pair of inputs at right angles to a cosine of 0.9, and an orthogonal start (after Zhang,
 Botev and Martens, 2022). Beside them stand shortcuts, BatchNorm, and He weights with ReLU; on each
 the quantities of the four papers are measured before the first step and after the last. What
-explains training must tell the networks that train from those that do not, however they were made
+explains training must separate the networks that train from those that do not, however they were made
 trainable."""

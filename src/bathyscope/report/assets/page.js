@@ -10,7 +10,7 @@
     const values = strip.dataset.values.split("|");
     at = Math.max(0, Math.min(values.length - 1, at));
     strip.dataset.at = at;
-    const [index, label] = namesOf(strip.dataset.blocks)[at];
+    const [index, label] = namesOf(strip.dataset.places)[at];
     const what = [strip.dataset.name, strip.dataset.when].filter(Boolean).join(", ");
     tip.textContent = `block ${index}  ${label}\n${what}: ${values[at]}`;
     tip.hidden = false;
@@ -107,38 +107,130 @@
   });
 })();
 
-// Plots: colours of text and grid come from the style sheet.
+// Plots: values under the pointer or the arrow keys; dragging zooms all plots of a group, double-click goes back.
 (() => {
-  const coarse = matchMedia("(pointer: coarse)").matches; // a finger scrolls; the buttons zoom
-  for (const script of document.querySelectorAll("script[data-plot]")) {
-    const { alike, data, layout } = JSON.parse(script.textContent);
-    Object.assign(layout, {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { size: 12 }, dragmode: coarse ? false : "zoom",
+  const tip = document.getElementById("tip");
+  const lists = {};
+  const placesOf = (id) => (lists[id] ??= JSON.parse(document.getElementById(id).textContent));
+  const view = (svg) => svg.getAttribute("viewBox").split(" ").map(Number);
+  const short = (value) => String(Number(value.toPrecision(4)));
+
+  function nearest(list, x) { // lists are in order
+    let low = 0, high = list.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (list[middle][0] < x) low = middle; else high = middle; }
+    return Math.abs(list[low][0] - x) <= Math.abs(list[high][0] - x) ? low : high;
+  }
+  function tell(area, x) {
+    const svg = area.querySelector("svg");
+    const [start, , width] = view(svg);
+    const title = area.closest(".panel").querySelector("figcaption").textContent;
+    let at = null;
+    const told = [...svg.querySelectorAll(".line")].map((line) => {
+      const list = placesOf(line.dataset.places);
+      if (!list.length) return "";
+      const i = nearest(list, x);
+      at ??= list[i];
+      return `${line.dataset.name || title}: ${line.dataset.values.split("|")[i] ?? "–"}`;
+    }).filter(Boolean);
+    if (!at) return;
+    const axis = area.parentNode.querySelector(".x").dataset.axis;
+    tip.textContent = [`${axis} ${short(at[0])}  ${at[1]}`, ...(told.length > 1 ? [title] : []), ...told].join("\n");
+    tip.hidden = false;
+    area.dataset.at = at[0];
+    const box = area.getBoundingClientRect();
+    const place = box.left + ((at[0] - start) / width) * box.width;
+    tip.style.left = `${Math.max(4, Math.min(innerWidth - tip.offsetWidth - 4, place + 12))}px`;
+    tip.style.top = `${Math.max(4, box.top - 4)}px`;
+    let hair = area.querySelector(".hair");
+    if (!hair) { hair = document.createElement("div"); hair.className = "hair"; area.append(hair); }
+    hair.hidden = false;
+    hair.style.left = `${place - box.left}px`;
+  }
+  function hide(area) { tip.hidden = true; const hair = area.querySelector(".hair"); if (hair) hair.hidden = true; }
+
+  function names(area) { // about six names of blocks, or numbers of steps, in what is shown
+    const row = area.parentNode.querySelector(".x");
+    const [start, , width] = view(area.querySelector("svg"));
+    const longest = [...area.querySelectorAll(".line")].map((l) => placesOf(l.dataset.places)).reduce((a, b) => (b.length > a.length ? b : a), []);
+    const inside = longest.filter(([x]) => x >= start && x <= start + width);
+    const stride = Math.max(1, Math.ceil((inside.length - 1) / 5));
+    row.replaceChildren(...inside.filter((_, i) => i % stride === 0).map(([x, name]) => {
+      const tick = document.createElement("span");
+      tick.textContent = name || short(x);
+      tick.style.left = `${((x - start) / width) * 100}%`;
+      return tick;
+    }));
+  }
+  function zoom(area, start, end) {
+    const group = area.closest(".plots") ?? area.closest(".panel");
+    for (const other of group.querySelectorAll(".area")) {
+      other.querySelector("svg").setAttribute("viewBox", `${start} 0 ${end - start} 100`);
+      names(other);
+    }
+  }
+  function reset(area) {
+    const group = area.closest(".plots") ?? area.closest(".panel");
+    for (const other of group.querySelectorAll(".area")) {
+      const svg = other.querySelector("svg");
+      if (svg.getAttribute("viewBox") !== svg.dataset.view) { svg.setAttribute("viewBox", svg.dataset.view); names(other); }
+    }
+  }
+
+  for (const area of document.querySelectorAll(".area")) {
+    const under = (event) => {
+      const box = area.getBoundingClientRect();
+      const [start, , width] = view(area.querySelector("svg"));
+      return start + ((event.clientX - box.left) / box.width) * width;
+    };
+    let from = null, begin = 0, shade = null;
+    area.addEventListener("pointermove", (event) => {
+      if (from === null) { tell(area, under(event)); return; }
+      const box = area.getBoundingClientRect();
+      shade.style.left = `${Math.min(begin, event.clientX) - box.left}px`;
+      shade.style.width = `${Math.abs(event.clientX - begin)}px`;
     });
-    const lines = data.map((line) => ({ ...alike[line.alike], ...line }));
-    Plotly.newPlot(script.dataset.plot, lines, layout, {
-      responsive: true, displaylogo: false, displayModeBar: coarse ? true : "hover",
-      modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    area.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse" || event.button) { tell(area, under(event)); return; } // a finger scrolls
+      [from, begin] = [under(event), event.clientX];
+      shade = document.createElement("div");
+      shade.className = "drag";
+      area.append(shade);
+      area.setPointerCapture(event.pointerId);
+    });
+    area.addEventListener("pointerup", (event) => {
+      if (from === null) return;
+      const to = under(event);
+      if (Math.abs(event.clientX - begin) > 8) zoom(area, Math.min(from, to), Math.max(from, to));
+      shade.remove();
+      from = null;
+    });
+    area.addEventListener("dblclick", () => reset(area));
+    area.addEventListener("pointerleave", () => hide(area));
+    area.addEventListener("blur", () => hide(area));
+    area.addEventListener("keydown", (event) => {
+      const line = area.querySelector(".line");
+      const list = line ? placesOf(line.dataset.places) : [];
+      const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9 }[event.key];
+      if (event.key === "Escape") { hide(area); reset(area); }
+      if (step === undefined || !list.length) return;
+      event.preventDefault();
+      const now = area.dataset.at === undefined ? (step > 0 ? -1 : 0) : nearest(list, Number(area.dataset.at));
+      tell(area, list[Math.max(0, Math.min(list.length - 1, now + step))][0]);
     });
   }
 })();
 
-// On paper plots take the width of the sheet, and no more than its height.
+// Code to copy.
 (() => {
-  const plots = [...document.querySelectorAll(".plot")];
-  const onScreen = new Map(plots.map((plot) => [plot, plot.style.height]));
-  addEventListener("beforeprint", () => {
-    for (const plot of plots) {
-      const height = Math.min(plot.offsetHeight, 900);
-      plot.style.height = `${height}px`;
-      Plotly.relayout(plot, { width: 680, height });
-    }
-  });
-  addEventListener("afterprint", () => {
-    for (const plot of plots) {
-      plot.style.height = onScreen.get(plot);
-      Plotly.relayout(plot, { width: null, height: null, autosize: true });
-    }
-  });
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.addEventListener("click", async () => {
+      const code = button.parentNode.querySelector("code");
+      try { await navigator.clipboard.writeText(code.textContent); } catch { // a page from a disk may not
+        getSelection().selectAllChildren(code);
+        document.execCommand("copy");
+      }
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
 })();

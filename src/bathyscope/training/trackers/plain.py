@@ -26,7 +26,7 @@ class Settings(Configuration):
 
 
 class Logger:
-    """Writes into a run what a loop tells it; made by `log_run`."""
+    """Writes into a run what a loop shows it; made by `log_run`."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -61,9 +61,9 @@ def log_run(
 ) -> Iterator[Logger]:
     """A run in the store for a loop of one's own.
 
-    The run is named by `name` and a hash of the settings, begins anew at each call, and stands in
+    The run is named by `name` and a hash of the settings, begins again at each call, and stands in
     `runs.table` and `bathyscope show` beside all others. An exception ends it as failed, with the
-    traceback, and goes on to the caller.
+    traceback, and continues to the caller.
 
     Args:
         out: folder of the run folders.

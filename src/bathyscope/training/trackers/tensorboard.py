@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.trackers import Tracker, tracker_of
 from bathyscope.training.callbacks import Callback, LoopView, Record
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 class TensorBoard(Callback):
     """Writes every number of the metrics as a scalar: `step/loss`, `epoch/test_accuracy`, ….
 
-    A run that is resumed goes on in the same curves; what was written after its last checkpoint is
+    A run that is resumed continues in the same curves; what was written after its last checkpoint is
     dropped.
 
     Args:
@@ -23,6 +24,7 @@ class TensorBoard(Callback):
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self._writer: SummaryWriter | None = None
+        self._tracker: Tracker | None = None
 
     def on_start(self, loop: LoopView) -> None:
         """Open the event file.
@@ -40,6 +42,7 @@ class TensorBoard(Callback):
         self._writer = SummaryWriter(
             str(self.folder), purge_step=loop.step + 1 if loop.step else None
         )
+        self._tracker = tracker_of(self._writer)
 
     def on_step(self, loop: LoopView, record: Record) -> None:
         """The numbers of a step."""
@@ -56,7 +59,7 @@ class TensorBoard(Callback):
         self._writer.close()
 
     def _write(self, kind: str, record: Record) -> None:
-        assert self._writer is not None, "a run has begun"
+        assert self._tracker is not None, "a run has begun"
         for name, value in record.items():
             if isinstance(value, float):
-                self._writer.add_scalar(f"{kind}/{name}", value, record["step"])
+                self._tracker.log_number(f"{kind}/{name}", value, record["step"])

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bathyscope import measure
 from bathyscope.claims.reading import numbers_of
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.hooks import Hooks
 from bathyscope.curvature import hessian
 from bathyscope.training import Callback, Examples, LoopView
 
@@ -57,7 +58,7 @@ class CauseWatcher(StartAndEnd):
 
 
 def accuracy(model: nn.Module, examples: Examples) -> float:
-    """Share of the samples that the network, in evaluation mode, puts into their class.
+    """Fraction of the samples that the network, in evaluation mode, puts into their class.
 
     Examples:
         >>> accuracy(nn.Identity(), (torch.eye(4), torch.tensor([0, 1, 2, 2])))
@@ -80,7 +81,7 @@ def causes(model: nn.Module, probe: Examples) -> dict[str, float]:
     `cosine`: mean cosine of pairs of samples after the last block, one where all fall together
     (singularity). `condition`: log₁₀ of the condition number of that block's outputs, features ×
     samples (singularity). `gradient_range`: log₁₀ of the largest over the smallest norm of ∂E/∂x_l
-    over the blocks (norm_preservation). `unexplained`: share of the variance of the one-hot labels
+    over the blocks (norm_preservation). `unexplained`: fraction of the variance of the one-hot labels
     that no linear map of the last block's outputs explains, beside `unexplained_by_input` (nests:
     no worse than the best linear predictor).
     """
@@ -105,11 +106,9 @@ def _last_features(model: nn.Module, x: Tensor) -> Tensor:
     """What the last layer of the head reads."""
     seen: list[Tensor] = []
     head = [m for m in model.modules() if isinstance(m, nn.Linear)][-1]
-    handle = head.register_forward_pre_hook(lambda _m, args: seen.append(args[0]))
-    try:
+    with Hooks() as hooks:
+        hooks.before_forward(head, lambda _m, args: seen.append(args[0]))
         model(x)
-    finally:
-        handle.remove()
     return seen[0]
 
 
@@ -123,33 +122,33 @@ def unexplained(features: Tensor, labels: Tensor) -> float:
         1.0
     """
     targets = F.one_hot(labels).double()
-    centred = targets - targets.mean(dim=0)
+    centered = targets - targets.mean(dim=0)
     inputs = features.flatten(1).double()
     inputs = inputs - inputs.mean(dim=0)
     if not torch.isfinite(inputs).all():
         return math.nan
-    solution = torch.linalg.lstsq(inputs, centred, driver="gelsd").solution
-    left = centred - inputs @ solution
-    return float(left.square().sum() / centred.square().sum())
+    solution = torch.linalg.lstsq(inputs, centered, driver="gelsd").solution
+    left = centered - inputs @ solution
+    return float(left.square().sum() / centered.square().sum())
 
 
 def spectrum_shape(model: nn.Module, probe: Examples) -> dict[str, float]:
     """How the Hessian's eigenvalues lie, on a few samples   (shortcut_length).
 
-    `sharpness`: log₁₀ of the greatest |λ|. `spread`: log₁₀ of the greatest over the mean |λ|, which
-    the condition number of a matrix exceeds. `negative`: the share of Σ|λ| that negative eigenvalues
-    make up, an index by weight: with so many parameters nearly all eigenvalues are about zero, and
+    `sharpness`: log₁₀ of the largest |λ|. `spread`: log₁₀ of the largest over the mean |λ|, which
+    the condition number of a matrix exceeds. `negative`: the fraction of Σ|λ| that negative eigenvalues
+    make up, an index by weight: with this many parameters nearly all eigenvalues are about zero, and
     a count of signs would be one of rounding errors.
     """
     few = (probe[0][:_CURVATURE_SAMPLES], probe[1][:_CURVATURE_SAMPLES])
     matrix = hessian(model, few, loss=F.cross_entropy, batchnorm="batch")
-    found = matrix.density(probes=4, steps=24, outlier_steps=48)
-    values, shares = found.points()
-    greatest, mean = float(values.abs().max()), float((shares * values.abs()).sum())
+    result = matrix.density(probes=4, steps=24, outlier_steps=48)
+    values, fractions = result.points()
+    largest, mean = float(values.abs().max()), float((fractions * values.abs()).sum())
     if mean == 0:  # a flat point
         return {"sharpness": -math.inf, "spread": math.nan, "negative": math.nan}
     return {
-        "sharpness": math.log10(greatest),
-        "spread": math.log10(greatest / mean),
-        "negative": float((shares * values.clamp(max=0).abs()).sum()) / mean,
+        "sharpness": math.log10(largest),
+        "spread": math.log10(largest / mean),
+        "negative": float((fractions * values.clamp(max=0).abs()).sum()) / mean,
     }

@@ -15,16 +15,16 @@ QUANTITIES: dict[str, tuple[str, str]] = {
     "cosine": ("singularity", "cosine of pairs of samples, last block"),
     "condition": ("singularity", "log₁₀ κ of the last block's outputs"),
     "gradient_range": ("norm_preservation", "log₁₀ range of ‖∂E/∂x‖ over the blocks"),
-    "unexplained": ("nests", "share of the labels that the last features leave unexplained"),
-    "sharpness": ("shortcut_length", "log₁₀ of the Hessian's greatest |λ|"),
-    "spread": ("shortcut_length", "log₁₀ of its greatest over its mean |λ|, less than that of κ"),
-    "negative": ("shortcut_length", "share of Σ|λ| that its negative eigenvalues make up"),
+    "unexplained": ("nests", "fraction of the labels that the last features leave unexplained"),
+    "sharpness": ("shortcut_length", "log₁₀ of the Hessian's largest |λ|"),
+    "spread": ("shortcut_length", "log₁₀ of its largest over its mean |λ|, less than that of κ"),
+    "negative": ("shortcut_length", "fraction of Σ|λ| that its negative eigenvalues make up"),
 }
 """What each paper explains training by, as `causes` measures it."""
 
 
 _ENOUGH = 10
-"""Runs from which on a threshold that tells them apart says something."""
+"""Runs from which on a threshold that distinguishes them says something."""
 
 
 def table(store: Store, preset: DeepPreset) -> pd.DataFrame:
@@ -56,23 +56,23 @@ def out_of_order(values: pd.Series, trains: pd.Series) -> int:
 
 
 def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
-    """Which quantity, measured before the first step, tells the networks that train from the others."""
+    """Which quantity, measured before the first step, separates the networks that train from the others."""
     trains = table["accuracy"] > preset.wanted
-    found = []
-    for name, (theme, words) in QUANTITIES.items():
+    result = []
+    for name, (theme, text) in QUANTITIES.items():
         column = f"{name}_start"
         if column not in table:
             continue
         wrong = out_of_order(table[column], trains)
-        found.append(
+        result.append(
             Check(
-                f"{theme}: {words}, at the start, tells networks that train from those that do "
+                f"{theme}: {text}, at the start, separates networks that train from those that do "
                 "not; runs on the wrong side of the best threshold",
                 wrong == 0 if len(table) >= _ENOUGH else None,  # few runs decide nothing
                 f"{wrong} of {len(table)}",
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
@@ -99,7 +99,7 @@ _SHORT = {
     "unexplained": "labels unexplained",
     "sharpness": "log₁₀ |λ|max",
     "spread": "log₁₀ |λ|max / mean",
-    "negative": "negative share of Σ|λ|",
+    "negative": "negative fraction of Σ|λ|",
 }
 
 STUDY = Study(
@@ -108,7 +108,7 @@ STUDY = Study(
     shows=(
         "Tailored rectifiers and shortcuts make 100 layers trainable with every seed, He and ReLU with none, "
         "with BatchNorm or without it. Each paper explains training by one quantity; one that explains it "
-        "must tell all networks that train from those that do not, before the first step."
+        "must separate all networks that train from those that do not, before the first step."
     ),
     presets=depth.STUDIES[0].presets,
     tasks=depth.tasks,
@@ -117,7 +117,7 @@ STUDY = Study(
     draw=draw,
     notes=(
         "What survives at full: a gradient that keeps its norm over the depth (norm_preservation) and last "
-        "features that still tell the labels (nests) part all networks that train from all that do not. "
+        "features that still separate the labels (nests) part all networks that train from all that do not. "
         "Representations that are not singular do not suffice: with BatchNorm they are the best conditioned "
         "of the four before the first step, but the gradient grows 10⁸-fold and the network does not train.",
         "The runs are those of beyond.dense_digits. The Hessian is measured on 32 samples, by Lanczos; at "

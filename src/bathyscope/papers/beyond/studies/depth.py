@@ -1,4 +1,4 @@
-"""Do plain networks of 50 to 164 layers train without shortcuts and without normalisation?"""
+"""Do plain networks of 50 to 164 layers train without shortcuts and without normalization?"""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Data
 
-KINDS: tuple[Kind, ...] = ("plain", "tailored", "shortcut", "normalised")
+KINDS: tuple[Kind, ...] = ("plain", "tailored", "shortcut", "normalized")
 CHOOSING = 100
 """Seeds from this one on choose learning rates and are not among those shown."""
 
@@ -72,20 +72,20 @@ class DeepTrial(TrainingTask):
 
     def build(self) -> nn.Module:
         """The network at its start, drawn from torch's generator."""
-        found = images(self.data, self.num_train, self.num_test)
+        result = images(self.data, self.num_train, self.num_test)
         return deep_network(
             self.kind,
             self.form,
             depth=self.depth,
             width=self.width,
-            shape=tuple(found.shape),
-            num_classes=found.num_classes,
+            shape=tuple(result.shape),
+            num_classes=result.num_classes,
         )
 
     def callbacks(self, data: Data) -> list[Callback]:
         """Measure the papers' quantities at the start and at the end."""
-        found = images(self.data, self.num_train, self.num_test)
-        train = (found.in_memory()[0], found.train_labels)
+        result = images(self.data, self.num_train, self.num_test)
+        train = (result.in_memory()[0], result.train_labels)
         return [CauseWatcher(train, probe_size=self.probe_size, curvature=self.curvature)]
 
 
@@ -134,8 +134,8 @@ def table(store: Store, preset: DeepPreset) -> pd.DataFrame:
     ends = store.endings(tasks(preset), keys=keys)
     causes = store.frame(tasks(preset), kind="cause", keys=("kind", "lr", "seed"))
     last = causes[causes["moment"] == "end"][["kind", "lr", "seed", "accuracy"]]
-    found = ends[[*keys, "status"]].merge(last, on=["kind", "lr", "seed"], how="left")
-    return found.assign(accuracy=found["accuracy"].astype(float).fillna(0.0))
+    result = ends[[*keys, "status"]].merge(last, on=["kind", "lr", "seed"], how="left")
+    return result.assign(accuracy=result["accuracy"].astype(float).fillna(0.0))
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
@@ -162,9 +162,9 @@ def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
     tailored, plain = count("tailored", above=preset.wanted), count("plain", above=preset.wanted)
     others = ", ".join(
         f"{LABELS[k]} {count(k, above=preset.wanted)} of {preset.seeds} ({spread(k)})"
-        for k in ("shortcut", "normalised")
+        for k in ("shortcut", "normalized")
     )
-    found = [
+    result = [
         Check(
             f"tailored: above {preset.wanted:.0%} of the training images; seeds",
             tailored == preset.seeds,
@@ -182,11 +182,11 @@ def checks(table: pd.DataFrame, preset: DeepPreset) -> tuple[Check, ...]:
         right = sum(
             float(best[kind]) == rate for kind, rate in zip(KINDS, preset.rates, strict=True)
         )
-        words = (
+        text = (
             "every network is shown at the rate that is best for it on two further seeds; networks"
         )
-        found.append(Check(words, right == len(KINDS), f"{right} of {len(KINDS)}"))
-    return tuple(found)
+        result.append(Check(text, right == len(KINDS), f"{right} of {len(KINDS)}"))
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
@@ -199,8 +199,8 @@ def draw(table: pd.DataFrame, preset: DeepPreset) -> Figure:
             "network": LABELS[kind],
             "learning rate": f"{part['lr'].iloc[0]:g}",
             "training accuracy": f"{part['accuracy'].mean():.3f}",
-            "least": f"{part['accuracy'].min():.3f}",
-            "greatest": f"{part['accuracy'].max():.3f}",
+            "smallest": f"{part['accuracy'].min():.3f}",
+            "largest": f"{part['accuracy'].max():.3f}",
             "seeds": len(part),
         }
         if preset.grid:

@@ -1,4 +1,4 @@
-"""Deep networks of one shape: plain, with tailored rectifiers, with shortcuts, with normalisation."""
+"""Deep networks of one shape: plain, with tailored rectifiers, with shortcuts, with normalization."""
 
 import math
 from typing import Literal
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from bathyscope.inits import he_
 from bathyscope.remedies import tailor_
 
-Kind = Literal["plain", "tailored", "shortcut", "normalised"]
+Kind = Literal["plain", "tailored", "shortcut", "normalized"]
 Form = Literal["dense", "convolutional"]
 LABELS: dict[str, str] = {
     "plain": "plain, He and ReLU",
     "tailored": "plain, tailored rectifiers",
     "shortcut": "shortcuts, branches over √L",
-    "normalised": "plain with BatchNorm",
+    "normalized": "plain with BatchNorm",
 }
 
 
@@ -63,7 +63,7 @@ def deep_network(
         return nn.Linear(inputs, width) if dense else nn.Conv2d(inputs, width, 3, padding=1)
 
     def norm() -> nn.Module:
-        if kind != "normalised":
+        if kind != "normalized":
             return nn.Identity()
         return nn.BatchNorm1d(width) if dense else nn.BatchNorm2d(width)
 

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from bathyscope import measure
 from bathyscope.claims.reading import numbers_of
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.hooks import Hooks
 from bathyscope.core.losses import token_cross_entropy
 from bathyscope.curvature import hessian
-from bathyscope.diagnosis.race import label_accuracy
-from bathyscope.measure.tokens import token_likeness
+from bathyscope.measure.tokens import token_similarity
 from bathyscope.papers.beyond.studies.causes import StartAndEnd
 from bathyscope.training import Examples, LoopView
 
@@ -49,7 +49,7 @@ def block_rows(model: nn.Module, probe: Examples) -> list[dict[str, float]]:
     """A row for every block of a transformer of the catalog, of its output on some sequences.
 
     `rank`, `stable_rank`, `condition`: of each sequence's tokens × features (singularity), see
-    `token_conditioning`. `likeness`: mean cosine of two tokens. `gradient_norm`: ‖∂E/∂x‖ at the block's
+    `token_conditioning`. `similarity`: mean cosine of two tokens. `gradient_norm`: ‖∂E/∂x‖ at the block's
     output, `gradient_ratio`: over that at its input (norm_preservation). `accuracy`: of the network, the
     same in every row.
     """
@@ -58,11 +58,11 @@ def block_rows(model: nn.Module, probe: Examples) -> list[dict[str, float]]:
     gradients = measure.gradients(model, probe, loss=token_cross_entropy, blocks=blocks)
     norms, ratios = numbers_of(gradients, "norm_out"), numbers_of(gradients, "ratio")
     outputs, logits = _block_outputs(model, probe[0])
-    accuracy = label_accuracy(logits, probe[1]) or 0.0
+    accuracy = (logits.argmax(-1) == probe[1]).double().mean().item()
     return [
         {
             **token_conditioning(x),
-            "likeness": token_likeness(x).cosine,
+            "cosine similarity": token_similarity(x).cosine,
             "gradient_norm": norm,
             "gradient_ratio": ratio,
             "accuracy": accuracy,
@@ -87,33 +87,30 @@ def token_conditioning(x: Float[Tensor, " n t d"]) -> dict[str, float]:
         return dict.fromkeys(("rank", "stable_rank", "condition"), float("nan"))
     values = torch.linalg.svdvals(x.double())
     largest = values[:, :1].clamp(min=torch.finfo(torch.float64).tiny)
-    cutoff = max(x.shape[1:]) * torch.finfo(x.dtype).eps * largest
+    tolerance = max(x.shape[1:]) * torch.finfo(x.dtype).eps * largest
     return {
-        "rank": float((values > cutoff).sum(1).double().mean()),
+        "rank": float((values > tolerance).sum(1).double().mean()),
         "stable_rank": float((values / largest).square().sum(1).mean()),
         "condition": float((largest[:, 0] / values[:, -1]).median()),
     }
 
 
 def spectrum_ends(model: nn.Module, probe: Examples, index: int) -> dict[str, float]:
-    """The greatest and the least eigenvalue of a block's own part of the Hessian   (shortcut_length)."""
+    """The largest and the smallest eigenvalue of a block's own part of the Hessian   (shortcut_length)."""
     few = (probe[0][:_CURVATURE_SAMPLES], probe[1][:_CURVATURE_SAMPLES])
     part = hessian(model, few, loss=token_cross_entropy, parameters=[f"blocks.{index}.*"])
-    found = part.extremes(1, tolerance=1e-2, max_products=40, check_copies=False)
+    result = part.extremes(1, tolerance=1e-2, max_products=40, check_copies=False)
     return {
-        "largest": float(found.largest.values[0]),
-        "smallest": float(found.smallest.values[0]),
+        "largest": float(result.largest.values[0]),
+        "smallest": float(result.smallest.values[0]),
     }
 
 
 def _block_outputs(model: nn.Module, tokens: Tensor) -> tuple[list[Tensor], Tensor]:
     seen: list[Tensor] = []
     blocks = model.get_submodule("blocks")
-    handles = [b.register_forward_hook(lambda _m, _a, y: seen.append(y)) for b in blocks.children()]
-    try:
-        with torch.no_grad():
-            logits: Tensor = model(tokens)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with Hooks() as hooks, torch.no_grad():
+        for block in blocks.children():
+            hooks.after_forward(block, lambda _m, _a, y: seen.append(y))
+        logits: Tensor = model(tokens)
     return seen, logits

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bathyscope import data, nets
-from bathyscope.core.members import num_parameters
+from bathyscope.core.calls import num_parameters
 from bathyscope.papers.beyond.studies.token_causes import KIND, BlockWatcher
 from bathyscope.studies.drawing import label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Preset, Study
@@ -83,8 +83,11 @@ class TransformerTrial(TrainingTask):
 
     def examples(self) -> tuple[Data, Data | None]:
         """Training and test sequences."""
-        found = data.sequences(self.data, context=self.context)
-        return (found.train_inputs, found.train_targets), (found.test_inputs, found.test_targets)
+        result = data.sequences(self.data, context=self.context)
+        return (result.train_inputs, result.train_targets), (
+            result.test_inputs,
+            result.test_targets,
+        )
 
     def build(self) -> nn.Module:
         """The network at its start, drawn from torch's generator."""
@@ -159,7 +162,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
                 "accuracy": part["accuracy"].iloc[0],
                 "rank": part["stable_rank"].iloc[-1],
                 "condition": part["condition"].iloc[-1],
-                "likeness": part["likeness"].iloc[-1],
+                "cosine similarity": part["cosine similarity"].iloc[-1],
                 "gradient_range": norms.max() / norms.min() if norms.min() > 0 else math.inf,
                 "curvature_range": bent.max() / bent.min() if bent.min() > 0 else math.inf,
             }
@@ -240,7 +243,10 @@ def draw(table: pd.DataFrame, preset: TransformerPreset) -> Figure:
         label_axes(ax, title=title, x="block", y="", log=log)
         shown = start[start[column].notna()]
         mean_lines(ax, shown, x="block", y=column, by="form", order=list(FORMS), marker=None)
-    ends = (("accuracy", f"accuracy after {preset.steps} steps"), ("likeness", "cosine of tokens"))
+    ends = (
+        ("accuracy", f"accuracy after {preset.steps} steps"),
+        ("cosine similarity", "cosine of tokens"),
+    )
     for ax, (column, title) in zip(axes[4:], ends, strict=True):
         label_axes(ax, title=title, x="blocks", y="", log="x")
         mean_lines(ax, summary(table), x="depth", y=column, by="form", order=list(FORMS))
@@ -254,7 +260,7 @@ STUDY = Study(
     name="beyond.transformers",
     title="What of why skips carries over to transformers",
     shows=(
-        "A transformer is a residual network of two branches a block. Asked of it: do its tokens lose rank "
+        "A transformer is a residual network of two branches per block. Asked of it: do its tokens lose rank "
         "without skips (singularity), do gradients keep their size with them (norm_preservation), is the "
         "Hessian as steep at every block (shortcut_length), and who trains, with the norms before the "
         "branches or after the sums?"

@@ -19,8 +19,8 @@ def measure_assumption_1(seed: int) -> Measured:
     from bathyscope.papers.nests.claims.problems import ROOMY, certificate_of, estimator, problem
 
     def holds(network: nn.Module, pair: Batch) -> bool:
-        found = certificate_of(network, pair).assumption(1)
-        return found is not None and found.holds
+        result = certificate_of(network, pair).assumption(1)
+        return result is not None and result.holds
 
     pair = problem(seed)
     drawn = sum(holds(estimator(width=ROOMY), problem(seed + i)) for i in range(_DRAWS))
@@ -61,7 +61,7 @@ ASSUMPTION_2 = Claim(
 )
 ASSUMPTION_3 = Claim(
     name="nests.assumption_3",
-    statement="The residual representation is no narrower than the output: M ≥ N_o.",
+    statement="The residual representation is not a narrower than the output: M ≥ N_o.",
     tested="A condition on sizes, evaluated by every claim that needs it; it asserts nothing.",
 )
 
@@ -76,14 +76,14 @@ def measure_assumption_4(seed: int) -> Measured:
         problem,
     )
 
-    met = {"drawn": 0, "trained": 0}
+    passed = {"drawn": 0, "trained": 0}
     for draw in range(_DRAWS):
         pair, network = problem(seed + draw), estimator(width=ENOUGH)
-        for moment in met:
-            found = certificate_of(network, pair).assumption(4)
-            met[moment] += found is not None and found.holds
+        for moment in passed:
+            result = certificate_of(network, pair).assumption(4)
+            passed[moment] += result is not None and result.holds
             learn_features_(network, pair)
-    return Measured(numbers={**met, "of": _DRAWS}, settings={"width": ENOUGH})
+    return Measured(numbers={**passed, "of": _DRAWS}, settings={"width": ENOUGH})
 
 
 def assumption_4(numbers: Numbers) -> list[Relation]:

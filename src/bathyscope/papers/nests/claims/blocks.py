@@ -33,7 +33,7 @@ _SLACK = 1e-6  # of the constant predictor's risk
 def measure_equation_7(
     seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
-    """Largest rise of the risk from block to block, cut off and solved anew; and a predictable feature."""
+    """Largest rise of the risk from block to block, cut off and solved again; and a predictable feature."""
     if model is not None or data is not None:
         networks = [network_and_pair(model, data, seed=seed, width=ROOMY)]
     else:
@@ -41,15 +41,15 @@ def measure_equation_7(
     truncated, solved = [], []
     assumptions: list[Assumption] = []
     for network, pair in networks:
-        found = certificate_of(network, pair, blocks=True)
-        truncated.append(_largest_rise(found.truncated_risks) / found.constant_risk)
-        solved.append(_largest_rise(found.block_risks) / found.constant_risk)
-        assumptions += assumptions_of(found, 2)
+        result = certificate_of(network, pair, blocks=True)
+        truncated.append(_largest_rise(result.truncated_risks) / result.constant_risk)
+        solved.append(_largest_rise(result.block_risks) / result.constant_risk)
+        assumptions += assumptions_of(result, 2)
     predictable = _predictable(problem(seed))
     return Measured(
         numbers={
-            "largest_rise_cut_off": max(truncated),
-            "largest_rise_solved_anew": max(solved),
+            "largest_rise_tolerance": max(truncated),
+            "largest_rise_solved_again": max(solved),
             **predictable,
         },
         assumptions=tuple(assumptions),
@@ -67,27 +67,29 @@ def _predictable(pair: Pair) -> dict[str, float]:
     network = resnest(
         INPUTS, OUTPUTS, width=12, feature_sizes=[3, 3], functions=[linear, bent], intercept=False
     ).double()
-    found = certificate_of(network, pair, blocks=True)
-    gains = [(b - a) / found.constant_risk for b, a in pairwise(found.block_risks)]
+    result = certificate_of(network, pair, blocks=True)
+    gains = [(b - a) / result.constant_risk for b, a in pairwise(result.block_risks)]
     return {
         "gain_of_predictable": gains[0],
         "gain_of_other": gains[1],
-        "unpredicted_of_predictable": found.predictability[1].unpredicted,
+        "unpredicted_of_predictable": result.predictability[1].unpredicted,
     }
 
 
 def equation_7(numbers: Numbers) -> list[Relation]:
     """Read literally: H of the whole, cut off after block i."""
     return [
-        at_most("largest rise, cut off", numbers["largest_rise_cut_off"], 0.0, slack=1e-9),
+        at_most("largest rise, cut off", numbers["largest_rise_tolerance"], 0.0, slack=1e-9),
         _necessity(numbers),
     ]
 
 
 def equation_7_solved(numbers: Numbers) -> list[Relation]:
-    """With H solved anew after each block."""
+    """With H solved again after each block."""
     return [
-        at_most("largest rise, solved anew", numbers["largest_rise_solved_anew"], 0.0, slack=1e-9),
+        at_most(
+            "largest rise, solved again", numbers["largest_rise_solved_again"], 0.0, slack=1e-9
+        ),
         _necessity(numbers),
     ]
 
@@ -104,11 +106,11 @@ EQUATION_7 = Claim(
     "strictly only if v_i is not linearly predictable from the features before it.",
     assumptions=(A2,),
     tested="Block by block risks of random networks, with the weights of the whole cut off "
-    "(the statement read literally) and with weights solved anew; a feature that is made "
+    "(the statement read literally) and with weights solved again; a feature that is made "
     "predictable must not lower the risk.",
     measure=measure_equation_7,
     law=equation_7,
-    under="H_0, …, H_i are solved anew for each i; cut off from the whole solution the risk can rise",
+    under="H_0, …, H_i are solved again for each i; cut off from the whole solution the risk can rise",
     law_under=equation_7_solved,
     takes=("model", "data"),
 )
@@ -125,18 +127,18 @@ def measure_corollary_1(
     """Risks at local minima of the prediction weights after 1, …, L blocks."""
     network, pair = network_and_pair(model, data, seed=seed, width=ROOMY)
     risks, critical = [], []
-    found = certificate_of(network, pair)
-    assert found.linear_feature_risk is not None
+    result = certificate_of(network, pair)
+    assert result.linear_feature_risk is not None
     for blocks in range(1, len(network.blocks) + 1):
         minimum, reached = local_minimum(_shorten(network, blocks), pair, seed=seed)
-        risks.append(certificate_of(minimum, pair).risk / found.constant_risk)
+        risks.append(certificate_of(minimum, pair).risk / result.constant_risk)
         critical.append(reached)
     return Measured(
         numbers={
             "risks": risks,
-            "linear": found.linear_feature_risk / found.constant_risk,
+            "linear": result.linear_feature_risk / result.constant_risk,
         },
-        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
+        assumptions=(*assumptions_of(result, 2, 3, 4), *critical),
     )
 
 
@@ -171,22 +173,22 @@ def measure_corollary_2(
     network, pair = network_and_pair(model, data, seed=seed, width=width)
     learn_features_(network, pair)
     rows, critical = [], []
-    found = certificate_of(network, pair)
+    result = certificate_of(network, pair)
     for start in range(2):
         minimum, reached = local_minimum(network, pair, seed=2 * seed + start)
-        found = certificate_of(minimum, pair)
-        rows.append(found.risk / found.constant_risk)
+        result = certificate_of(minimum, pair)
+        rows.append(result.risk / result.constant_risk)
         critical.append(reached)
-    assert found.bound is not None
-    assert found.linear_feature_risk is not None
+    assert result.bound is not None
+    assert result.linear_feature_risk is not None
     return Measured(
         numbers={
             "risks": rows,
-            "linear": found.linear_feature_risk / found.constant_risk,
-            "bound": found.bound / found.constant_risk,
+            "linear": result.linear_feature_risk / result.constant_risk,
+            "bound": result.bound / result.constant_risk,
             "input_as_feature": _repeated_input(problem(seed), seed=seed),
         },
-        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
+        assumptions=(*assumptions_of(result, 2, 3, 4), *critical),
         settings={"width": width},
     )
 
@@ -194,7 +196,7 @@ def measure_corollary_2(
 def _repeated_input(pair: Pair, *, seed: int) -> dict[str, object]:
     """A network whose only feature is its input again: v_1 = x, with H_0 = 0 and H_1 the linear solution.
 
-    H = (0, A) is a minimiser of the augmented risk, so that the printed premise of strictness, a
+    H = (0, A) is a minimizer of the augmented risk, so that the printed premise of strictness, a
     higher risk with H_1 = 0, is met; and no network with these features can beat the linear predictor.
     """
     x, y = pair
@@ -213,12 +215,12 @@ def _repeated_input(pair: Pair, *, seed: int) -> dict[str, object]:
     ).double()
     network.expansion = expansion
     minimum, reached = local_minimum(network, pair, seed=seed)
-    found = certificate_of(minimum, pair)
-    assert found.linear_feature_risk is not None
+    result = certificate_of(minimum, pair)
+    assert result.linear_feature_risk is not None
     zero_first = float(y.square().mean())  # the risk of H = (0, 0)
     return {
-        "premise": (zero_first - found.linear_feature_risk) / found.constant_risk,
-        "gain": (found.linear_feature_risk - found.risk) / found.constant_risk,
+        "premise": (zero_first - result.linear_feature_risk) / result.constant_risk,
+        "gain": (result.linear_feature_risk - result.risk) / result.constant_risk,
         "critical": reached.holds,
     }
 
@@ -265,8 +267,8 @@ COROLLARY_2 = Claim(
     "the augmented risk with and without features.",
     measure=measure_corollary_2,
     law=corollary_2,
-    under="for strictness: the least augmented risk with all features lies below the least with the "
-    "input alone. The printed premise compares with H_0 of one minimiser and zeros after it, which "
+    under="for strictness: the smallest augmented risk with all features lies below the smallest with the "
+    "input alone. The printed premise compares with H_0 of one minimizer and zeros after it, which "
     "v_1 = x, H_0 = 0 meets while no improvement is possible",
     law_under=corollary_2_by_bound,
     takes=("model", "data", "width"),
@@ -283,8 +285,8 @@ def measure_remark_2(
     """The best risk from each representation x_1, …, x_L of a network at a local minimum."""
     network, pair = network_and_pair(model, data, seed=seed, width=width)
     network, reached = local_minimum(network, pair, seed=seed)
-    found = certificate_of(network, pair)
-    assert found.linear_feature_risk is not None
+    result = certificate_of(network, pair)
+    assert result.linear_feature_risk is not None
     with torch.no_grad():
         representations = network.representations(pair[0])
     loss = convex_loss(None, pair[1], num_outputs=network.output.out_features)
@@ -292,10 +294,10 @@ def measure_remark_2(
     for representation in representations[1:]:
         basis = nested_basis([representation], intercept=network.has_intercept)
         best = best_predictor(basis, loss, num_outputs=network.output.out_features)
-        risks.append(best.risk / found.constant_risk)
+        risks.append(best.risk / result.constant_risk)
     return Measured(
-        numbers={"risks": risks, "linear": found.linear_feature_risk / found.constant_risk},
-        assumptions=(*assumptions_of(found, 2, 3, 4), reached),
+        numbers={"risks": risks, "linear": result.linear_feature_risk / result.constant_risk},
+        assumptions=(*assumptions_of(result, 2, 3, 4), reached),
         settings={"width": width, "feature sizes": FEATURES},
     )
 

@@ -52,18 +52,18 @@ def measure_proposition_2(
     for name, network, pair in cases:
         drawn = certificate_of(network, pair)
         minimum, reached = local_minimum(network, pair, seed=seed)
-        found = certificate_of(minimum, pair)
+        result = certificate_of(minimum, pair)
         assert drawn.epsilon is not None
-        assert found.epsilon is not None
+        assert result.epsilon is not None
         rows.append(
             {
                 "case": name,
                 "drawn": drawn.epsilon / drawn.constant_risk,
-                "local_minimum": found.epsilon / found.constant_risk,
+                "local_minimum": result.epsilon / result.constant_risk,
                 "chord": _chord_violation(network, pair, seed=seed),
             }
         )
-        assumptions += [*assumptions_of(found, 2), reached]
+        assumptions += [*assumptions_of(result, 2), reached]
     return Measured(numbers={"cases": rows}, assumptions=tuple(assumptions))
 
 
@@ -85,14 +85,14 @@ def _chord_violation(network: ResNEst, pair: Pair, *, seed: int) -> float:
 
 def proposition_2(numbers: Numbers) -> list[Relation]:
     """ε ≥ 0, and no chord is exceeded."""
-    found = []
+    result = []
     for row in numbers["cases"]:
-        found += [
+        result += [
             at_least(f"{row['case']}, as drawn: ε", row["drawn"], 0.0, slack=1e-9),
             at_least(f"{row['case']}, local minimum: ε", row["local_minimum"], 0.0, slack=1e-9),
             at_most(f"{row['case']}: excess over a chord", row["chord"], 0.0, slack=1e-9),
         ]
-    return found
+    return result
 
 
 PROPOSITION_2 = Claim(
@@ -116,32 +116,32 @@ def measure_theorem_1(
     data: Iterable[object] | None = None,
     width: int = ROOMY,
 ) -> Measured:
-    """ε, as a share of the constant predictor's risk, at local minima from several starts."""
+    """ε, as a fraction of the constant predictor's risk, at local minima from several starts."""
     network, pair = network_and_pair(model, data, seed=seed, width=width)
     rows: list[dict[str, object]] = []
     critical = []
-    found = None
+    result = None
     for start in range(_STARTS):
         minimum, reached = local_minimum(network, pair, seed=_STARTS * seed + start)
         critical.append(reached)
-        found = certify(minimum, pair, blocks=False)
-        assert found.epsilon is not None
-        assert found.critical_point is not None
+        result = certify(minimum, pair, blocks=False)
+        assert result.epsilon is not None
+        assert result.critical_point is not None
         rows.append(
             {
-                "epsilon": found.epsilon / found.constant_risk,
-                "gradient": found.critical_point.gradient_norm,
-                "output_rank": found.critical_point.output_rank,
+                "epsilon": result.epsilon / result.constant_risk,
+                "gradient": result.critical_point.gradient_norm,
+                "output_rank": result.critical_point.output_rank,
             }
         )
-    assert found is not None
-    assert found.linear_feature_risk is not None
-    assert found.attainable_epsilon is not None
-    assert found.bound is not None
+    assert result is not None
+    assert result.linear_feature_risk is not None
+    assert result.attainable_epsilon is not None
+    assert result.bound is not None
     numbers: JsonObject = {
         "minima": rows,
-        "attainable": found.attainable_epsilon / found.constant_risk,
-        "linear_epsilon": (found.linear_feature_risk - found.bound) / found.constant_risk,
+        "attainable": result.attainable_epsilon / result.constant_risk,
+        "linear_epsilon": (result.linear_feature_risk - result.bound) / result.constant_risk,
     }
     if model is None:
         numbers["attainable_by_width"] = {
@@ -149,16 +149,16 @@ def measure_theorem_1(
         }
     return Measured(
         numbers=numbers,
-        assumptions=(*assumptions_of(found, 2, 3, 4), *critical),
+        assumptions=(*assumptions_of(result, 2, 3, 4), *critical),
         settings={"width": width, "needed": ENOUGH},
     )
 
 
 def _attainable(width: int, pair: Pair) -> float:
-    """The least ε that prediction weights of a random network of that width can reach."""
-    found = certificate_of(estimator(width=width), pair)
-    assert found.attainable_epsilon is not None
-    return found.attainable_epsilon / found.constant_risk
+    """The smallest ε that prediction weights of a random network of that width can reach."""
+    result = certificate_of(estimator(width=width), pair)
+    assert result.attainable_epsilon is not None
+    return result.attainable_epsilon / result.constant_risk
 
 
 def theorem_1(numbers: Numbers) -> list[Relation]:
@@ -168,7 +168,7 @@ def theorem_1(numbers: Numbers) -> list[Relation]:
             at_most(f"start {i}: ε over the constant predictor's risk", row["epsilon"], _ATTAINED)
             for i, row in enumerate(numbers["minima"])
         ),
-        at_most("least ε of the prediction weights", numbers["attainable"], _ATTAINED),
+        at_most("smallest ε of the prediction weights", numbers["attainable"], _ATTAINED),
     ]
 
 
@@ -203,7 +203,7 @@ def measure_section_3_2(seed: int) -> Measured:
     return Measured(
         numbers={
             "needed": ENOUGH,
-            "least_rank_with_room": min(ranks["enough"]),
+            "smallest_rank_with_room": min(ranks["enough"]),
             "largest_rank_without": max(ranks["one_less"]),
             "rank_of_shared": _rank(shared),
         },
@@ -220,7 +220,7 @@ def _rank(network: ResNEst) -> int:
 def section_3_2(numbers: Numbers) -> list[Relation]:
     """Room for all features is enough, for every network."""
     return [
-        equal("rank with just enough room", numbers["least_rank_with_room"], numbers["needed"]),
+        equal("rank with just enough room", numbers["smallest_rank_with_room"], numbers["needed"]),
         equal(
             "rank with room and a shared direction", numbers["rank_of_shared"], numbers["needed"]
         ),
@@ -230,7 +230,7 @@ def section_3_2(numbers: Numbers) -> list[Relation]:
 def section_3_2_drawn(numbers: Numbers) -> list[Relation]:
     """It is for networks as drawn, and it is needed; a shared direction defeats it."""
     return [
-        equal("rank with just enough room", numbers["least_rank_with_room"], numbers["needed"]),
+        equal("rank with just enough room", numbers["smallest_rank_with_room"], numbers["needed"]),
         at_most("rank with one less", numbers["largest_rank_without"], numbers["needed"] - 1),
         at_most(
             "rank with room and a shared direction",

@@ -76,23 +76,23 @@ def measure_proposition_3(
         if train:
             learn_features_(network, pair, steps=10)
             _solve_output_(network, pair)
-        found = certificate_of(network, pair)
-        assert found.epsilon is not None
-        assert found.bound is not None
-        assert found.linear_feature_risk is not None
+        result = certificate_of(network, pair)
+        assert result.epsilon is not None
+        assert result.bound is not None
+        assert result.linear_feature_risk is not None
         rows.append(
             {
                 "case": name,
-                "risk": (found.risk + found.penalty) / found.constant_risk,
-                "linear": found.linear_feature_risk / found.constant_risk,
+                "risk": (result.risk + result.penalty) / result.constant_risk,
+                "linear": result.linear_feature_risk / result.constant_risk,
             }
         )
         assumptions += [
-            *assumptions_of(found, 2),
+            *assumptions_of(result, 2),
             Assumption(
                 statement=f"{name}: the prediction weights are at their minimum (ε)",
-                holds=found.epsilon <= 1e-6 * found.constant_risk,
-                value=found.epsilon,
+                holds=result.epsilon <= 1e-6 * result.constant_risk,
+                value=result.epsilon,
             ),
         ]
     return Measured(numbers={"cases": rows}, assumptions=tuple(assumptions))
@@ -106,13 +106,13 @@ def _solve_output_(network: DenseNEst, pair: Batch) -> None:
         features = torch.cat(network.features(x), dim=1)  # the constant comes after the input
     outputs = network.output.out_features
     start = torch.zeros(outputs * features.shape[1], dtype=torch.float64)
-    found = minimum_of(lambda flat: loss(features @ flat.view(-1, outputs), y), start)
-    weights = found.view(-1, outputs).T
+    result = minimum_of(lambda flat: loss(features @ flat.view(-1, outputs), y), start)
+    weights = result.view(-1, outputs).T
     with torch.no_grad():
         if network.output.bias is not None:
-            place = network.feature_sizes[0]
-            network.output.bias.copy_(weights[:, place])
-            weights = torch.cat([weights[:, :place], weights[:, place + 1 :]], dim=1)
+            location = network.feature_sizes[0]
+            network.output.bias.copy_(weights[:, location])
+            weights = torch.cat([weights[:, :location], weights[:, location + 1 :]], dim=1)
         network.output.weight.copy_(weights)
 
 
@@ -140,7 +140,7 @@ PROPOSITION_3 = Claim(
 def measure_proposition_4(
     seed: int, *, model: nn.Module | None = None, data: Iterable[object] | None = None
 ) -> Measured:
-    """Outputs of a DenseNEst and of its ResNEst; assumption 4 and the least ε of the latter."""
+    """Outputs of a DenseNEst and of its ResNEst; assumption 4 and the smallest ε of the latter."""
     given = _given(model, data)
     network, pair = given if given is not None else (_network(2), problem(seed))
     wide = dense_to_residual(network)
@@ -148,17 +148,17 @@ def measure_proposition_4(
         difference = float((wide(pair[0]) - network(pair[0])).abs().max())
         wide.blocks[0].mix.weight.mul_(2)  # type: ignore[operator]
         spoilt = float((wide(pair[0]) - network(pair[0])).abs().max())
-    found = certificate_of(dense_to_residual(network), pair)
-    assert found.attainable_epsilon is not None
-    assert found.width is not None
+    result = certificate_of(dense_to_residual(network), pair)
+    assert result.attainable_epsilon is not None
+    assert result.width is not None
     return Measured(
         numbers={
             "difference": difference,
             "difference_with_a_block_doubled": spoilt,
-            "attainable": found.attainable_epsilon / found.constant_risk,
-            "rank": found.width.rank,
-            "needed": found.width.needed,
-            "width": found.width.width,
+            "attainable": result.attainable_epsilon / result.constant_risk,
+            "rank": result.width.rank,
+            "needed": result.width.needed,
+            "width": result.width.width,
         }
     )
 
@@ -169,7 +169,7 @@ def proposition_4(numbers: Numbers) -> list[Relation]:
         at_most("difference of the outputs", numbers["difference"], 1e-10),
         at_least("rank of [W_0 … W_{L−1}]", numbers["rank"], numbers["needed"]),
         at_least("width", numbers["width"], numbers["needed"]),
-        at_most("least ε over the constant predictor's risk", numbers["attainable"], 1e-9),
+        at_most("smallest ε over the constant predictor's risk", numbers["attainable"], 1e-9),
     ]
 
 

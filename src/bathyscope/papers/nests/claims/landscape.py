@@ -38,12 +38,12 @@ def measure_landscape(
         for parameter in prediction_parameters(zero):
             parameter.zero_()
     minimum, reached = local_minimum(network, pair, seed=seed)
-    places = {"zero": zero, "saddle": saddle(network, pair), "minimum": minimum}
+    locations = {"zero": zero, "saddle": saddle(network, pair), "minimum": minimum}
     numbers: JsonObject = {"outputs": network.output.out_features}
-    found = None
-    for name, place in places.items():
-        found = certificate_of(place, pair)
-        point = found.critical_point
+    result = None
+    for name, location in locations.items():
+        result = certificate_of(location, pair)
+        point = result.critical_point
         assert point is not None
         numbers[name] = {
             "kind": point.kind,
@@ -52,13 +52,13 @@ def measure_landscape(
             "largest_curvature": point.largest_curvature,
             "drop": point.drop,
             "output_rank": point.output_rank,
-            "epsilon": found.epsilon,
+            "epsilon": result.epsilon,
         }
-    assert found is not None
+    assert result is not None
     return Measured(
         numbers=numbers,
-        assumptions=(*assumptions_of(found, 1, 3, 4), reached),
-        settings={"width": width, "loss": found.loss},
+        assumptions=(*assumptions_of(result, 1, 3, 4), reached),
+        settings={"width": width, "loss": result.loss},
     )
 
 
@@ -70,11 +70,13 @@ def measure_proposition_1(
     width: int = 8,
 ) -> Measured:
     """The same; of the numbered assumptions only the first is needed."""
-    found = measure_landscape(seed, model=model, data=data, width=width)
+    result = measure_landscape(seed, model=model, data=data, width=width)
     needed = tuple(
-        a for a in found.assumptions if not a.statement.startswith(("Assumption 3", "Assumption 4"))
+        a
+        for a in result.assumptions
+        if not a.statement.startswith(("Assumption 3", "Assumption 4"))
     )
-    return Measured(numbers=found.numbers, assumptions=needed, settings=found.settings)
+    return Measured(numbers=result.numbers, assumptions=needed, settings=result.settings)
 
 
 def proposition_1(numbers: Numbers) -> list[Relation]:
@@ -91,7 +93,7 @@ def proposition_1(numbers: Numbers) -> list[Relation]:
 PROPOSITION_1 = Claim(
     name="nests.proposition_1",
     statement="With fixed features the squared loss is neither convex nor concave in "
-    "(W_L, W_{L+1}), and a critical point that is no local minimum is a saddle.",
+    "(W_L, W_{L+1}), and a critical point that is not a local minimum is a saddle.",
     assumptions=("squared loss", A1),
     tested="Curvatures of both signs at zero prediction weights; an upward curvature at "
     "every critical "

@@ -44,7 +44,7 @@ def estimator(
     inputs: int = INPUTS,
     features: tuple[int, ...] = FEATURES,
 ) -> ResNEst:
-    """A ResNEst in float64 with weights drawn anew, without intercept so that K_0 = N_in.
+    """A ResNEst in float64 with weights re-initialized, without intercept so that K_0 = N_in.
 
     The functions are steep, so that features are far from linear, and where there is room the
     columns of W_0, …, W_{L−1} are orthonormal: the minima of the prediction weights are then well
@@ -105,11 +105,11 @@ def given_pair(model: nn.Module, data: Iterable[object]) -> Pair:
     """
     x, y = (torch.as_tensor(part) for part in data)
     pair = x.double(), y.double() if y.is_floating_point() else y
-    found = certify(model, pair, blocks=False, curvature=False)
+    result = certify(model, pair, blocks=False, curvature=False)
     if bool((y == y[:1]).all()):
         raise UsageError("All targets are equal, so that a constant predicts them; give others.")
-    if not found.bound_applies:
-        raise UsageError(f"The bound cannot be had on these data: {found.decided_by}.")
+    if not result.bound_applies:
+        raise UsageError(f"The bound cannot be had on these data: {result.decided_by}.")
     return pair
 
 
@@ -148,7 +148,7 @@ def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> 
     It may end before: whoever says that it is a critical point looks at the gradient first.
     """
     gradient, curvature = torch.func.grad(risk), torch.func.hessian(risk)
-    found = minimize(
+    result = minimize(
         lambda v: float(risk(torch.from_numpy(v))),
         start.numpy(),
         jac=lambda v: gradient(torch.from_numpy(v)).numpy(),
@@ -156,8 +156,8 @@ def minimum_of(risk: Callable[[Tensor], Tensor], start: Float[Tensor, " p"]) -> 
         method="trust-exact",
         options={"gtol": 1e-10, "maxiter": 400},
     )
-    # The method ends where the risk can no longer tell two points apart; gradients still can.
-    point, slope = torch.from_numpy(found.x), gradient(torch.from_numpy(found.x))
+    # The method ends where the risk can no longer distinguish two points; gradients still can.
+    point, slope = torch.from_numpy(result.x), gradient(torch.from_numpy(result.x))
     for _ in range(5):
         step = torch.linalg.lstsq(curvature(point), slope[:, None], driver="gelsd").solution[:, 0]
         lower = gradient(point - step)
@@ -196,9 +196,9 @@ def local_minimum(network: ResNEst, pair: Pair, *, seed: int) -> tuple[ResNEst, 
 
     generator = torch.Generator().manual_seed(seed)
     start = [shape[-1] ** -0.5 * normal(generator, *shape).flatten() for shape in shapes]
-    found = minimum_of(risk, torch.cat(start))
+    result = minimum_of(risk, torch.cat(start))
     mix, out, *bias = (
-        part.view(shape) for part, shape in zip(found.split(sizes), shapes, strict=True)
+        part.view(shape) for part, shape in zip(result.split(sizes), shapes, strict=True)
     )
     with torch.no_grad():
         for parameter, value in zip(
@@ -206,7 +206,7 @@ def local_minimum(network: ResNEst, pair: Pair, *, seed: int) -> tuple[ResNEst, 
         ):
             parameter.copy_(value)
     # The gradient in the whitened weights has the loss's own scale, whatever the features'.
-    left = float(torch.func.grad(risk)(found).norm() / risk(torch.zeros_like(found)))
+    left = float(torch.func.grad(risk)(result).norm() / risk(torch.zeros_like(result)))
     return network, Assumption(
         statement="a critical point was found (gradient in (W_L, W_{L+1}) over the risk at zero)",
         holds=left <= _CRITICAL,
@@ -242,9 +242,9 @@ def saddle(network: ResNEst, pair: Pair) -> ResNEst:
 
 def assumptions_of(certificate: Certificate, *numbers: int) -> tuple[Assumption, ...]:
     """The assumptions of the paper by their numbers, as the certificate found them."""
-    found = [certificate.assumption(number) for number in numbers]
-    assert all(assumption is not None for assumption in found)
-    return tuple(assumption for assumption in found if assumption is not None)
+    result = [certificate.assumption(number) for number in numbers]
+    assert all(assumption is not None for assumption in result)
+    return tuple(assumption for assumption in result if assumption is not None)
 
 
 def certificate_of(network: nn.Module, pair: Pair, *, blocks: bool = False) -> Certificate:

@@ -11,7 +11,7 @@ from bathyscope.papers.nests.studies.vectors import (
     equal_features,
     vector_trial,
 )
-from bathyscope.studies.drawing import colour, label_axes, legend, legend_below, mean_lines, panels
+from bathyscope.studies.drawing import color, label_axes, legend, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -34,7 +34,7 @@ def tasks(preset: VectorPreset) -> list[VectorTrial]:
 
 
 def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
-    """One row a run and block, at the end of training; risks as shares of the constant's."""
+    """One row per run and block, at the end of training; risks as fractions of the constant's."""
     frame = store.frame(tasks(preset), kind="certificate", keys=("form", "features", "seed"))
     frame = frame[frame["step"] > 0].reset_index(drop=True)
     for column in (
@@ -50,7 +50,7 @@ def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
 
 
 def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
-    """Never rising with weights solved anew; what the guarantee is worth."""
+    """Never rising with weights solved again; what the guarantee is worth."""
     runs = table.groupby(["form", "seed"])
     rises = runs["block_risk"].apply(lambda risks: risks.diff().max())
     literal = runs["truncated_risk"].apply(lambda risks: bool((risks.diff() > _ROUNDING).any()))
@@ -59,20 +59,20 @@ def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
     risk = last["bound"].groupby("form").mean()
     return (
         Check(
-            "with the prediction weights solved anew the risk never rises from block to block; "
+            "with the prediction weights solved again the risk never rises from block to block; "
             "runs in which it does not",
             bool((rises <= _ROUNDING).all()),
             f"{int((rises <= _ROUNDING).sum())} of {len(rises)}",
         ),
         Check(
-            "the solved risk of every network lies below the best linear predictor's; greatest "
+            "the solved risk of every network lies below the best linear predictor's; largest "
             "ratio of the two",
             bool((last["bound"] < last["linear_risk"]).all()),
             float((last["bound"] / last["linear_risk"]).max()),
         ),
         Check(
-            "a wide enough ResNEst can reach the bound of its features: greatest ε of its best "
-            "prediction weights, as a share of the constant's risk",
+            "a wide enough ResNEst can reach the bound of its features: largest ε of its best "
+            "prediction weights, as a fraction of the constant's risk",
             float(gap["resnest"]) <= 1e-6,
             float(gap["resnest"]),
         ),
@@ -100,7 +100,7 @@ def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     figure, axes = panels(2, width=4.8, height=3.6, share_y=True)
     label_axes(
         axes[0],
-        title="prediction weights solved anew after each block",
+        title="prediction weights solved again after each block",
         x="block (0: the input alone)",
         y="risk / risk of the best constant",
         log="y",
@@ -118,14 +118,14 @@ def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
         axes[1].plot([], [], marker, color="0.3", ms=7, mew=1.5, mfc="none", label=label)
         for i, form in enumerate(LABELS):
             value = last[column][form]
-            axes[1].plot([i], [value], marker, color=colour(i), ms=9, mew=1.8, mfc="none")
+            axes[1].plot([i], [value], marker, color=color(i), ms=9, mew=1.8, mfc="none")
     axes[1].set_xticks(range(len(LABELS)), [name.replace(", ", ",\n") for name in LABELS.values()])
     axes[1].set_xlim(-0.5, len(LABELS) - 0.5)
     low = float(last["bound"].min()) / 1.4
     marks = [mark for mark in _TICKS if low <= mark <= 2 * linear]
     axes[0].set_yticks(marks, [f"{mark:g}" for mark in marks])
     axes[0].set_ylim(low, 3 * linear)  # room for the legend above the dotted line
-    legend(axes[1], place="upper left", columns=2)
+    legend(axes[1], location="upper left", columns=2)
     legend_below(figure, axes[0])
     return figure
 
@@ -145,7 +145,7 @@ STUDY = Study(
     draw=draw,
     notes=(
         "The paper states no settings; all are ours. Equal size: the wide ResNEst has K features a "
-        "block and M = ΣK_i + N_o, the others the most features a block that cost no more "
+        "block and M = ΣK_i + N_o, the others the most features per block that cost no more "
         "parameters; A-ResNEst and the narrow ResNEst have M = N_in. Squared loss on one-hot labels, "
         "on the training data.",
     ),

@@ -17,19 +17,19 @@ from bathyscope.papers.nests.claims.problems import (
     problem,
 )
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import colour, label_axes, legend_below, mean_lines, panels
+from bathyscope.studies.drawing import color, label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.examples import whitened_examples
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 GENERATED = "generated"
 """Six inputs, two numbers to predict, 60 samples: the data of the claims of this theme."""
-Basis = Literal["drawn", "learnt"]
-_BASES: dict[Basis, str] = {"drawn": "features as drawn", "learnt": "features learnt"}
+Basis = Literal["drawn", "learned"]
+_BASES: dict[Basis, str] = {"drawn": "features as drawn", "learned": "features learned"}
 _COMPONENTS = 10  # principal components of images: as many as classes
-_ATTAINED = 1e-6  # of the constant predictor's risk: what a minimiser in float64 leaves
-_CRITICAL = 1e-6  # greatest gradient norm of what counts as a local minimum
-_LEAST_SHOWN = 1e-13  # rounding, on a logarithmic axis
+_ATTAINED = 1e-6  # of the constant predictor's risk: what a minimizer in float64 leaves
+_CRITICAL = 1e-6  # largest gradient norm of what counts as a local minimum
+_SMALLEST_SHOWN = 1e-13  # rounding, on a logarithmic axis
 
 
 class BottleneckPreset(Preset):
@@ -52,7 +52,7 @@ class WidthPoint(Computation):
 
     Attributes:
         offset: M − ΣK_i (i < L).
-        basis: whether the features stay as drawn or are learnt first.
+        basis: whether the features stay as drawn or are learned first.
         seed: of the network, and of the data where they are generated.
     """
 
@@ -72,7 +72,7 @@ class WidthPoint(Computation):
         return () if self.data == GENERATED else (self.data,)
 
     def seeds_used(self) -> tuple[int, ...]:
-        """Of weights, generated data and the start of the minimisation."""
+        """Of weights, generated data and the start of the minimization."""
         return (self.seed,)
 
     def pair(self) -> Pair:
@@ -85,40 +85,40 @@ class WidthPoint(Computation):
         """The ResNEst of that width, without intercept so that K_0 = N_in."""
         x, y = pair
         torch.manual_seed(self.seed)
-        found = estimator(
+        result = estimator(
             width=x.shape[1] + sum(self.feature_sizes[:-1]) + self.offset,
             outputs=y.shape[1],
             inputs=x.shape[1],
             features=self.feature_sizes,
         )
-        if self.basis == "learnt":
-            learn_features_(found, pair)
-        return found
+        if self.basis == "learned":
+            learn_features_(result, pair)
+        return result
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """One row; all ε as shares of the constant predictor's risk."""
+        """One row; all ε as fractions of the constant predictor's risk."""
         pair = self.pair()
         network = self.network(pair)
-        # learnt features are nearly collinear: their minima are too slow to find to many digits
+        # learned features are nearly collinear: their minima are too slow to find to many digits
         at_minimum = self.basis == "drawn"
         if at_minimum:
             network, _ = local_minimum(network, pair, seed=self.seed)
-        found = certify(network, pair, blocks=False)
-        assert found.width is not None
-        assert found.bound is not None
-        assert found.linear_feature_risk is not None
-        assert found.epsilon is not None
-        assert found.attainable_epsilon is not None
-        assert found.critical_point is not None
+        result = certify(network, pair, blocks=False)
+        assert result.width is not None
+        assert result.bound is not None
+        assert result.linear_feature_risk is not None
+        assert result.epsilon is not None
+        assert result.attainable_epsilon is not None
+        assert result.critical_point is not None
         yield {
-            "width": found.width.width,
-            "needed": found.width.needed,
-            "rank": found.width.rank,
-            "guaranteed": found.guaranteed,
-            "epsilon": found.epsilon / found.constant_risk if at_minimum else None,
-            "attainable": found.attainable_epsilon / found.constant_risk,
-            "linear": (found.linear_feature_risk - found.bound) / found.constant_risk,
-            "gradient_norm": found.critical_point.gradient_norm if at_minimum else None,
+            "width": result.width.width,
+            "needed": result.width.needed,
+            "rank": result.width.rank,
+            "guaranteed": result.guaranteed,
+            "epsilon": result.epsilon / result.constant_risk if at_minimum else None,
+            "attainable": result.attainable_epsilon / result.constant_risk,
+            "linear": (result.linear_feature_risk - result.bound) / result.constant_risk,
+            "gradient_norm": result.critical_point.gradient_norm if at_minimum else None,
         }
 
 
@@ -140,42 +140,42 @@ def tasks(preset: BottleneckPreset) -> list[WidthPoint]:
 
 
 def table(store: Store, preset: BottleneckPreset) -> pd.DataFrame:
-    """One row a network."""
+    """One row per network."""
     return store.frame(tasks(preset), keys=("basis", "offset", "seed"))
 
 
 def minima(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose minimiser got there: elsewhere it ran out of steps, and ε says nothing."""
+    """The rows whose minimizer got there: elsewhere it ran out of steps, and ε says nothing."""
     return table[table["gradient_norm"].astype(float) <= _CRITICAL]
 
 
 def checks(table: pd.DataFrame, preset: BottleneckPreset) -> tuple[Check, ...]:
     """Nothing is lost from M = ΣK_i on, something just below it."""
     enough, less = table[table["offset"] >= 0], table[table["offset"] == -1]
-    found = minima(table)
-    roomy = found[found["offset"] > 0]["epsilon"]
-    above = found[found["epsilon"] > found["linear"]]
+    result = minima(table)
+    roomy = result[result["offset"] > 0]["epsilon"]
+    above = result[result["epsilon"] > result["linear"]]
     return (
         Check(
-            "with M ≥ ΣK_i the best prediction weights reach the bound: greatest ε as a share of "
+            "with M ≥ ΣK_i the best prediction weights reach the bound: largest ε as a fraction of "
             "the constant's risk",
             bool((enough["attainable"] <= _ATTAINED).all()),
             float(enough["attainable"].max()),
         ),
         Check(
-            "so does every local minimum found with M > ΣK_i: greatest ε",
+            "so does every local minimum found with M > ΣK_i: largest ε",
             bool((roomy <= _ATTAINED).all()),
             float(roomy.max()),
         ),
         Check(
-            "with one less they do not: least ε, more than 100 times that wanted",
+            "with one less they do not: smallest ε, more than 100 times that wanted",
             bool((less["attainable"] > 100 * _ATTAINED).all()),
             float(less["attainable"].min()),
         ),
         Check(
-            "starts from which a minimiser reached a local minimum in 150 steps",
+            "starts from which a minimizer reached a local minimum in 150 steps",
             None,
-            f"{len(found)} of {int((table['basis'] == 'drawn').sum())}",
+            f"{len(result)} of {int((table['basis'] == 'drawn').sum())}",
         ),
         Check(
             "the certificate guarantees M ≥ ΣK_i and nothing less; networks it judges so",
@@ -183,7 +183,7 @@ def checks(table: pd.DataFrame, preset: BottleneckPreset) -> tuple[Check, ...]:
             f"{int((table['guaranteed'] == (table['offset'] >= 0)).sum())} of {len(table)}",
         ),
         Check(
-            "local minima that are worse than the best linear predictor of the input: greatest M − "
+            "local minima that are worse than the best linear predictor of the input: largest M − "
             "ΣK_i among them, below 0 wanted",
             bool((above["offset"] < 0).all()),
             "none" if above.empty else int(above["offset"].max()),
@@ -192,7 +192,7 @@ def checks(table: pd.DataFrame, preset: BottleneckPreset) -> tuple[Check, ...]:
 
 
 def draw(table: pd.DataFrame, preset: BottleneckPreset) -> Figure:
-    """ε over the width, for features as drawn and learnt."""
+    """ε over the width, for features as drawn and learned."""
     figure, axes = panels(2, share_y=True, width=4.6, height=3.5)
     curves = {
         "attainable": "best prediction weights",
@@ -204,9 +204,9 @@ def draw(table: pd.DataFrame, preset: BottleneckPreset) -> Figure:
         here = table[table["basis"] == basis]
         here = here.assign(epsilon=minima(here)["epsilon"])  # a gap where none was reached
         part = here.melt(["offset", "seed"], list(curves), var_name="curve", value_name="value")
-        part["value"] = part["value"].clip(lower=_LEAST_SHOWN)
+        part["value"] = part["value"].clip(lower=_SMALLEST_SHOWN)
         mean_lines(ax, part, x="offset", y="value", by="curve", order=list(curves), labels=curves)
-        ax.axvline(0, color=colour(5), lw=1, ls=":")
+        ax.axvline(0, color=color(5), lw=1, ls=":")
     axes[1].set_ylabel("")
     legend_below(figure, axes[0], columns=3)
     return figure
@@ -232,7 +232,7 @@ STUDY = Study(
     notes=(
         "The paper states no settings; all are ours. Generated data are 60 samples of six inputs, "
         "images are cut down to ten principal components with one-hot targets; squared loss. Points "
-        "at which the minimiser ran out of steps are no minima, and are left out of what is said of "
+        "at which the minimizer ran out of steps are no minima, and are left out of what is said of "
         "them; near M = ΣK_i, where x_{L−1} is close to singular, that is often so.",
     ),
 )

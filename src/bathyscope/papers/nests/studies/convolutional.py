@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope import nets
-from bathyscope.core.members import num_parameters
+from bathyscope.core.calls import num_parameters
 from bathyscope.studies.drawing import text_table
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
@@ -86,13 +86,13 @@ def tasks(preset: ImagePreset) -> list[FormTrial]:
 
 
 def table(store: Store, preset: ImagePreset) -> pd.DataFrame:
-    """One row a run: test error in percent, and all it ended with."""
+    """One row per run: test error in percent, and all it ended with."""
     frame = store.endings(tasks(preset), keys=("network", "form", "seed"))
     return frame.assign(test_error=100 * (1 - frame["test_accuracy"]))
 
 
 def _parameters_as_named(network: str, form: str) -> int:
-    """As the network is named: on colour images, with 16 channels before widening."""
+    """As the network is named: on color images, with 16 channels before widening."""
     return num_parameters(nets.skeleton(_model(network, form)))
 
 
@@ -114,7 +114,7 @@ def checks(table: pd.DataFrame, preset: ImagePreset) -> tuple[Check, ...]:
     return (
         Check(
             "A-ResNEst has fewer parameters than the standard network, both at full width and with "
-            "ten classes; greatest ratio",
+            "ten classes; largest ratio",
             bool((fewer < 1).all()),
             float(fewer.max()),
         ),

@@ -19,7 +19,7 @@ from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 _LOST = 0.05  # of the linear model's score
-_MEANINGFUL = 0.1  # R² below which a share of it is no measure
+_MEANINGFUL = 0.1  # R² below which a fraction of it is not a measure
 
 
 class EstimatorPreset(Preset):
@@ -27,7 +27,7 @@ class EstimatorPreset(Preset):
 
     Attributes:
         data: stands for all sets that scikit-learn carries and generates.
-        num_samples: greatest number of samples of a set, training and test; all for None.
+        num_samples: largest number of samples of a set, training and test; all for None.
         sets: names of the sets that are taken; all for none.
     """
 
@@ -157,7 +157,7 @@ def _on_new_data(means: pd.DataFrame, name: str) -> tuple[Check, ...]:
             f"{better} of {len(nonlinear)}",
         ),
         Check(
-            f"{name}: greatest share of the linear model's score lost, at most {_LOST:.0%} wanted "
+            f"{name}: largest fraction of the linear model's score lost, at most {_LOST:.0%} wanted "
             f"(on {lost.idxmax()})",
             bool(lost.max() <= _LOST),
             float(lost.max()),
@@ -218,7 +218,7 @@ STUDY = Study(
         "The paper has no such experiment: sets, sizes and splits are ours. All models have their "
         "default settings and stand behind one StandardScaler; scores are R² and accuracy on a third "
         "of the samples. The defaults of our estimators were chosen while looking at most of these "
-        "sets, so the comparison favours them; `nests.held_out` has sets that they were not chosen on. "
+        "sets, so the comparison favors them; `nests.held_out` has sets that they were not chosen on. "
         "quick keeps 600 samples of a set.",
     ),
 )

@@ -159,7 +159,7 @@ def _choose_rows(X: Values, y: Values, rows: npt.NDArray[np.bool_] | slice) -> P
 def _waveforms(rng: np.random.Generator, n: int) -> Pair:
     """Three classes, each a random mixture of two of three triangles, with noise (Breiman, 1984)."""
     t = np.arange(21)
-    peaks = np.array([np.maximum(6 - abs(t - centre), 0) for centre in (6, 14, 10)])
+    peaks = np.array([np.maximum(6 - abs(t - center), 0) for center in (6, 14, 10)])
     y = rng.integers(0, 3, n)
     u = rng.uniform(size=(n, 1))
     return u * peaks[y] + (1 - u) * peaks[(y + 1) % 3] + rng.normal(size=(n, 21)), y
@@ -168,7 +168,7 @@ def _waveforms(rng: np.random.Generator, n: int) -> Pair:
 @functools.lru_cache(maxsize=1)
 def collection() -> dict[str, tuple[Task, Values, Values]]:
     """All of them by name, in the one draw that is scored: task, inputs, targets."""
-    found: dict[str, tuple[Task, Values, Values]] = {}
-    found |= {name: ("regression", X, y) for name, X, y in regression_sets()}
-    found |= {name: ("classification", X, y) for name, X, y in classification_sets()}
-    return found | {name: ("classification", X, y) for name, X, y in few_and_separable_sets()}
+    result: dict[str, tuple[Task, Values, Values]] = {}
+    result |= {name: ("regression", X, y) for name, X, y in regression_sets()}
+    result |= {name: ("classification", X, y) for name, X, y in classification_sets()}
+    return result | {name: ("classification", X, y) for name, X, y in few_and_separable_sets()}

@@ -29,7 +29,7 @@ def tasks(preset: VectorPreset) -> list[VectorTrial]:
 
 
 def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
-    """One row a run, moment and block: the share of the feature's variance left unexplained."""
+    """One row per run, moment and block: the fraction of the feature's variance left unexplained."""
     frame = store.frame(tasks(preset), kind="certificate", keys=("form", "features", "seed"))
     frame = frame[frame["feature"] > 0].reset_index(drop=True)
     frame["at_start"] = frame["step"] == 0
@@ -39,9 +39,9 @@ def table(store: Store, preset: VectorPreset) -> pd.DataFrame:
 def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
     """Every nonlinear feature is new, and denser connections make it more so."""
     whole = table["new_directions"] == table["size"]
-    found = [
+    result = [
         Check(
-            "no feature of ReLUs is wholly linear in those before it: least unexplained share",
+            "no feature of ReLUs is wholly linear in those before it: smallest unexplained share",
             bool((table["unpredicted"] > 1e-9).all()),
             float(table["unpredicted"].min()),
         ),
@@ -55,15 +55,15 @@ def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
         later = table[(table["at_start"] == at_start) & (table["feature"] > 1)]
         means = later.groupby("form")["unpredicted"].mean()
         ratio = float(means["densenest"] / means["aresnest"])
-        found.append(
+        result.append(
             Check(
                 f"{moment}, from the second block on, less of a feature is predictable with dense "
-                "connections: unexplained share of DenseNEst over that of A-ResNEst, above 1 wanted",
+                "connections: unexplained fraction of DenseNEst over that of A-ResNEst, above 1 wanted",
                 ratio > 1,
                 ratio,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
@@ -71,7 +71,7 @@ def draw(table: pd.DataFrame, preset: VectorPreset) -> Figure:
     figure, axes = panels(2, share_y=True, height=3.4)
     labels = {form: LABELS[form] for form in _COMPARED}
     for ax, (at_start, moment) in zip(axes, _MOMENTS.items(), strict=True):
-        label_axes(ax, title=moment, x="block i", y="share of vᵢ not linear in v₀ … vᵢ₋₁")
+        label_axes(ax, title=moment, x="block i", y="fraction of vᵢ not linear in v₀ … vᵢ₋₁")
         part = table[table["at_start"] == at_start]
         mean_lines(
             ax, part, x="feature", y="unpredicted", by="form", order=_COMPARED, labels=labels
@@ -98,7 +98,7 @@ STUDY = Study(
     draw=draw,
     notes=(
         "The paper states no settings and shows no numbers; all are ours. Every form has as many "
-        "features a block. The share is of the summed variance, by least squares on the training "
+        "features per block. The share is of the summed variance, by least squares on the training "
         "data; with a sample a feature or fewer it would be zero by counting.",
     ),
 )

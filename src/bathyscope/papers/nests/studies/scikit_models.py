@@ -49,10 +49,10 @@ def models(task: Task, *, seed: int, several: bool = False) -> dict[str, BaseEst
         seed: of those that draw.
         several: whether a sample has several numbers to predict; boosting then fits each by itself.
     """
-    found = {name: clone(model) for name, model in _MODELS[task].items()}
-    for model in found.values():
+    result = {name: clone(model) for name, model in _MODELS[task].items()}
+    for model in result.values():
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
     if several:
-        found["gradient boosting"] = MultiOutputRegressor(found["gradient boosting"])
-    return found
+        result["gradient boosting"] = MultiOutputRegressor(result["gradient boosting"])
+    return result

@@ -20,7 +20,7 @@ class ScikitSet:
     Attributes:
         task: what is predicted.
         draw: inputs and targets; takes `random_state` if it is generated.
-        generated: whether a seed draws it anew.
+        generated: whether a seed re-initializes it.
         nonlinear: whether the law that generates it is.
     """
 

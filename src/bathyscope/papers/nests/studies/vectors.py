@@ -2,14 +2,15 @@
 
 from bisect import bisect_right
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import data, nets
-from bathyscope.core.members import num_parameters
+from bathyscope.core.calls import num_parameters
+from bathyscope.papers.nests.studies.watches import certificate
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Examples
@@ -71,7 +72,7 @@ def network(
 
 @lru_cache
 def equal_features(form: Form, preset: VectorPreset) -> int:
-    """The most features a block that cost no more parameters than the wide ResNEst has."""
+    """The most features per block that cost no more parameters than the wide ResNEst has."""
     budget = _size("resnest", preset, preset.features)
     # A feature costs a parameter at least, so that the budget bounds the search.
     return bisect_right(range(1, budget), budget, key=lambda k: _size(form, preset, k))
@@ -93,13 +94,15 @@ def _size(form: Form, preset: VectorPreset, features: int) -> int:
 class VectorTrial(TrainingTask):
     """A run on flattened images with one-hot targets under squared loss.
 
-    The least risk over the prediction weights is then exact, and exists.
+    The smallest risk over the prediction weights is then exact, and exists.
 
     Attributes:
         form: of the network.
         num_blocks: L.
         features: K_i, of every block.
     """
+
+    watches: ClassVar = {"certificate": certificate}
 
     form: Form
     num_blocks: int
@@ -121,7 +124,7 @@ class VectorTrial(TrainingTask):
 
 
 def vector_trial(form: Form, preset: VectorPreset, *, features: int, seed: int) -> VectorTrial:
-    """The run of a form with so many features a block."""
+    """The run of a form with this many features per block."""
     return VectorTrial(
         model=f"vectors-{form}-{preset.num_blocks}-{features}",
         form=form,

@@ -67,11 +67,11 @@ def measure_corollary_1(
     rows: list[JsonObject] = []
     without = []
     for name, network in networks.items():
-        found = measure.gradients(network, pair, loss=loss_for(pair[1]))
+        result = measure.gradients(network, pair, loss=loss_for(pair[1]))
         for block, before, after in zip(
-            found.blocks,
-            numbers_of(found, "norm_in"),
-            numbers_of(found, "norm_out"),
+            result.blocks,
+            numbers_of(result, "norm_in"),
+            numbers_of(result, "norm_out"),
             strict=True,
         ):
             delta = branch_bound(network.get_submodule(block.name), block)
@@ -144,8 +144,8 @@ def corollary_1(numbers: Numbers) -> list[Relation]:
 
 def says_nothing(numbers: Numbers) -> list[Relation]:
     """δ ≥ 1 at every block of the He start, or of the given network: the ratio may be anything from 0."""
-    least = min(row["delta"] for row in numbers["blocks"] if row["network"] != _SCALED)
-    return [at_least("least δ of the blocks", least, 1.0)]
+    minimum = min(row["delta"] for row in numbers["blocks"] if row["network"] != _SCALED)
+    return [at_least("smallest δ of the blocks", minimum, 1.0)]
 
 
 COROLLARY_1 = Claim(
@@ -185,16 +185,16 @@ def measure_lemma_1(seed: int, *, singular: bool = False) -> Measured:
         rows.append(
             {
                 "norm": float(torch.linalg.matrix_norm(M, 2)),
-                "least": float(shifted[-1]),
+                "smallest": float(shifted[-1]),
                 "largest": float(shifted[0]),
             }
         )
-    least = min(row["least"] for row in rows)
+    minimum = min(row["smallest"] for row in rows)
     return Measured(
         numbers={"matrices": rows},
         assumptions=(
             Assumption(
-                statement="I + M is non-singular (least σ)", holds=least > 1e-12, value=least
+                statement="I + M is non-singular (smallest σ)", holds=minimum > 1e-12, value=minimum
             ),
         ),
     )
@@ -203,10 +203,10 @@ def measure_lemma_1(seed: int, *, singular: bool = False) -> Measured:
 def lemma_1(numbers: Numbers) -> list[Relation]:
     """Both bounds, each where it is nearest to failing."""
     rows = numbers["matrices"]
-    low = min(rows, key=lambda row: row["least"] - (1 - row["norm"]))
+    low = min(rows, key=lambda row: row["smallest"] - (1 - row["norm"]))
     high = max(rows, key=lambda row: row["largest"] - (1 + row["norm"]))
     return [
-        at_least("σ_min(I + M)", low["least"], 1 - low["norm"], slack=1e-12),
+        at_least("σ_min(I + M)", low["smallest"], 1 - low["norm"], slack=1e-12),
         at_most("σ_max(I + M)", high["largest"], 1 + high["norm"], slack=1e-12),
     ]
 

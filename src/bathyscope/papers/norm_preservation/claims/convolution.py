@@ -16,7 +16,7 @@ from bathyscope.remedies.gradient_energy import GradientEnergy
 
 _CASES = ((2, 3, 3, 6), (3, 2, 3, 5), (2, 2, 2, 4))  # channels in and out, kernel, image
 _EXACT = 1e-10
-# Of a given network: so many kernels, and images so small that a matrix has no more entries.
+# Of a given network: this many kernels, and images so small that a matrix has no more entries.
 _MOST_KERNELS, _MOST_ENTRIES = 4, 2**20
 
 
@@ -174,7 +174,7 @@ def measure_equation_7(seed: int) -> Measured:
     c, d = 4, 12
     layer = _pointwise(c, d, 1.0, generator)
     x, gradient = normal(generator, 16, c, 4, 4), anisotropic(generator, 16, d, 4, 4)
-    energy = GradientEnergy(layer, rank_share=c / d, rank=c)
+    energy = GradientEnergy(layer, rank_fraction=c / d, rank=c)
     (layer(x) * gradient).sum().backward()
     energy.update()
     energy.remove()

@@ -96,8 +96,8 @@ def measure_blocks(seed: int, *, blocks: tuple[int, ...] = _BLOCKS) -> Measured:
         for num_blocks in blocks:
             weights = residual_factors(R, num_blocks)
             network = linear_network(weights)
-            found = measure.gradients(network, (x, y), loss=half_squares)
-            norms = zip(numbers_of(found, "norm_in"), numbers_of(found, "norm_out"), strict=True)
+            result = measure.gradients(network, (x, y), loss=half_squares)
+            norms = zip(numbers_of(result, "norm_in"), numbers_of(result, "norm_out"), strict=True)
             ratios = [before / after for before, after in norms]
             with torch.no_grad():
                 error = float((network(x) - x @ R.T).abs().max())
@@ -107,7 +107,7 @@ def measure_blocks(seed: int, *, blocks: tuple[int, ...] = _BLOCKS) -> Measured:
                     "blocks": num_blocks,
                     "gamma": gamma,
                     "delta": constant_of(gamma) / num_blocks,
-                    "least_ratio": min(ratios),
+                    "smallest_ratio": min(ratios),
                     "largest_ratio": max(ratios),
                     "map_error": error,
                 }
@@ -124,15 +124,15 @@ def _deep_enough(cases: list[JsonObject]) -> tuple[Assumption]:
 
 def theorem_2(numbers: Numbers) -> list[Relation]:
     """The map is met, and every block's ratio lies within 1 ± c/L, for either sign of det R."""
-    found = []
+    result = []
     for case in numbers["cases"]:
         name = f"L = {case['blocks']}, det {'>' if case['det_sign'] > 0 else '<'} 0"
-        found += [
+        result += [
             at_most(f"{name}: error of the map", case["map_error"], 1e-8),
-            at_least(f"{name}: least ratio", case["least_ratio"], 1 - case["delta"]),
+            at_least(f"{name}: smallest ratio", case["smallest_ratio"], 1 - case["delta"]),
             at_most(f"{name}: largest ratio", case["largest_ratio"], 1 + case["delta"]),
         ]
-    return found
+    return result
 
 
 THEOREM_2 = Claim(

@@ -23,17 +23,17 @@ _TOO_MUCH = 100.0
 
 
 def _digits() -> Examples:
-    found = data.load("digits", normalise=True, num_train=256)
-    return found.in_memory()[0], found.train_labels
+    result = data.load("digits", normalize=True, num_train=256)
+    return result.in_memory()[0], result.train_labels
 
 
 def spread(model: nn.Module, probe: Examples) -> float:
-    """The greatest |log ratio| of a block that keeps the dimension; infinite where one is not finite."""
+    """The largest |log ratio| of a block that keeps the dimension; infinite where one is non-finite."""
     blocks = [b for b in blocks_of(model, probe[0]) if not b.changes_dimension]
-    found = measure.gradients(
+    result = measure.gradients(
         model, probe, loss=F.cross_entropy, blocks=[block.name for block in blocks]
     )
-    ratios = numbers_of(found, "ratio")
+    ratios = numbers_of(result, "ratio")
     usable = all(math.isfinite(r) and r > 0 for r in ratios)
     return max(abs(math.log(r)) for r in ratios) if usable else math.inf
 
@@ -78,9 +78,9 @@ def start_is_not_enough(numbers: Numbers) -> list[Relation]:
     """Plain is norm-preserving at the start and not later; residual stays so."""
     plain, residual = numbers["plain"], numbers["residual"]
     return [
-        at_most("plain, start: greatest |log ratio|", plain["spread_at_start"], _ROUGHLY),
-        at_least("plain, end: greatest |log ratio|", plain["spread_at_end"], _ROUGHLY),
-        at_most("residual, end: greatest |log ratio|", residual["spread_at_end"], _ROUGHLY),
+        at_most("plain, start: largest |log ratio|", plain["spread_at_start"], _ROUGHLY),
+        at_least("plain, end: largest |log ratio|", plain["spread_at_end"], _ROUGHLY),
+        at_most("residual, end: largest |log ratio|", residual["spread_at_end"], _ROUGHLY),
     ]
 
 
@@ -88,7 +88,7 @@ SECTION_4_1_START = Claim(
     name="norm_preservation.section_4_1_start",
     statement="A plain network is norm-preserving at its start, and its ratios leave 1 as the "
     "parameters are updated; skips keep them there.",
-    tested="Greatest |log| of the gradient-norm ratio over the blocks that keep the dimension, of a "
+    tested="Largest |log| of the gradient-norm ratio over the blocks that keep the dimension, of a "
     "plain and a residual network of 29 layers, before the first step and after 24 on digits.",
     measure=measure_training,
     law=start_is_not_enough,
@@ -98,10 +98,10 @@ SECTION_4_1_START = Claim(
 
 def measure_stable(seed: int) -> Measured:
     """The same networks, and whether their training is stable."""
-    found = measure_training(seed)
-    worst = max(row["loss"] for row in found.numbers.values())
+    result = measure_training(seed)
+    worst = max(row["loss"] for row in result.numbers.values())
     return Measured(
-        numbers=found.numbers,
+        numbers=result.numbers,
         assumptions=(
             Assumption(
                 statement="training is stable: no loss is above that at the start",
@@ -109,14 +109,14 @@ def measure_stable(seed: int) -> Measured:
                 value=worst,
             ),
         ),
-        settings=found.settings,
+        settings=result.settings,
     )
 
 
 def stable_is_roughly_preserving(numbers: Numbers) -> list[Relation]:
     """Every ratio within a factor of three of 1."""
     return [
-        at_most(f"{name}, end: greatest |log ratio|", row["spread_at_end"], _ROUGHLY)
+        at_most(f"{name}, end: largest |log ratio|", row["spread_at_end"], _ROUGHLY)
         for name, row in numbers.items()
     ]
 
@@ -156,9 +156,9 @@ def measure_one_block(seed: int) -> Measured:
         ]
         blocks[3] = _Amplified(blocks[3], factor)
         model = nn.Sequential(nn.Linear(64, 32), *blocks, nn.Linear(32, 10))
-        found = train_briefly(model, examples, steps=48, lr=0.02)
-        finite = [loss for loss in found[-8:] if math.isfinite(loss)]
-        losses[name] = sum(finite) / len(finite) / found[0] if len(found) == 48 else math.inf
+        result = train_briefly(model, examples, steps=48, lr=0.02)
+        finite = [loss for loss in result[-8:] if math.isfinite(loss)]
+        losses[name] = sum(finite) / len(finite) / result[0] if len(result) == 48 else math.inf
     return Measured(
         numbers=losses, settings={"factor": _TOO_MUCH, "blocks": 6, "learning rate": 0.02}
     )
@@ -174,7 +174,7 @@ def one_block(numbers: Numbers) -> list[Relation]:
 
 SECTION_4_1_ONE_BLOCK = Claim(
     name="norm_preservation.section_4_1_one_block",
-    statement="A single block whose ratio is far from 1 is enough to make optimisation unstable.",
+    statement="A single block whose ratio is far from 1 is enough to make optimization unstable.",
     tested="Six residual blocks on digits that train, and the same with the output of one of them "
     "multiplied by 100: the loss after 48 steps.",
     measure=measure_one_block,

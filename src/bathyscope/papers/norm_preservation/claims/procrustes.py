@@ -53,7 +53,7 @@ def measure_equation_8(seed: int) -> Measured:
             "plain_spread": _spread(plain, s),
             "hermitian_spread": _spread(hermitian, s),
             "distance": distance,
-            "least_distance_of_others": min(others),
+            "smallest_distance_of_others": min(others),
             "wide_residual": float(torch.linalg.matrix_norm(gram).min()),
         },
         settings={"c": c, "d": d, "frequencies": len(P)},
@@ -85,8 +85,8 @@ def equation_8_hermitian(numbers: Numbers) -> list[Relation]:
     return [
         at_most("Hermitian transpose: largest |σ/s − 1|", numbers["hermitian_spread"], _EXACT),
         at_most(
-            "distance, over the least of others",
-            numbers["distance"] / numbers["least_distance_of_others"],
+            "distance, over the smallest of others",
+            numbers["distance"] / numbers["smallest_distance_of_others"],
             1.0,
         ),
         at_least("c > d: ‖P̂ᴴP̂ − s²I‖", numbers["wide_residual"], 0.5),
@@ -111,12 +111,12 @@ def coupled_iteration(
 ) -> list[Complex[Tensor, " f c c"]]:
     """Z_1, Z_2, … of equation 9 to the letter: from Y = G as it is, Z = I."""
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype)
-    y, z, found = gram, identity.expand_as(gram), []
+    y, z, result = gram, identity.expand_as(gram), []
     for _ in range(steps):
         t = 3 * identity - z @ y
         y, z = y @ t / 2, t @ z / 2
-        found.append(z)
-    return found
+        result.append(z)
+    return result
 
 
 def measure_equation_9(seed: int) -> Measured:
@@ -136,7 +136,7 @@ def measure_equation_9(seed: int) -> Measured:
             "largest_eigenvalue": float(torch.linalg.eigvalsh(gram).max()),
             "raw_error": raw[-1],
             "divided_error": divided[-1],
-            "least_order": min(orders, default=math.nan),
+            "smallest_order": min(orders, default=math.nan),
             "public_error": _error(inverse_square_root(gram, steps=steps), gram),
         },
         settings={"steps": steps},
@@ -146,12 +146,12 @@ def measure_equation_9(seed: int) -> Measured:
 def _error(root: Complex[Tensor, " f c c"], gram: Complex[Tensor, " f c c"]) -> float:
     """‖Z G Z − I‖ at its worst; infinite where the iteration left the numbers."""
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype)
-    found = float(
+    result = float(
         torch.linalg.matrix_norm(
             torch.nan_to_num(root @ gram @ root, nan=math.inf, posinf=1e300) - eye
         ).max()
     )
-    return found if math.isfinite(found) else math.inf
+    return result if math.isfinite(result) else math.inf
 
 
 def equation_9(numbers: Numbers) -> list[Relation]:
@@ -163,7 +163,7 @@ def equation_9_divided(numbers: Numbers) -> list[Relation]:
     """It converges quadratically from a Gram matrix divided by its norm."""
     return [
         at_most("error from PᴴP/‖PᴴP‖", numbers["divided_error"], _EXACT),
-        at_least("order of convergence", numbers["least_order"], 1.6),
+        at_least("order of convergence", numbers["smallest_order"], 1.6),
         at_least("largest eigenvalue of PᴴP", numbers["largest_eigenvalue"], 3.0),
     ]
 
@@ -185,16 +185,16 @@ def measure_algorithm_1(seed: int) -> Measured:
     generator = torch.Generator().manual_seed(seed)
     c, d, n = 4, 8, 5
     target = math.sqrt(d / min(c, d))
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for name, k in (("whole", n), ("cut", 3), ("pointwise", 1)):
         kernel = normal(generator, d, c, k, k)
         taps = exact_projection(polyphase(convolution_of(kernel)), target, grid=(n, n))
         after = taps.weight[0].reshape(d, c, k, k)
         values = conv_singular_values(after, n, padding="circular").values / target
-        found[f"{name}_least"], found[f"{name}_largest"] = float(values[-1]), float(values[0])
+        result[f"{name}_least"], result[f"{name}_largest"] = float(values[-1]), float(values[0])
         before = conv_singular_values(kernel, n, padding="circular").spread
-        found[f"{name}_spread_before"] = before
-    return Measured(numbers=found, settings={"c": c, "d": d, "image": n})
+        result[f"{name}_spread_before"] = before
+    return Measured(numbers=result, settings={"c": c, "d": d, "image": n})
 
 
 def algorithm_1(numbers: Numbers) -> list[Relation]:
@@ -206,7 +206,7 @@ def algorithm_1_without_cut(numbers: Numbers) -> list[Relation]:
     """At their target where nothing is cut; away from it where the kernel is cut to 3 × 3."""
     return [
         *_on_target(numbers, ("whole", "pointwise")),
-        at_most("3 × 3: least σ over its target", numbers["cut_least"], 0.95),
+        at_most("3 × 3: smallest σ over its target", numbers["cut_smallest"], 0.95),
     ]
 
 
@@ -216,7 +216,10 @@ def _on_target(numbers: Numbers, names: tuple[str, ...]) -> list[Relation]:
         for name in names
         for relation in (
             at_least(
-                f"{name} kernel: least σ over its target", numbers[f"{name}_least"], 1.0, slack=1e-6
+                f"{name} kernel: smallest σ over its target",
+                numbers[f"{name}_least"],
+                1.0,
+                slack=1e-6,
             ),
             at_most(
                 f"{name} kernel: largest σ over its target",

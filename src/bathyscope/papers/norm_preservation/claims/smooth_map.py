@@ -54,15 +54,15 @@ def block_slopes(
     """
     start = F.slope(torch.zeros_like(x))
     eye = torch.eye(_SIZE, dtype=torch.float64)
-    found = [eye + weight for weight in residual_factors(start, num_blocks // 2)]
-    count = num_blocks - len(found)
+    result = [eye + weight for weight in residual_factors(start, num_blocks // 2)]
+    count = num_blocks - len(result)
     shrink = 1 - math.log(2 * count) / count
     before = start
     for j in range(1, count + 1):
         slope = F.slope(shrink ** (count - j) * x)
-        found.append(slope @ torch.linalg.inv(before))
+        result.append(slope @ torch.linalg.inv(before))
         before = slope
-    return found
+    return result
 
 
 def measure_rate(seed: int, *, orientation: int = 1) -> Measured:
@@ -127,11 +127,11 @@ def lemma_2(numbers: Numbers) -> list[Relation]:
 
 
 def _bounded(numbers: Numbers, deltas: str) -> list[Relation]:
-    found = rate(numbers, deltas)
+    result = rate(numbers, deltas)
     return [
         at_most("error of F′ as the product of the blocks'", max(numbers["errors"]), 1e-8),
         at_most(
-            "δ·L/log(2L) at the largest L, over that at the smallest", found[-1] / found[0], 1.1
+            "δ·L/log(2L) at the largest L, over that at the smallest", result[-1] / result[0], 1.1
         ),
     ]
 

@@ -64,7 +64,7 @@ def _trial(
 
 
 def errors(store: Store, tasks: list[ArchitectureTrial]) -> pd.DataFrame:
-    """One row a run: test and training error in percent, and the number of parameters."""
+    """One row per run: test and training error in percent, and the number of parameters."""
     frame = store.endings(tasks, keys=("model", "variant", "depth", "data", "seed"))
     counts = {task.model: task.num_parameters() for task in tasks}
     return frame.assign(

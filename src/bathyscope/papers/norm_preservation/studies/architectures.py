@@ -1,8 +1,9 @@
 """The runs that figures 3 and 4 and table 1 look at: three architectures at three depths."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from bathyscope.papers.norm_preservation.studies.watches import ratios
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 
@@ -87,6 +88,8 @@ class ArchitectureTrial(TrainingTask):
         variant: of `VARIANTS`.
         depth: as figures name it.
     """
+
+    watches: ClassVar = {"ratios": ratios}
 
     variant: str
     depth: int

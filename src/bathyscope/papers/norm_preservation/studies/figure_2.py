@@ -1,6 +1,7 @@
 """Figure 2: gradient-norm ratio of one convolution, over its numbers of channels."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bathyscope import inits
+from bathyscope.papers.norm_preservation.studies.watches import ratios
 from bathyscope.studies.drawing import panels
 from bathyscope.studies.examples import images
 from bathyscope.studies.record import Check, Preset, Study
@@ -16,7 +18,7 @@ from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
 
 _ALMOST_ALL = 0.9
-"""Share of the cells that counts as almost all of them."""
+"""Fraction of the cells that counts as almost all of them."""
 _FEW = 0.25  # c/d below which the paper's own failure case is expected
 _TITLES = {True: "with projection", False: "without projection"}
 
@@ -42,7 +44,7 @@ class ThreeLayers(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, one row a sample."""
+        """Logits, one row per sample."""
         result: Tensor = self.head(self.third(self.second(self.first(x))))
         return result
 
@@ -63,13 +65,17 @@ class ChannelTrial(TrainingTask):
         d: its output channels.
     """
 
+    watches: ClassVar = {"ratios": ratios}
+
     c: int
     d: int
 
     def build(self) -> nn.Module:
         """The network with He weights."""
-        found = images(self.data, self.num_train, self.num_test)
-        model = ThreeLayers(found.shape[0], self.c, self.d, width=64, num_classes=found.num_classes)
+        result = images(self.data, self.num_train, self.num_test)
+        model = ThreeLayers(
+            result.shape[0], self.c, self.d, width=64, num_classes=result.num_classes
+        )
         return inits.he_(model)
 
 
@@ -110,7 +116,7 @@ def tasks(preset: ChannelPreset) -> list[ChannelTrial]:
 
 
 def table(store: Store, preset: ChannelPreset) -> pd.DataFrame:
-    """One row a run: the ratio of the middle convolution with its ReLU at the last epoch."""
+    """One row per run: the ratio of the middle convolution with its ReLU at the last epoch."""
     frame = store.frame(tasks(preset), kind="ratios", keys=("c", "d", "projection", "seed"))
     frame = frame[(frame["block"] == "second") & (frame["step"] > 0)]
     return frame.assign(projected=frame["projection"].notna())[
@@ -127,20 +133,20 @@ def grid(table: pd.DataFrame, *, projected: bool) -> pd.DataFrame:
 def checks(table: pd.DataFrame, preset: ChannelPreset) -> tuple[Check, ...]:
     """Projection moves the ratios to 1, except for few channels in and many out."""
     with_it, without = (grid(table, projected=p) for p in (True, False))
-    share = np.array([[c / d for d in with_it.columns] for c in with_it.index])
-    usual = share >= _FEW
-    away, away_without = (np.abs(np.log(found.to_numpy()))[usual] for found in (with_it, without))
+    fraction = np.array([[c / d for d in with_it.columns] for c in with_it.index])
+    usual = fraction >= _FEW
+    away, away_without = (np.abs(np.log(result.to_numpy()))[usual] for result in (with_it, without))
     nearer = int((away < away_without).sum())
     closer = float(away.mean() / away_without.mean())
     return (
         Check(
             f"projection brings the ratio nearer to 1 in almost all cells with c ≥ {_FEW:g} d "
-            f"({_ALMOST_ALL:.0%} wanted); cells, and mean |log ratio| as a share of that without",
+            f"({_ALMOST_ALL:.0%} wanted); cells, and mean |log ratio| as a fraction of that without",
             nearer >= _ALMOST_ALL * len(away),
             f"{nearer} of {len(away)}, {closer:.2f}",
         ),
         Check(
-            f"with projection, where c ≥ {_FEW:g} d: least and greatest ratio",
+            f"with projection, where c ≥ {_FEW:g} d: smallest and largest ratio",
             None,
             f"{with_it.to_numpy()[usual].min():.3g} to {with_it.to_numpy()[usual].max():.3g}",
         ),
@@ -153,20 +159,20 @@ def checks(table: pd.DataFrame, preset: ChannelPreset) -> tuple[Check, ...]:
 
 
 def draw(table: pd.DataFrame, preset: ChannelPreset) -> Figure:
-    """The two grids, coloured by the distance from 1."""
+    """The two grids, colored by the distance from 1."""
     figure, axes = panels(2, width=4.6, height=4.0)
     ratios = np.log2(table["ratio"].to_numpy(dtype=float))
     limit = max(1.0, float(np.nanmax(np.abs(ratios))))
     shade = TwoSlopeNorm(0.0, -limit, limit)
     for ax, (projected, title) in zip(axes, _TITLES.items(), strict=True):
-        found = grid(table, projected=projected)
+        result = grid(table, projected=projected)
         ax.grid(visible=False)
         image = ax.imshow(
-            np.log2(found.to_numpy()), norm=shade, cmap="RdBu_r", origin="lower", aspect="auto"
+            np.log2(result.to_numpy()), norm=shade, cmap="RdBu_r", origin="lower", aspect="auto"
         )
-        for row, c in enumerate(found.index):
-            for column, d in enumerate(found.columns):
-                value = float(found.loc[c, d])
+        for row, c in enumerate(result.index):
+            for column, d in enumerate(result.columns):
+                value = float(result.loc[c, d])
                 dark = abs(np.log2(value)) > 0.6 * limit
                 ax.text(
                     column,
@@ -177,8 +183,8 @@ def draw(table: pd.DataFrame, preset: ChannelPreset) -> Figure:
                     size=9,
                     color="white" if dark else "black",
                 )
-        ax.set_xticks(range(len(found.columns)), [str(d) for d in found.columns])
-        ax.set_yticks(range(len(found.index)), [str(c) for c in found.index])
+        ax.set_xticks(range(len(result.columns)), [str(d) for d in result.columns])
+        ax.set_yticks(range(len(result.index)), [str(c) for c in result.index])
         ax.set(xlabel="output channels d", ylabel="input channels c")
         ax.set_title(title, size=10, loc="left")
     bar = figure.colorbar(image, ax=axes, shrink=0.9)

@@ -13,7 +13,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitecturePreset,
 )
-from bathyscope.studies.drawing import colour, label_axes, panels
+from bathyscope.studies.drawing import color, label_axes, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -26,7 +26,7 @@ tasks = partial(architectures.tasks, variants=tuple(VARIANTS))
 
 
 def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
-    """One row a run, measured step, and block or transition layer."""
+    """One row per run, measured step, and block or transition layer."""
     return store.frame(tasks(preset), kind="ratios", keys=("variant", "depth", "seed"))
 
 
@@ -47,10 +47,10 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
     """The remedy holds every transition but the stem; skips help more with depth."""
     low, high = HELD
     held = late_medians(table, variant="procresnet", part="convolution", stem=False)
-    found = [
+    result = [
         Check(
             "with the remedy, the bare treated convolution of every transition but the stem stays "
-            f"within [{low}, {high}], median over the second half of training; least and greatest",
+            f"within [{low}, {high}], median over the second half of training; smallest and largest",
             bool(held.between(low, high).all()),
             _range(held),
         )
@@ -69,21 +69,21 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
         (
             "whole BN-ReLU-convolution on that skip, treated",
             "resnet_projected",
-            "normalised convolution",
+            "normalized convolution",
             False,
         ),
         ("bare convolution on the skip of ResNet, untreated", "resnet", "convolution", False),
         (
             "whole BN-ReLU-convolution on that skip, untreated",
             "resnet",
-            "normalised convolution",
+            "normalized convolution",
             False,
         ),
     ):
         medians = late_medians(table, variant=variant, part=part, stem=stem)
-        found.append(Check(statement, None, _range(medians)))
-    found += _checks_of_blocks(table)
-    return tuple(found)
+        result.append(Check(statement, None, _range(medians)))
+    result += _checks_of_blocks(table)
+    return tuple(result)
 
 
 def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
@@ -95,7 +95,7 @@ def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
         values.unstack("depth")
         for values in (blocks.groupby(["variant", "depth"]).agg(how) for how in ("mean", "sem"))
     )
-    found = []
+    result = []
     for name in MAIN[1:]:
         mean, error = means.loc[name], errors.loc[name].fillna(0.0)
         gain = mean.iloc[0] - mean.iloc[-1]
@@ -103,7 +103,7 @@ def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
         text = ", ".join(
             f"{mean[depth]:.3g} ± {error[depth]:.2g} at {depth}" for depth in mean.index
         )
-        found.append(
+        result.append(
             Check(
                 f"{VARIANTS[name].label}: the deeper, the nearer to 1 are blocks that keep the "
                 "dimension, by more than the standard error over the blocks; mean |log ratio|",
@@ -113,15 +113,15 @@ def _checks_of_blocks(table: pd.DataFrame) -> list[Check]:
         )
     deepest, error = means.iloc[:, -1], errors.iloc[:, -1].fillna(0.0)
     farther = deepest["plain"] - deepest["resnet"]
-    found.append(
+    result.append(
         Check(
-            "Plain blocks are farther from 1 than ResNet's at the greatest depth, by more than the "
+            "Plain blocks are farther from 1 than ResNet's at the largest depth, by more than the "
             "standard error over the blocks; mean |log ratio| of both",
             bool(farther > np.hypot(error["plain"], error["resnet"])),
             ", ".join(f"{deepest[name]:.3g} ± {error[name]:.2g}" for name in ("plain", "resnet")),
         )
     )
-    return found
+    return result
 
 
 def _range(values: pd.Series) -> str:
@@ -131,15 +131,15 @@ def _range(values: pd.Series) -> str:
 
 
 def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
-    """Ratios over steps: transition blocks dark, others light; a row a depth."""
+    """Ratios over steps: transition blocks dark, others light; a row per depth."""
     figure, axes = panels(
         len(MAIN), len(preset.depths), width=3.4, height=2.2, share_y=True, share_x=True
     )
     shown = table[(table["part"] == "block") & (table["seed"] == 0)]
     shown = shown.assign(ratio=shown["ratio"].astype(float).clip(*_DRAWN))
-    for place, ax in enumerate(axes):
-        depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
-        first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
+    for location, ax in enumerate(axes):
+        depth, name = preset.depths[location // len(MAIN)], MAIN[location % len(MAIN)]
+        first, last = location % len(MAIN) == 0, location // len(MAIN) == len(preset.depths) - 1
         label_axes(
             ax,
             title=f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}",
@@ -151,11 +151,11 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
         part = shown[(shown["variant"] == name) & (shown["depth"] == depth)]
         for transition, tint, width, order in (
             (False, "#b9c6d2", 0.7, 1),
-            (True, colour(1), 1.4, 2),
+            (True, color(1), 1.4, 2),
         ):
             for _, run in part[part["transition"] == transition].groupby("block"):
                 ax.plot(run["step"], run["ratio"], color=tint, lw=width, zorder=order)
-    axes[0].plot([], [], color=colour(1), lw=1.4, label="changes dimension")
+    axes[0].plot([], [], color=color(1), lw=1.4, label="changes dimension")
     axes[0].plot([], [], color="#b9c6d2", lw=1.4, label="keeps it")
     axes[0].legend(frameon=False, fontsize=7, loc="lower right")
     return figure
@@ -177,10 +177,10 @@ STUDY = Study(
     notes=(
         "Whole blocks are drawn. Ratios are cut at 0.05 and 20 in the figure, not in the table.",
         "Measured with 640 images of Fashion-MNIST, one seed, at depths 20, 47 and 83: medians over the "
-        "second half of training, least to greatest: treated bare convolutions of all transitions "
+        "second half of training, smallest to largest: treated bare convolutions of all transitions "
         "but the stem 0.94 to 0.98, without the remedy 0.61 to 0.67; the stem 0.75 to 0.89, "
         "without it 0.59 to 0.69; whole BN-ReLU-convolutions on the skips of ResNet 0.34 to 2.75 "
         "treated, 0.34 to 2.53 untreated: the projection holds the convolution, not the "
-        "normalisation before it.",
+        "normalization before it.",
     ),
 )

@@ -10,13 +10,13 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     ArchitecturePreset,
     tasks,
 )
-from bathyscope.studies.drawing import colour, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
-    """One row a run and epoch: losses, errors and generalisation gap in percent."""
+    """One row per run and epoch: losses, errors and generalization gap in percent."""
     frame = store.frame(tasks(preset), kind="epoch", keys=("variant", "depth", "seed"))
     return frame.assign(
         train_error=100 * (1 - frame["train_accuracy"]),
@@ -30,18 +30,18 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
     last = table.groupby(["variant", "depth", "seed"]).last()
     loss = last.groupby(["variant", "depth"])["train_loss"].mean().unstack("depth")
     deepest = last["train_loss"].xs(loss.columns.max(), level="depth").unstack("variant")
-    found = []
+    result = []
     for name in MAIN[1:]:
         times = deepest["plain"] / deepest[name]
-        found.append(
+        result.append(
             Check(
-                f"at the greatest depth {VARIANTS[name].label} ends with a smaller training loss "
+                f"at the largest depth {VARIANTS[name].label} ends with a smaller training loss "
                 "than Plain, with every seed; seeds, and times smaller in the mean",
                 bool((times > 1).all()),
                 f"{int((times > 1).sum())} of {len(times)}, {times.mean():.3g}",
             )
         )
-    found += [
+    result += [
         Check(
             f"{VARIANTS[name].label}: training loss at the end, by depth",
             None,
@@ -51,7 +51,7 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
     ]
     steadier = _fluctuation(table, "procresnet") < _fluctuation(table, "resnet")
     ratio = _fluctuation(table, "procresnet").mean() / _fluctuation(table, "resnet").mean()
-    found.append(
+    result.append(
         Check(
             "ProcResNet's test error fluctuates less from epoch to epoch than ResNet's at every depth "
             "and seed, by the mean absolute change over the second half; pairs of runs, and ratio of "
@@ -60,7 +60,7 @@ def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]
             f"{int(steadier.sum())} of {len(steadier)}, {ratio:.3g}",
         )
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def _fluctuation(table: pd.DataFrame, variant: str) -> pd.Series:
@@ -77,27 +77,27 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
         len(MAIN), len(preset.depths), width=3.5, height=2.3, share_x=True, share_y=True
     )
     shown = table.groupby(["variant", "depth", "epoch"], as_index=False).mean(numeric_only=True)
-    for place, ax in enumerate(axes):
-        depth, name = preset.depths[place // len(MAIN)], MAIN[place % len(MAIN)]
-        first, last = place % len(MAIN) == 0, place // len(MAIN) == len(preset.depths) - 1
+    for location, ax in enumerate(axes):
+        depth, name = preset.depths[location // len(MAIN)], MAIN[location % len(MAIN)]
+        first, last = location % len(MAIN) == 0, location // len(MAIN) == len(preset.depths) - 1
         title = f"{VARIANTS[name].label}, depth {depth + VARIANTS[name].added}"
         label_axes(ax, title=title, x="epoch" if last else "", y="loss" if first else "", log="y")
         part = shown[(shown["variant"] == name) & (shown["depth"] == depth)]
         other = ax.twinx()
         other.spines[["top"]].set_visible(False)
         other.set_ylim(0, 100)
-        other.tick_params(labelsize=8, colors=colour(0))
-        if place % len(MAIN) == len(MAIN) - 1:
-            other.set_ylabel("error (%)", color=colour(0), size=9)
+        other.tick_params(labelsize=8, colors=color(0))
+        if location % len(MAIN) == len(MAIN) - 1:
+            other.set_ylabel("error (%)", color=color(0), size=9)
         else:
             other.set_yticklabels([])
         for half, style in (("train", ":"), ("test", "-")):
             ax.plot(part["epoch"] + 1, part[f"{half}_loss"], color="0.15", ls=style, lw=1.3)
-            other.plot(part["epoch"] + 1, part[f"{half}_error"], color=colour(0), ls=style, lw=1.3)
+            other.plot(part["epoch"] + 1, part[f"{half}_error"], color=color(0), ls=style, lw=1.3)
         ax.set_ylim(1e-2, 1e3)
     axes[0].plot([], [], color="0.15", ls=":", label="training")
     axes[0].plot([], [], color="0.15", ls="-", label="test")
-    legend(axes[0], place="upper right")
+    legend(axes[0], location="upper right")
     return figure
 
 

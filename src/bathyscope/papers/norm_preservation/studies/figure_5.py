@@ -21,7 +21,7 @@ _LABELS = {name: VARIANTS[name].label for name in ("resnet", "procresnet")}
 
 
 def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
-    """One row a run."""
+    """One row per run."""
     return errors(store, tasks(preset))
 
 

@@ -1,4 +1,4 @@
-"""The cost of the projection as a share of a training step, at two depths."""
+"""The cost of the projection as a fraction of a training step, at two depths."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -92,21 +92,21 @@ def tasks(preset: OverheadPreset) -> list[StepCost]:
 
 
 def table(store: Store, preset: OverheadPreset) -> pd.DataFrame:
-    """One row a depth and method; the share of a step, as timed and at a batch of 128."""
+    """One row per depth and method; the fraction of a step, as timed and at a batch of 128."""
     frame = store.frame(tasks(preset), keys=("depth", "batch_size"))
-    share = frame["projection_seconds"] / _EVERY / frame["step_seconds"]
+    fraction = frame["projection_seconds"] / _EVERY / frame["step_seconds"]
     # a step's cost is in proportion to its samples, a projection's does not depend on them
-    return frame.assign(overhead=share, overhead_at_128=share * frame["batch_size"] / 128)
+    return frame.assign(overhead=fraction, overhead_at_128=fraction * frame["batch_size"] / 128)
 
 
 def checks(table: pd.DataFrame, preset: OverheadPreset) -> tuple[Check, ...]:
     """Cheap, and the cheaper the deeper."""
     wide = table.pivot(index="depth", columns="method", values="overhead_at_128")
     ours = wide["auto"]
-    found = [
+    result = [
         Check(
             "costs less of a training step at batch 128 than the paper's 7.6 %; percent at the "
-            "least depth",
+            "smallest depth",
             bool(ours.iloc[0] < 0.076),
             float(100 * ours.iloc[0]),
         ),
@@ -117,14 +117,14 @@ def checks(table: pd.DataFrame, preset: OverheadPreset) -> tuple[Check, ...]:
         ),
     ]
     if len(ours) > 1:
-        found.append(
+        result.append(
             Check(
-                "the deeper the network, the smaller the share; ratio deepest to shallowest",
+                "the deeper the network, the smaller the fraction; ratio deepest to shallowest",
                 bool(ours.iloc[-1] < ours.iloc[0]),
                 float(ours.iloc[-1] / ours.iloc[0]),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: OverheadPreset) -> Figure:
@@ -147,7 +147,7 @@ def draw(table: pd.DataFrame, preset: OverheadPreset) -> Figure:
 
 STUDY = Study(
     name="norm_preservation.overhead",
-    title="Cost of the projection as a share of a training step",
+    title="Cost of the projection as a fraction of a training step",
     shows=(
         "Projecting the three transition layers every second step adds 7.6 % to the time of a "
         "ResNet-164 and 3.5 % to that of a ResNet-1001; by singular value decomposition it would "

@@ -1,4 +1,4 @@
-"""Table 1: mean and greatest generalisation gap over the epochs of training."""
+"""Table 1: mean and largest generalization gap over the epochs of training."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
-    """One row a variant, depth and seed: mean and greatest gap in percent, and how it ended."""
+    """One row a variant, depth and seed: mean and largest gap in percent, and how it ended."""
     epochs = figure_4.table(store, preset)
     gaps = epochs.groupby(["variant", "depth", "seed"])["gap"].agg(["mean", "max"]).reset_index()
     endings = store.endings(tasks(preset), keys=("variant", "depth", "seed"))
@@ -26,19 +26,19 @@ def table(store: Store, preset: ArchitecturePreset) -> pd.DataFrame:
 
 def checks(table: pd.DataFrame, preset: ArchitecturePreset) -> tuple[Check, ...]:
     """ProcResNet's gap is smaller and steadier."""
-    found = []
-    for column, words in (("mean", "mean gap"), ("max", "greatest gap")):
+    result = []
+    for column, text in (("mean", "mean gap"), ("max", "largest gap")):
         wide = table.set_index(["depth", "seed", "variant"])[column].unstack("variant")
         less = wide["resnet"] - wide["procresnet"]
-        found.append(
+        result.append(
             Check(
-                f"ProcResNet has a smaller {words} than ResNet at every depth and seed; pairs of runs "
-                "in which it has, and percentage points from the least to the greatest",
+                f"ProcResNet has a smaller {text} than ResNet at every depth and seed; pairs of runs "
+                "in which it has, and percentage points from the smallest to the largest",
                 bool((less > 0).all()),
                 f"{int((less > 0).sum())} of {len(less)} ({less.min():.2f} to {less.max():.2f})",
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
@@ -51,16 +51,16 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
             for column in ("mean", "max"):
                 row[f"{VARIANTS[name].label} {column}"] = float(means.loc[(depth, name), column])
         rows.append(row)
-    title = f"Generalisation gap (%) over {preset.epochs} epochs on {preset.data}"
+    title = f"Generalization gap (%) over {preset.epochs} epochs on {preset.data}"
     return text_table(pd.DataFrame(rows).round(2), title=title)
 
 
 STUDY = Study(
     name="norm_preservation.table_1",
-    title="Mean and greatest generalisation gap while Plain, ResNet and ProcResNet train",
+    title="Mean and largest generalization gap while Plain, ResNet and ProcResNet train",
     shows=(
         "The difference between training and test error, over the epochs of training, is smallest "
-        "for ProcResNet, in the mean and at its greatest."
+        "for ProcResNet, in the mean and at its largest."
     ),
     presets=PRESETS,
     tasks=tasks,
@@ -69,7 +69,7 @@ STUDY = Study(
     draw=draw,
     notes=("The runs are those of figures 3 and 4.",),
     printed=(
-        "mean and greatest gap at depth 20: Plain 6.7, 20.0; ResNet 5.5, 23.1; ProcResNet 2.3, 8.3",
+        "mean and largest gap at depth 20: Plain 6.7, 20.0; ResNet 5.5, 23.1; ProcResNet 2.3, 8.3",
         "at depth 83: Plain 7.5, 30.1; ResNet 5.1, 12.5; ProcResNet 2.0, 7.7",
         "at depth 164: Plain unstable; ResNet 5.2, 18.7; ProcResNet 3.3, 8.7 (ten runs each)",
     ),

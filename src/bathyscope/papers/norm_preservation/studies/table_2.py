@@ -20,7 +20,7 @@ tasks = partial(trials, variants=("resnet", "procresnet"), erased=(False, True))
 
 
 def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
-    """One row a run."""
+    """One row per run."""
     return errors(store, tasks(preset))
 
 
@@ -43,7 +43,7 @@ def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
         ),
         Check(
             "ProcResNet has under 1 % more parameters, at 164 layers and more; share more at the "
-            "greatest depth here",
+            "largest depth here",
             more < 0.01 if preset.depths[-1] >= 164 else None,
             more,
         ),

@@ -24,7 +24,7 @@ tasks = partial(trials, variants=tuple(_ROWS))
 
 
 def table(store: Store, preset: AccuracyPreset) -> pd.DataFrame:
-    """One row a run."""
+    """One row per run."""
     return errors(store, tasks(preset))
 
 
@@ -34,17 +34,17 @@ def checks(table: pd.DataFrame, preset: AccuracyPreset) -> tuple[Check, ...]:
         "the modified transition block alone lowers the test error": ("resnet", "procresnet_free"),
         "the projection lowers it further": ("procresnet_free", "procresnet"),
     }
-    found = []
-    for words, (before, after) in steps.items():
+    result = []
+    for text, (before, after) in steps.items():
         gain, error = difference(table, before, after, preset)
-        found.append(
+        result.append(
             Check(
-                f"{words}, by more than the standard error; percentage points",
+                f"{text}, by more than the standard error; percentage points",
                 gain > error,
                 f"{gain:.2f} ± {error:.2f}",
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: AccuracyPreset) -> Figure:

@@ -14,8 +14,9 @@ from bathyscope.claims.draws import half_squares, normal
 from bathyscope.claims.relation import Relation, at_least, equal
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Assumption
-from bathyscope.curvature import Activation, hessian
+from bathyscope.curvature import hessian
 from bathyscope.nets import Network
+from bathyscope.papers.shortcut_length.zero_point import Activation
 
 Pair = tuple[Float[Tensor, " m d"], Float[Tensor, " m d"]]
 ACTIVATIONS: dict[str, Activation] = {
@@ -87,23 +88,23 @@ def assumption_3(activations: tuple[str, ...]) -> tuple[Assumption, ...]:
     Raises:
         UnknownName: there is no such activation.
     """
-    found = []
+    result = []
     for name in activations:
         if name not in ACTIVATIONS:
             raise UnknownName("activation", name, ACTIVATIONS)
         try:
             value, slope, _ = ACTIVATIONS[name].at_zero()
         except UsageError:
-            found.append(Assumption(statement=f"{name} has a derivative at zero", holds=False))
+            result.append(Assumption(statement=f"{name} has a derivative at zero", holds=False))
             continue
-        found.append(
+        result.append(
             Assumption(
                 statement=f"{name} vanishes at zero and has the slope {slope:g} there",
                 holds=value == 0,
                 value=value,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def measure_assumption_3(seed: int) -> Measured:

@@ -65,12 +65,12 @@ def steps_of(
     path: Float[Tensor, " p d"], count: int, *, obstacles: Float[Tensor, " k d"], radius: float
 ) -> Float[Tensor, " q d"]:
     """The path as `count` steps of equal length on the sphere; first and last point are its own."""
-    travelled = F.pad(path.diff(dim=0).norm(dim=1).cumsum(0), (1, 0))
-    wanted = torch.linspace(0, float(travelled[-1]), count + 1, dtype=path.dtype)
-    after = torch.searchsorted(travelled, wanted).clamp(1, len(path) - 1)
-    gap = (travelled[after] - travelled[after - 1]).clamp_min(1e-300)
-    share = ((wanted - travelled[after - 1]) / gap)[:, None]
-    points = F.normalize(torch.lerp(path[after - 1], path[after], share))
+    traveled = F.pad(path.diff(dim=0).norm(dim=1).cumsum(0), (1, 0))
+    wanted = torch.linspace(0, float(traveled[-1]), count + 1, dtype=path.dtype)
+    after = torch.searchsorted(traveled, wanted).clamp(1, len(path) - 1)
+    gap = (traveled[after] - traveled[after - 1]).clamp_min(1e-300)
+    fraction = ((wanted - traveled[after - 1]) / gap)[:, None]
+    points = F.normalize(torch.lerp(path[after - 1], path[after], fraction))
     points = _led_around(points, obstacles, radius)
     points[0], points[-1] = path[0], path[-1]
     return points
@@ -81,22 +81,22 @@ def carrying_network(
 ) -> Network:
     """A network of the form of equation 3 that maps every x to its y (theorem 1).
 
-    The samples are moved one after the other, each by an equal share of the units; units that are
+    The samples are moved one after the other, each by an equal fraction of the units; units that are
     left over move nothing.
     """
     width, each = x.shape[1], num_units // len(x)
     network = nets.build(f"nshortcut-{num_units}-2", width=width, mid="relu", bias=True).double()
     blocks = iter(network.blocks)
-    places = x.clone()
+    locations = x.clone()
     with torch.no_grad():
         for i in range(len(x)):
-            others = torch.cat([places[:i], places[i + 1 :]])
-            path = path_on_sphere(places[i], y[i], obstacles=others, radius=rho / 2)
+            others = torch.cat([locations[:i], locations[i + 1 :]])
+            path = path_on_sphere(locations[i], y[i], obstacles=others, radius=rho / 2)
             for goal in steps_of(path, each, obstacles=others, radius=rho / 2)[1:]:
                 block = next(blocks)
                 # From where the sample really is: a unit stretches rounding errors by up to 8/ρ².
-                _fill(block, moving_unit(places[i], goal, rho=rho))
-                places = block(places)
+                _fill(block, moving_unit(locations[i], goal, rho=rho))
+                locations = block(locations)
         for block in blocks:
             _fill(block, moving_unit(x[0], x[0], rho=rho))
     assert isinstance(network, Network)

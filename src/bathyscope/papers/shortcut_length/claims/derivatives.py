@@ -25,15 +25,15 @@ _ROUNDING = 1e-10
 
 def measure_lemma_3(seed: int) -> Measured:
     """Derivatives at zero of order n of n-shortcut networks, n = 2 and 3, with tanh in the middle."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for n in (2, 3):
         pair = vectors(None, seed=seed, width=2)
         network = at_zero(2, n, width=2, mid="tanh")
         derivatives = _tensor(network, pair, order=n)
         whole = _whole_unit(num_units=2, n=n, width=2)
-        found[f"n{n}_must_vanish"] = float(derivatives[~whole].abs().max())
-        found[f"n{n}_may_not"] = float(derivatives[whole].abs().max())
-    return Measured(numbers=found, assumptions=assumption_3(("tanh",)))
+        result[f"n{n}_must_vanish"] = float(derivatives[~whole].abs().max())
+        result[f"n{n}_may_not"] = float(derivatives[whole].abs().max())
+    return Measured(numbers=result, assumptions=assumption_3(("tanh",)))
 
 
 def _tensor(network: nn.Module, pair: Pair, *, order: int) -> Tensor:

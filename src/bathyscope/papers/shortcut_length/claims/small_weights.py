@@ -131,21 +131,21 @@ def measure_lemma_2(
     rho, m = minimum_distance(torch.cat([x, y])), len(x)
     bound = (rho * (m - 1) / 2 + 1) * math.pi
     count = math.ceil(bound / step)
-    places, longest, room, lengths = x.clone(), 0.0, math.inf, []
+    locations, longest, room, lengths = x.clone(), 0.0, math.inf, []
     for i in range(m):
-        others = torch.cat([places[:i], places[i + 1 :]])
-        path = path_on_sphere(places[i], y[i], obstacles=others, radius=rho / 2)
+        others = torch.cat([locations[:i], locations[i + 1 :]])
+        path = path_on_sphere(locations[i], y[i], obstacles=others, radius=rho / 2)
         lengths.append(float(path.diff(dim=0).norm(dim=1).sum()))
         points = steps_of(path, count, obstacles=others, radius=rho / 2)
         longest = max(longest, float(points.diff(dim=0).norm(dim=1).max()))
         room = min(room, float(torch.cdist(points, others).min()))
-        places[i] = points[-1]
+        locations[i] = points[-1]
     return Measured(
         numbers={
-            "arrived": float((places - y).abs().max()),
+            "arrived": float((locations - y).abs().max()),
             "longest_step": longest,
             "step": step,
-            "least_distance": room,
+            "smallest_distance": room,
             "rho": rho,
             "path_lengths": lengths,
             "length_bound": bound,
@@ -161,7 +161,9 @@ def lemma_2(numbers: Numbers) -> list[Relation]:
         at_most("distance from the labels at the end", numbers["arrived"], _EXACT),
         at_most("longest step", numbers["longest_step"], numbers["step"]),
         at_most("longest path", max(numbers["path_lengths"]), numbers["length_bound"]),
-        at_least("least distance kept", numbers["least_distance"], numbers["rho"] / 2, slack=1e-9),
+        at_least(
+            "smallest distance kept", numbers["smallest_distance"], numbers["rho"] / 2, slack=1e-9
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import half_squares
 from bathyscope.claims.relation import Relation, at_most, equal
-from bathyscope.curvature import exact_condition_number, zero_point
+from bathyscope.curvature import exact_condition_number
 from bathyscope.linalg import conditioning_of
 from bathyscope.papers.shortcut_length.claims.assumptions import SMOOTH
 from bathyscope.papers.shortcut_length.claims.at_zero import (
@@ -20,6 +20,7 @@ from bathyscope.papers.shortcut_length.claims.at_zero import (
     hessian_of,
     vectors,
 )
+from bathyscope.papers.shortcut_length.zero_point import zero_point
 
 _UNITS = (2, 3)  # two depths: what is the same in both does not depend on it
 _ROUNDING = 1e-10
@@ -59,7 +60,7 @@ def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, obj
         for units in _UNITS
     ]
     scale = float((x - y).square().mean())
-    found: dict[str, object] = {
+    result: dict[str, object] = {
         "n": n,
         "positions": f"{pre}, {mid}, {post}",
         "closed_form_error": max(
@@ -76,10 +77,10 @@ def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, obj
     if n == 2:
         assert closed.coupling is not None
         values = [torch.linalg.eigvalsh(H) for H in dense]
-        found |= {
+        result |= {
             "condition_numbers": [
                 exact_condition_number(
-                    v, definition="smallest", percentile=0.1, cutoff=_ROUNDING
+                    v, definition="smallest", percentile=0.1, tolerance=_ROUNDING
                 ).value
                 for v in values
             ],
@@ -87,13 +88,13 @@ def _case(pair: Pair, n: int, *, pre: str, mid: str, post: str) -> dict[str, obj
             "most_negative": float(values[0][0]) / float(values[0][-1]),
             "off_diagonal": _between_units(dense[-1], _UNITS[-1]) / scale,
         }
-    return found
+    return result
 
 
 def _gradient(network: torch.nn.Module, pair: Pair) -> float:
     parameters = tuple(network.parameters())
-    found = torch.autograd.grad(half_squares(network(pair[0]), pair[1]), parameters)
-    return float(torch.cat([g.flatten() for g in found]).abs().max())
+    result = torch.autograd.grad(half_squares(network(pair[0]), pair[1]), parameters)
+    return float(torch.cat([g.flatten() for g in result]).abs().max())
 
 
 def blocks_of(matrix: Tensor, num_units: int) -> Tensor:
@@ -181,7 +182,7 @@ def measure_equation_22(seed: int, *, data: Iterable[object] | None = None) -> M
 
 
 def equation_22(numbers: Numbers) -> list[Relation]:
-    """± the singular values, once a unit and (as A repeats the moments) once a dimension."""
+    """± the singular values, once per unit and (as A repeats the moments) once a dimension."""
     return [
         *(
             at_most(f"{u} units: eigenvalues", e, _ROUNDING)
@@ -252,27 +253,27 @@ def measure_equation_10(seed: int, *, data: Iterable[object] | None = None) -> M
     """The percentile condition number of 1-shortcut networks at zero, over the number of units."""
     closed = zero_point(*vectors(data, seed=seed), n=1)
     units = (2, 4, 8, 16, 32)
-    found = [
+    result = [
         exact_condition_number(
-            closed.eigenvalues(u), definition="percentile", percentile=0.1, cutoff=1e-14
+            closed.eigenvalues(u), definition="percentile", percentile=0.1, tolerance=1e-14
         ).value
         for u in units
     ]
     return Measured(
-        numbers={"units": units, "condition_numbers": found},
+        numbers={"units": units, "condition_numbers": result},
         assumptions=assumption_3(("identity",)),
     )
 
 
 def equation_10(numbers: Numbers) -> list[Relation]:
     """Growth from each depth to twice that depth, and by four at least from 4 to 32 units."""
-    found = numbers["condition_numbers"]
+    result = numbers["condition_numbers"]
     return [
         *(
             at_most(f"κ at {u} units, over that at {2 * u}", a / b, 1.0)
-            for u, a, b in zip(numbers["units"], found, found[1:], strict=False)
+            for u, a, b in zip(numbers["units"], result, result[1:], strict=False)
         ),
-        at_most("κ at 4 units, over that at 32", found[1] / found[-1], 0.25),
+        at_most("κ at 4 units, over that at 32", result[1] / result[-1], 0.25),
     ]
 
 

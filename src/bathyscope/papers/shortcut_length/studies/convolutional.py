@@ -1,7 +1,8 @@
 """The runs of figures 2 and 9: pre-activation networks whose shortcuts span n convolutions."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from bathyscope.papers.shortcut_length.studies.weight_norms import norms
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 
@@ -33,6 +34,8 @@ class LengthTrial(TrainingTask):
         depth: layers.
         length: n, convolutions under a shortcut.
     """
+
+    watches: ClassVar = {"norms": norms}
 
     depth: int
     length: int

@@ -50,7 +50,7 @@ def tasks(preset: DynamicsPreset) -> list[WhitenedTrial]:
 
 
 def table(store: Store, preset: DynamicsPreset) -> pd.DataFrame:
-    """One row a run and measured step: loss, gradient norm, |λ| and index."""
+    """One row per run and measured step: loss, gradient norm, |λ| and index."""
     frame = store.frame(tasks(preset), kind="spectrum", keys=("kind", "seed"))
     return frame.assign(condition=frame["largest"] / frame["percentile"])
 
@@ -70,9 +70,9 @@ def at_losses(table: pd.DataFrame, column: str, *, num: int = 40) -> pd.DataFram
     for (kind, seed), run in runs.items():
         ordered = run.sort_values("loss")
         inside = (losses >= ordered["loss"].min()) & (losses <= ordered["loss"].max())
-        found = np.interp(losses[inside], ordered["loss"], ordered[column])
+        result = np.interp(losses[inside], ordered["loss"], ordered[column])
         rows.append(
-            pd.DataFrame({"kind": kind, "seed": seed, "loss": losses[inside], column: found})
+            pd.DataFrame({"kind": kind, "seed": seed, "loss": losses[inside], column: result})
         )
     return pd.concat(rows, ignore_index=True)
 
@@ -80,15 +80,19 @@ def at_losses(table: pd.DataFrame, column: str, *, num: int = 40) -> pd.DataFram
 def below(table: pd.DataFrame, column: str, *, what: str) -> list[Check]:
     """Whether the 2-shortcut network has the smaller mean at every loss, against each other one."""
     means = at_losses(table, column).groupby(["kind", "loss"])[column].mean().unstack("kind")
-    found = []
+    result = []
     for kind in COMPARED[1:]:
         both = means[["shortcut_2", kind]].dropna()
-        share = float((both["shortcut_2"] <= both[kind]).mean())
+        fraction = float((both["shortcut_2"] <= both[kind]).mean())
         statement = f"{what} of the 2-shortcut network below that of {LABELS[kind]}"
-        found.append(
-            Check(f"{statement}: share of the losses both pass, all wanted", share == 1.0, share)
+        result.append(
+            Check(
+                f"{statement}: fraction of the losses both pass, all wanted",
+                fraction == 1.0,
+                fraction,
+            )
         )
-    return found
+    return result
 
 
 def diverging(table: pd.DataFrame) -> Check:

@@ -18,12 +18,12 @@ from bathyscope.papers.shortcut_length.claims.construction import (
     minimum_distance,
 )
 from bathyscope.studies.computation import Computation
-from bathyscope.studies.drawing import colour, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, panels
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
 _EXACT = 1e-9
-_BESIDE = 0.15  # how far from the first sample's way the second one stands, before normalisation
+_BESIDE = 0.15  # how far from the first sample's way the second one stands, before normalization
 # seen from (1, 1, 1): the labels e₁, e₂, e₃ lie symmetrically on the near side
 _VIEW = np.array([[-1, 1, 0], [-1, -1, 2]]) / np.sqrt([[2], [6]])
 _COORDINATES = ["a", "b", "c"]
@@ -70,32 +70,32 @@ class CarriedPath(Computation):
         return F.normalize(x), y
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """One row a unit and sample; unit 0 is the input."""
+        """One row per unit and sample; unit 0 is the input."""
         x, y = self.samples()
         rho = minimum_distance(torch.cat([x, y]))
         network = carrying_network(x, y, num_units=self.num_units, rho=rho)
-        places = x
-        yield from self._row(0, places, x, y, rho, norm=0.0)
+        locations = x
+        yield from self._row(0, locations, x, y, rho, norm=0.0)
         with torch.no_grad():
             for r, block in enumerate(network.blocks, start=1):
-                before, places = places, block(places)
+                before, locations = locations, block(locations)
                 norm = max(float(layer.weight.norm()) for layer in linear_layers(block))
-                yield from self._row(r, places, before, y, rho, norm=norm)
+                yield from self._row(r, locations, before, y, rho, norm=norm)
 
     def _row(
-        self, r: int, places: Tensor, before: Tensor, y: Tensor, rho: float, *, norm: float
+        self, r: int, locations: Tensor, before: Tensor, y: Tensor, rho: float, *, norm: float
     ) -> Iterator[JsonObject]:
-        apart = torch.cdist(places, places).fill_diagonal_(torch.inf).min(dim=1).values
-        for i, place in enumerate(places):
+        apart = torch.cdist(locations, locations).fill_diagonal_(torch.inf).min(dim=1).values
+        for i, location in enumerate(locations):
             yield {
                 "unit": r,
                 "sample": i,
-                "moved": float((place - before[i]).norm()),
+                "moved": float((location - before[i]).norm()),
                 "apart": float(apart[i]),
-                "from_label": float((place - y[i]).norm()),
+                "from_label": float((location - y[i]).norm()),
                 "rho": rho,
                 "weight_norm": norm,
-                **dict(zip(_COORDINATES, place.tolist(), strict=True)),
+                **dict(zip(_COORDINATES, location.tolist(), strict=True)),
             }
 
 
@@ -105,7 +105,7 @@ def tasks(preset: PathPreset) -> list[CarriedPath]:
 
 
 def table(store: Store, preset: PathPreset) -> pd.DataFrame:
-    """One row a unit and sample."""
+    """One row per unit and sample."""
     return store.frame(tasks(preset), keys=("num_units", "seed"))
 
 
@@ -117,26 +117,26 @@ def checks(table: pd.DataFrame, preset: PathPreset) -> tuple[Check, ...]:
     at_edge = table[(table["moved"] > _EXACT) & ((table["apart"] - table["rho"] / 2).abs() < 1e-6)]
     return (
         Check(
-            "every sample arrives at its label: greatest distance left",
+            "every sample arrives at its label: largest distance left",
             bool((last["from_label"] <= _EXACT).all()),
             float(last["from_label"].max()),
         ),
         Check(
-            "two samples never come nearer than ρ/2: least distance less ρ/2",
+            "two samples never come nearer than ρ/2: smallest distance less ρ/2",
             bool(room >= -_EXACT),
             float(room),
         ),
         Check(
-            "a unit moves one sample at most: greatest number moved",
+            "a unit moves one sample at most: largest number moved",
             bool((movers <= 1).all()),
             int(movers.max()),
         ),
         Check(
-            "units whose sample goes along the edge of another's neighbourhood",
+            "units whose sample goes along the edge of another's neighborhood",
             None,
             f"{len(at_edge)} of {int(movers.sum())}",
         ),
-        Check("greatest ‖W‖ of a unit", None, float(table["weight_norm"].max())),
+        Check("largest ‖W‖ of a unit", None, float(table["weight_norm"].max())),
     )
 
 
@@ -149,7 +149,7 @@ def draw(table: pd.DataFrame, preset: PathPreset) -> Figure:
     for i, part in shown.groupby("sample"):
         moving = part[(part["moved"] > _EXACT)]
         right.plot(
-            moving["unit"], moving["apart"], color=colour(int(i)), lw=1.6, label=f"sample {i + 1}"
+            moving["unit"], moving["apart"], color=color(int(i)), lw=1.6, label=f"sample {i + 1}"
         )
     right.axhline(float(shown["rho"].iloc[0]) / 2, color="0.4", lw=1, ls=":", label="ρ/2")
     right.set_ylim(bottom=0)
@@ -169,20 +169,20 @@ def _sphere(ax: Axes, shown: pd.DataFrame) -> None:
         flat, near = path @ _VIEW.T, path.sum(axis=1) >= 0
         for side, style in ((near, "-"), (~near, ":")):
             line = np.where(side[:, None], flat, np.nan)
-            ax.plot(line[:, 0], line[:, 1], style, color=colour(int(i)), lw=1.8)
-        for place, marker, words in ((path[0], "o", f"x{i + 1}"), (path[-1], "s", f"e{i + 1}")):
-            x, y = _VIEW @ place
-            ax.plot([x], [y], marker, color=colour(int(i)), ms=7)
-            ax.annotate(words, (x, y), xytext=(6, 5), textcoords="offset points", size=9)
-            _cap(ax, place, radius, colour(int(i)))
+            ax.plot(line[:, 0], line[:, 1], style, color=color(int(i)), lw=1.8)
+        for location, marker, text in ((path[0], "o", f"x{i + 1}"), (path[-1], "s", f"e{i + 1}")):
+            x, y = _VIEW @ location
+            ax.plot([x], [y], marker, color=color(int(i)), ms=7)
+            ax.annotate(text, (x, y), xytext=(6, 5), textcoords="offset points", size=9)
+            _cap(ax, location, radius, color(int(i)))
 
 
-def _cap(ax: Axes, place: np.ndarray, radius: float, tint: str) -> None:
+def _cap(ax: Axes, location: np.ndarray, radius: float, tint: str) -> None:
     """The points of the sphere at a distance from a place."""
     angle = 2 * np.arcsin(radius / 2)
-    aside = np.linalg.svd(place[None])[2][1:]
+    aside = np.linalg.svd(location[None])[2][1:]
     turn = np.linspace(0, 2 * np.pi, 100)[:, None]
-    ring = np.cos(angle) * place + np.sin(angle) * (
+    ring = np.cos(angle) * location + np.sin(angle) * (
         np.cos(turn) * aside[0] + np.sin(turn) * aside[1]
     )
     flat = ring @ _VIEW.T
@@ -193,7 +193,7 @@ STUDY = Study(
     name="shortcut_length.figure_10",
     title="The path of a sample through the network of theorem 1",
     shows=(
-        "A sample is carried to its label along the sphere in short steps, one unit a step, and led "
+        "A sample is carried to its label along the sphere in short steps, one unit per step, and led "
         "around the other samples so that no two come nearer than ρ/2."
     ),
     presets={

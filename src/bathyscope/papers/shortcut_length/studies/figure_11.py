@@ -60,7 +60,7 @@ class ZeroPattern(Computation):
     def rows(self) -> Iterator[dict[str, object]]:
         """One row a pair of weight matrices, by double backpropagation through the network.
 
-        `from_first` is the greatest difference from the block of the same two layers in the first
+        `from_first` is the largest difference from the block of the same two layers in the first
         units that stand in the same order, `from_transpose` that from the transposed block.
         """
         pair = second_moments(self.data, self.components, None)
@@ -110,13 +110,13 @@ def checks(table: pd.DataFrame, preset: PatternPreset) -> tuple[Check, ...]:
     """Of length two only the two blocks within a unit, all alike; of length three nothing."""
     two = table[table["length"] == 2]
     coupled = (two["unit"] == two["other_unit"]) & (two["layer"] != two["other_layer"])
-    elsewhere, least = float(two[~coupled]["largest"].max()), float(two[coupled]["largest"].min())
-    found = [
+    elsewhere, minimum = float(two[~coupled]["largest"].max()), float(two[coupled]["largest"].min())
+    result = [
         Check(
             "n = 2: blocks other than those of the two layers of one unit are zero; largest entry, "
-            "and that of the least of the others",
-            elsewhere <= _ROUNDING < least,
-            f"{elsewhere:.2g}, {least:.3g}",
+            "and that of the smallest of the others",
+            elsewhere <= _ROUNDING < minimum,
+            f"{elsewhere:.2g}, {minimum:.3g}",
         ),
         Check(
             "n = 2: the blocks are the same in all units; largest difference",
@@ -134,16 +134,16 @@ def checks(table: pd.DataFrame, preset: PatternPreset) -> tuple[Check, ...]:
         zero = float(sizes.max()) <= _ROUNDING
         full = float(sizes.min()) > _ROUNDING
         statement = (
-            "no block is zero; the least" if length == 1 else "all blocks are zero; the largest"
+            "no block is zero; the smallest" if length == 1 else "all blocks are zero; the largest"
         )
-        found.append(
+        result.append(
             Check(
                 f"n = {length}: {statement}",
                 full if length == 1 else zero,
                 float(sizes.min() if length == 1 else sizes.max()),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: PatternPreset) -> Figure:

@@ -10,7 +10,7 @@ from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
-    """One row a run and measured step."""
+    """One row per run and measured step."""
     return store.frame(tasks(preset), kind="norms", keys=("depth", "seed"))
 
 
@@ -36,7 +36,7 @@ def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
 
 
 def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
-    """Average Frobenius norm over steps, one curve a depth."""
+    """Average Frobenius norm over steps, one curve per depth."""
     figure, (ax,) = panels(width=5.8, height=3.6)
     label_axes(
         ax,
@@ -50,7 +50,7 @@ def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
         x="step",
         y="mean_norm",
         by="depth",
-        colours=shades(len(preset.depths)),
+        colors=shades(len(preset.depths)),
         marker=None,
     )
     legend(ax, title="depth")

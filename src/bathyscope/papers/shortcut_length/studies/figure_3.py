@@ -42,27 +42,27 @@ def tasks(preset: WeightNormPreset) -> list[WhitenedTrial]:
 
 
 def table(store: Store, preset: WeightNormPreset) -> pd.DataFrame:
-    """One row a run and measured step."""
+    """One row per run and measured step."""
     return store.frame(tasks(preset), kind="norms", keys=("relu", "depth", "seed"))
 
 
 def checks(table: pd.DataFrame, preset: WeightNormPreset) -> tuple[Check, ...]:
     """Deeper networks stay nearer to zero."""
     last = table[table["step"] == preset.epochs].groupby(["relu", "depth"])["mean_norm"].mean()
-    found = []
-    for relu, words in _TITLES.items():
+    result = []
+    for relu, text in _TITLES.items():
         norms = last[relu].sort_index()
         falls = bool((norms.diff().dropna() < 0).all())
         ends = ", ".join(f"{norm:.3g} at depth {depth}" for depth, norm in norms.items())
-        found.append(Check(f"{words}: the deeper, the smaller the final average norm", falls, ends))
-    return tuple(found)
+        result.append(Check(f"{text}: the deeper, the smaller the final average norm", falls, ends))
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: WeightNormPreset) -> Figure:
-    """Average Frobenius norm over epochs, one curve a depth."""
+    """Average Frobenius norm over epochs, one curve per depth."""
     figure, axes = panels(2, share_y=True)
-    for ax, (relu, words) in zip(axes, _TITLES.items(), strict=True):
-        label_axes(ax, title=words, x="epoch", y="average Frobenius norm" if not relu else "")
+    for ax, (relu, text) in zip(axes, _TITLES.items(), strict=True):
+        label_axes(ax, title=text, x="epoch", y="average Frobenius norm" if not relu else "")
         part = table[table["relu"] == relu]
         mean_lines(
             ax,
@@ -70,7 +70,7 @@ def draw(table: pd.DataFrame, preset: WeightNormPreset) -> Figure:
             x="step",
             y="mean_norm",
             by="depth",
-            colours=shades(len(preset.depths)),
+            colors=shades(len(preset.depths)),
             marker=None,
         )
     legend(axes[0], title="depth")

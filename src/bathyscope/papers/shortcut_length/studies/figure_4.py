@@ -7,17 +7,14 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from bathyscope.curvature import (
-    Unresolved,
-    exact_condition_number,
-    linear_network_hessian,
-    zero_point,
-)
+from bathyscope.curvature import Unresolved, exact_condition_number
+from bathyscope.papers.shortcut_length.linear_network import linear_network_hessian
+from bathyscope.papers.shortcut_length.studies.linear_spectrum import PERCENTILE, unit_weights
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.zero_point import zero_point
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.examples import second_moments
-from bathyscope.studies.linear_spectrum import PERCENTILE, unit_weights
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 
@@ -66,12 +63,12 @@ class StartCondition(Computation):
             weights, shortcut = unit_weights(model)
             matrix = linear_network_hessian(weights, x, y, shortcut=shortcut)
             eigenvalues = torch.linalg.eigvalsh(matrix)
-        cutoff = math.sqrt(len(eigenvalues)) * torch.finfo(torch.float64).eps
+        tolerance = math.sqrt(len(eigenvalues)) * torch.finfo(torch.float64).eps
         try:
-            found = exact_condition_number(
-                eigenvalues, definition="percentile", percentile=PERCENTILE, cutoff=cutoff
+            result = exact_condition_number(
+                eigenvalues, definition="percentile", percentile=PERCENTILE, tolerance=tolerance
             )
-            yield {"condition": found.value, "largest": found.largest}
+            yield {"condition": result.value, "largest": result.largest}
         except Unresolved as reason:
             yield {"condition": math.inf, "at_least": reason.lower}
 
@@ -93,7 +90,7 @@ def tasks(preset: StartPreset) -> list[StartCondition]:
 
 
 def table(store: Store, preset: StartPreset) -> pd.DataFrame:
-    """One row a network, depth and seed."""
+    """One row per network, depth and seed."""
     return store.frame(tasks(preset), keys=("kind", "depth", "seed"))
 
 
@@ -105,10 +102,10 @@ def checks(table: pd.DataFrame, preset: StartPreset) -> tuple[Check, ...]:
     def spread(kind: str) -> float:
         return float(means[kind].max() / means[kind].min() - 1)
 
-    found = [
+    result = [
         Check(
             "2-shortcut at zero: constant in depth to 1 % (10th percentile as the lower value, "
-            "without interpolation); greatest relative difference",
+            "without interpolation); largest relative difference",
             spread(ZERO) <= 0.01,
             spread(ZERO),
         ),
@@ -121,13 +118,13 @@ def checks(table: pd.DataFrame, preset: StartPreset) -> tuple[Check, ...]:
     for kind in ("shortcut_1", "xavier", "orthogonal"):
         grown = float(growth[kind])
         statement = f"{LABELS[kind]}: grows at least {_GROWS:g}-fold with depth"
-        found.append(Check(statement, grown >= _GROWS, grown))
+        result.append(Check(statement, grown >= _GROWS, grown))
     slower = bool((means["orthogonal"].iloc[1:] <= means["xavier"].iloc[1:]).all())
     deepest = float(means["xavier"].iloc[-1] / means["orthogonal"].iloc[-1])
-    found.append(
+    result.append(
         Check("orthogonal grows slower than Xavier; ratio at the deepest", slower, deepest)
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: StartPreset) -> Figure:
@@ -143,7 +140,7 @@ def draw(table: pd.DataFrame, preset: StartPreset) -> Figure:
     mean_lines(ax, table, x="depth", y="condition", by="kind", labels=LABELS)
     ax.set_xticks(preset.depths, [str(d) for d in preset.depths])
     ax.minorticks_off()
-    legend(ax, place="upper left")
+    legend(ax, location="upper left")
     return figure
 
 

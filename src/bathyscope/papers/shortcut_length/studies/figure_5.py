@@ -1,4 +1,4 @@
-"""Figure 5: greatest and 10th percentile of |λ| at different losses."""
+"""Figure 5: largest and 10th percentile of |λ| at different losses."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,34 +20,34 @@ from bathyscope.studies.record import Check, Study
 
 def checks(table: pd.DataFrame, preset: DynamicsPreset) -> tuple[Check, ...]:
     """The 2-shortcut network is better conditioned at every loss."""
-    found = below(table, "condition", what="condition number")
+    result = below(table, "condition", what="condition number")
     at_loss = at_losses(table, "condition").groupby(["kind", "loss"])["condition"].mean()
     pair = at_loss.unstack("kind")[["orthogonal", "shortcut_2"]].dropna()
     ratio = float(pair["orthogonal"].iloc[0] / pair["shortcut_2"].iloc[0])
-    found.append(
+    result.append(
         Check(
-            "at the least loss both pass, orthogonal and 2-shortcut networks have roughly the same "
+            "at the smallest loss both pass, orthogonal and 2-shortcut networks have roughly the same "
             "condition number (within a factor of 10); ratio",
             0.1 <= ratio <= 10,
             ratio,
         )
     )
     last = table.sort_values("step").groupby(["kind", "seed"]).last().groupby("kind")["condition"]
-    found.append(
+    result.append(
         Check(
             "that ratio after the last epoch, at losses that differ (medians)",
             None,
             float(last.median()["orthogonal"] / last.median()["shortcut_2"]),
         )
     )
-    return *found, diverging(table)
+    return *result, diverging(table)
 
 
 def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     """Both sizes of |λ| over the loss."""
     figure, axes = panels(2)
     for ax, column, title in (
-        (axes[0], "largest", "greatest |λ|"),
+        (axes[0], "largest", "largest |λ|"),
         (axes[1], "percentile", "10th percentile of |λ|"),
     ):
         label_axes(ax, title=title, x="loss", y="|λ|", log="xy")
@@ -61,7 +61,7 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
 
 STUDY = Study(
     name="shortcut_length.figure_5",
-    title="Greatest and 10th percentile of |λ| at different losses",
+    title="Largest and 10th percentile of |λ| at different losses",
     shows=(
         "Along training at depth 16, at every loss, the 2-shortcut network has the smaller "
         "condition number, most of all where the loss is large; towards the end it and the "

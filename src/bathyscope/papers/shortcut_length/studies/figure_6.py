@@ -1,4 +1,4 @@
-"""Figure 6: the share of negative eigenvalues at different losses, and with the gradient."""
+"""Figure 6: the fraction of negative eigenvalues at different losses, and with the gradient."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     tasks,
 )
 from bathyscope.studies.drawing import (
-    colour,
+    color,
     label_axes,
     legend_below,
     mean_lines,
@@ -30,31 +30,31 @@ def single_run(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def checks(table: pd.DataFrame, preset: DynamicsPreset) -> tuple[Check, ...]:
-    """The index is smaller and falls where the gradient is greatest."""
-    found = below(table, "index", what="index")
+    """The index is smaller and falls where the gradient is largest."""
+    result = below(table, "index", what="index")
     run = single_run(table)
     drop = run["index"].diff().idxmin()
     peak = run["gradient_norm"].idxmax()
     apart = abs(list(run.index).index(drop) - list(run.index).index(peak))
-    found.append(
+    result.append(
         Check(
-            "the gradient is greatest where the index falls most; measurements between the two, "
+            "the gradient is largest where the index falls most; measurements between the two, "
             "at most 2 wanted",
             apart <= 2,
             apart,
         )
     )
     start = float(run["index"].iloc[0])
-    found.append(
+    result.append(
         Check("index of the 2-shortcut network at its start, one half at zero", None, start)
     )
-    return *found, diverging(table)
+    return *result, diverging(table)
 
 
 def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     """The index over the loss, and the index and the gradient of one run over epochs."""
     figure, (left, right) = panels(2)
-    label_axes(left, title="index at different losses", x="loss", y="share of λ < 0", log="x")
+    label_axes(left, title="index at different losses", x="loss", y="fraction of λ < 0", log="x")
     shown = at_losses(table, "index")
     mean_lines(
         left, shown, x="loss", y="index", by="kind", order=COMPARED, labels=LABELS, marker=None
@@ -63,24 +63,24 @@ def draw(table: pd.DataFrame, preset: DynamicsPreset) -> Figure:
     run = single_run(table)
     run = run[run["step"] > 0]
     label_axes(
-        right, title="one run of the 2-shortcut network", x="epoch", y="share of λ < 0", log="x"
+        right, title="one run of the 2-shortcut network", x="epoch", y="fraction of λ < 0", log="x"
     )
-    right.plot(run["step"], run["index"], color=colour(0), lw=1.5)
-    right.yaxis.label.set_color(colour(0))
+    right.plot(run["step"], run["index"], color=color(0), lw=1.5)
+    right.yaxis.label.set_color(color(0))
     other = right.twinx()
     other.spines[["top", "left"]].set_visible(False)
-    other.plot(run["step"], run["gradient_norm"], color=colour(1), lw=1.5, ls=(0, (4, 2)))
-    other.set_ylabel("gradient norm", color=colour(1), size=9)
+    other.plot(run["step"], run["gradient_norm"], color=color(1), lw=1.5, ls=(0, (4, 2)))
+    other.set_ylabel("gradient norm", color=color(1), size=9)
     other.tick_params(labelsize=8)
     return figure
 
 
 STUDY = Study(
     name="shortcut_length.figure_6",
-    title="Share of negative eigenvalues at different losses, and the gradient of one run",
+    title="Fraction of negative eigenvalues at different losses, and the gradient of one run",
     shows=(
         "The index of the 2-shortcut network is always the smaller one and drops at the beginning, "
-        "just where the gradient is greatest: the network leaves the saddle along directions of "
+        "just where the gradient is largest: the network leaves the saddle along directions of "
         "negative curvature."
     ),
     presets=PRESETS,

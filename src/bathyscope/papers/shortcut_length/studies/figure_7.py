@@ -15,7 +15,7 @@ from bathyscope.papers.shortcut_length.studies.learning_rates import (
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
-# the least difference from the optimum that counts: below it every network has arrived
+# the smallest difference from the optimum that counts: below it every network has arrived
 _ARRIVED = 1e-3
 
 
@@ -32,7 +32,7 @@ def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     worst = float(excess["shortcut_2"].max())
     deepest = excess.iloc[-1]
     rates = best_rates(table).set_index(["kind", "depth"])["rate"].unstack("kind").iloc[-1]
-    found = [
+    result = [
         Check(
             f"2-shortcut: within {_ARRIVED:g} of the optimal loss at every depth; the worst",
             worst <= _ARRIVED,
@@ -41,23 +41,23 @@ def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     ]
     for kind in ("orthogonal", "xavier"):
         times = float(deepest[kind] / deepest["shortcut_2"])
-        found.append(
+        result.append(
             Check(
-                f"{LABELS[kind]}: at the greatest depth farther from the optimum than 2-shortcut; "
+                f"{LABELS[kind]}: at the largest depth farther from the optimum than 2-shortcut; "
                 "times farther",
                 times > 1,
                 times,
             )
         )
     higher = float(rates["shortcut_2"] / max(rates["orthogonal"], rates["xavier"]))
-    found.append(
+    result.append(
         Check(
-            "2-shortcut takes a higher learning rate than both at the greatest depth; ratio",
+            "2-shortcut takes a higher learning rate than both at the largest depth; ratio",
             higher > 1,
             higher,
         )
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:

@@ -19,32 +19,32 @@ def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     losses = at_best_rates(table).groupby(["kind", "depth"])["loss"].mean().unstack("kind")
     first, last = losses.iloc[0], losses.iloc[-1]
     best = float(losses["shortcut_2"].min() / first["shortcut_2"])
-    found = [
+    result = [
         Check(
-            "2-shortcut: a deeper network reaches a smaller loss than the shallowest; least loss "
-            "as a share of the shallowest's",
+            "2-shortcut: a deeper network reaches a smaller loss than the shallowest; smallest loss "
+            "as a fraction of the shallowest's",
             best < 1,
             best,
         )
     ]
     for kind in ("orthogonal", "xavier"):
         times = float(last[kind] / last["shortcut_2"])
-        found.append(
+        result.append(
             Check(
-                f"{LABELS[kind]}: greater loss than 2-shortcut at the greatest depth; times",
+                f"{LABELS[kind]}: greater loss than 2-shortcut at the largest depth; times",
                 times > 1,
                 times,
             )
         )
     degraded = float(last["xavier"] / first["xavier"])
-    found.append(
+    result.append(
         Check(
-            "no shortcut, Xavier: worse at the greatest depth than at the least; times",
+            "no shortcut, Xavier: worse at the largest depth than at the smallest; times",
             degraded > 1,
             degraded,
         )
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:

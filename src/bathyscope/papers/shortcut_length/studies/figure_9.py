@@ -11,7 +11,7 @@ from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
-    """One row a run: errors in percent after the last epoch, and the number of parameters."""
+    """One row per run: errors in percent after the last epoch, and the number of parameters."""
     runs = tasks(preset)
     frame = store.endings(runs, keys=("model", "depth", "length", "seed"))
     counts = {run.model: run.num_parameters() for run in runs}
@@ -23,7 +23,7 @@ def table(store: Store, preset: ConvolutionPreset) -> pd.DataFrame:
 
 
 def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
-    """Length 2 is best at the greatest depth, at equal parameters."""
+    """Length 2 is best at the largest depth, at equal parameters."""
     equal = int(table.groupby("depth")["parameters"].nunique().max())
     deepest = table[table["depth"] == table["depth"].max()]
     errors = deepest.groupby("length")["test_error"].mean() / 100
@@ -36,7 +36,7 @@ def checks(table: pd.DataFrame, preset: ConvolutionPreset) -> tuple[Check, ...]:
             "all lengths have the same parameters at a depth; different counts", equal == 1, equal
         ),
         Check(
-            "at the greatest depth shortcuts of length 2 give the smallest test error, by more than the "
+            "at the largest depth shortcuts of length 2 give the smallest test error, by more than the "
             "standard error; errors, and standard error of a difference in percentage points",
             others - float(errors[2]) > margin,
             f"{text}; {100 * margin:.2g}",

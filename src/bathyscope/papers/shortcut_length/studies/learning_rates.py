@@ -6,21 +6,22 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
 
 from bathyscope.core.json_values import JsonObject
+from bathyscope.papers.shortcut_length.studies.gradient_descent import final_losses
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened_examples
 from bathyscope.studies.record import Preset
 from bathyscope.studies.store import Store
-from bathyscope.training import TrainingConfig, fit_stacked
 
 COMPARED = ("shortcut_2", "orthogonal", "xavier")
 LABELS = {name: KINDS[name].label for name in COMPARED}
 RATES = tuple(float(f"{rate:.4g}") for rate in np.geomspace(1e-3, 2.0, 10))
-# Runs that are one computation: so many that the activations of a layer stay in the cache.
+# Runs that are one computation: this many that the activations of a layer stay in the cache.
 _NUMBERS_AT_ONCE = 500_000
 
 
@@ -77,40 +78,19 @@ class RateGrid(Computation):
             self.data, self.components, self.num_train
         )
         optimum = optimal_linear_loss(*examples)
-        # the mean over entries that the loop minimises is 2/d times L
+        dtype = {"float32": torch.float32, "float64": torch.float64}[self.precision]
+        examples = examples[0].to(dtype), examples[1].to(dtype)
+        build = partial(KINDS[self.kind].build, self.depth, width=self.components, relu=self.relu)
+        # the mean over entries that the loop minimizes is 2/d times L
         factor = self.components / 2
         points = [(rate, seed) for rate in self.rates for seed in range(self.seeds)]
         at_once = max(1, _NUMBERS_AT_ONCE // examples[0].numel())
         for start in range(0, len(points), at_once):
             part = points[start : start + at_once]
-            configs = [self._config(rate * factor, seed) for rate, seed in part]
-            build = partial(
-                KINDS[self.kind].build, self.depth, width=self.components, relu=self.relu
-            )
-            trained = fit_stacked(build, examples, configs=configs)
-            for (rate, seed), (outcome, _) in zip(part, trained, strict=True):
-                finished = outcome.status == "finished"
-                yield {
-                    "rate": rate,
-                    "seed": seed,
-                    "loss": outcome.result["train_loss"] * factor if finished else float("inf"),
-                    "optimum": optimum,
-                }
-
-    def _config(self, lr: float, seed: int) -> TrainingConfig:
-        return TrainingConfig(
-            loss="mse",
-            lr=lr,
-            seed=seed,
-            epochs=self.epochs,
-            batch_size=None,
-            momentum=0.0,
-            weight_decay=0.0,
-            schedule="constant",
-            precision=self.precision,
-            evaluate_every=0,
-            log_every=self.epochs,
-        )
+            runs = [(rate * factor, seed) for rate, seed in part]
+            losses = final_losses(build, examples, points=runs, steps=self.epochs)
+            for (rate, seed), loss in zip(part, losses, strict=True):
+                yield {"rate": rate, "seed": seed, "loss": loss * factor, "optimum": optimum}
 
 
 def tasks(preset: RatePreset, *, relu: bool) -> list[RateGrid]:
@@ -133,13 +113,13 @@ def tasks(preset: RatePreset, *, relu: bool) -> list[RateGrid]:
 
 
 def table(store: Store, preset: RatePreset, *, relu: bool) -> pd.DataFrame:
-    """One row a network, depth, learning rate and seed."""
+    """One row per network, depth, learning rate and seed."""
     frame = store.frame(tasks(preset, relu=relu), keys=("kind", "depth"))
     return frame.sort_values(["kind", "depth", "rate", "seed"], ignore_index=True)
 
 
 def best_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """The learning rate with the least mean final loss, for every network and depth.
+    """The learning rate with the smallest mean final loss, for every network and depth.
 
     A rate at which any run diverged has an infinite mean. `flat` says that the losses of all rates
     that did not diverge lie within 1 % of one another, so that the best one means little.

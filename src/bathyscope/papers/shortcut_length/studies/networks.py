@@ -1,4 +1,4 @@
-"""The networks that the figures compare, at equal depth: so many weight matrices of d × d."""
+"""The networks that the figures compare, at equal depth: this many weight matrices of d × d."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Kind:
         length: n, layers under a shortcut; of a plain network 2, so that activations at mid stand
             at the same places as in a 2-shortcut network (appendix B).
         shortcut: whether there are shortcuts.
-        init: the initialisation scheme.
+        init: the initialization scheme.
     """
 
     label: str
@@ -24,7 +24,7 @@ class Kind:
     init: str
 
     def build(self, depth: int, *, width: int = 10, relu: bool = False) -> Network:
-        """The network with so many weight matrices, in float64, drawn from torch's generator."""
+        """The network with this many weight matrices, in float64, drawn from torch's generator."""
         model = nets.build(
             f"nshortcut-{depth // self.length}-{self.length}",
             width=width,

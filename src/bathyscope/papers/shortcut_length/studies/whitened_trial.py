@@ -1,11 +1,13 @@
 """Gradient descent of an n-shortcut network on whitened data, as in appendix B."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
 from bathyscope.core.batch import LossFn
+from bathyscope.papers.shortcut_length.studies.linear_spectrum import linear_spectrum
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.studies.weight_norms import norms
 from bathyscope.studies.examples import second_moments, whitened_examples
 from bathyscope.studies.trial import TrainingTask, half_squared_error
 from bathyscope.training import Examples
@@ -20,6 +22,8 @@ class WhitenedTrial(TrainingTask):
         relu: put ReLUs at the mid positions.
         components: principal components that are kept.
     """
+
+    watches: ClassVar = {"norms": norms, "spectrum": linear_spectrum}
 
     kind: str
     depth: int

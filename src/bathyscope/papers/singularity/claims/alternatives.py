@@ -21,15 +21,15 @@ LESS = 1.25
 
 
 class _HeldOrthogonal(Callback):
-    """Projects every convolution of the trunk after each step."""
+    """Projects every convolution of the body after each step."""
 
     def on_start(self, loop: LoopView) -> None:
-        trunk = [
+        body = [
             module
             for name, module in loop.model.named_modules()
             if isinstance(module, nn.Conv2d) and name.startswith("blocks")
         ]
-        procrustes_(loop.optimizer, trunk, every=1, gain="isotropic")
+        procrustes_(loop.optimizer, body, every=1, gain="isotropic")
 
 
 # family, start, and whether the weights are held where they began
@@ -43,7 +43,7 @@ _NETWORKS: dict[str, tuple[str, str | None, bool]] = {
 
 def measure_starts(seed: int, *, depth: int = 20, lr: float = 0.01) -> Measured:
     """Narrow networks after 32 steps: with skips, with special starts, and one held orthogonal."""
-    found: dict[str, JsonObject] = {}
+    result: dict[str, JsonObject] = {}
     for name, (family, init, held) in _NETWORKS.items():
         model = nets.build(f"{family}-{depth}", in_channels=1, width=8, init=init, seed=seed)
         run = short_training(
@@ -54,18 +54,18 @@ def measure_starts(seed: int, *, depth: int = 20, lr: float = 0.01) -> Measured:
             at=(0,),
             callbacks=(_HeldOrthogonal(),) if held else (),
         )
-        found[name] = {
+        result[name] = {
             "train_accuracy": run.train_accuracy,
             "test_accuracy": run.test_accuracy,
             "gradient_growth_at_start": run.states[0].gradient_growth,
         }
-    residual = found["residual"]["train_accuracy"]
+    residual = result["residual"]["train_accuracy"]
     return Measured(
         numbers={
-            "networks": found,
+            "networks": result,
             "lags": {
                 name: residual - run["train_accuracy"]
-                for name, run in found.items()
+                for name, run in result.items()
                 if name != "residual"
             },
         },
@@ -109,7 +109,7 @@ def finding_4_corrected(numbers: Numbers) -> list[Relation]:
 
 FINDING_4 = Claim(
     name="singularity.finding_4",
-    statement="Special initialisations lag behind skips because weights leave the wanted regime.",
+    statement="Special initializations lag behind skips because weights leave the wanted regime.",
     tested="Narrow networks of 20 layers after 32 steps on digits: residual, plain from a "
     "delta-orthogonal start, DiracNet, and a delta-orthogonal one whose kernels are projected "
     "back after every step.",
@@ -118,7 +118,7 @@ FINDING_4 = Claim(
     empirical=True,
     corrected="special starts lag behind skips, but not because weights leave their regime: a plain "
     "network whose kernels are held orthogonal lags as well, and its gradients grow through batch "
-    "normalisation and ReLU before a weight has moved",
+    "normalization and ReLU before a weight has moved",
     law_corrected=finding_4_corrected,
     takes=("depth", "lr"),
 )
@@ -184,7 +184,7 @@ def architecture_search(numbers: Numbers) -> list[Relation]:
 
 
 def architecture_search_corrected(numbers: Numbers) -> list[Relation]:
-    """Skips are preferred among networks all of which are regular; gradients tell them apart."""
+    """Skips are preferred among networks all of which are regular; gradients distinguish them."""
     return [
         _prefers_skips(numbers),
         at_most("networks with a singular block", numbers["singular_networks"], 0),

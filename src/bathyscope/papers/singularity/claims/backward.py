@@ -70,8 +70,8 @@ def _step_rank(seed: int, *, size: int, samples: int) -> int:
     return int(torch.linalg.matrix_rank(gradient))
 
 
-def _gap(found: torch.Tensor, formula: torch.Tensor) -> float:
-    return float((found - formula).norm() / found.norm())
+def _gap(result: torch.Tensor, formula: torch.Tensor) -> float:
+    return float((result - formula).norm() / result.norm())
 
 
 def definition_3(numbers: Numbers) -> list[Relation]:
@@ -126,18 +126,18 @@ DEFINITION_4 = Claim(
 
 
 def _ranks(network: Network, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, object]:
-    """Ranks of gradients and updates, the first block's, the last one's and the least."""
+    """Ranks of gradients and updates, the first block's, the last one's and the smallest."""
     gradient = numbers_of(measure.gradients(network, batch, loss=half_squares), "rank")
     optimizer = torch.optim.SGD(network.parameters(), lr=_RATE)
     step = numbers_of(
-        measure.updates(network, batch, loss=half_squares, optimizer=optimizer), "rank_share"
+        measure.updates(network, batch, loss=half_squares, optimizer=optimizer), "rank_fraction"
     )
     return {
         "gradient_first": gradient[0],
         "gradient_last": gradient[-1],
-        "gradient_least": min(gradient),
+        "smallest_gradient": min(gradient),
         "update_last": step[-1],
-        "update_least": min(step),
+        "smallest_update": min(step),
     }
 
 
@@ -164,7 +164,7 @@ def remark_4(numbers: Numbers) -> list[Relation]:
     return [
         at_most("last block: rank of the gradient", numbers["gradient_last"], WIDTH - 1),
         at_most(
-            "last block: share of the full rank of the update", numbers["update_last"], 1 - 1e-9
+            "last block: fraction of the full rank of the update", numbers["update_last"], 1 - 1e-9
         ),
     ]
 
@@ -173,7 +173,7 @@ def remark_4_corrected(numbers: Numbers) -> list[Relation]:
     """The update is singular with H; the gradient far from the loss, not where H is."""
     return [
         at_most(
-            "last block: share of the full rank of the update", numbers["update_last"], 1 - 1e-9
+            "last block: fraction of the full rank of the update", numbers["update_last"], 1 - 1e-9
         ),
         at_most("first block: rank of the gradient", numbers["gradient_first"], WIDTH - 1),
         equal("last block: rank of the gradient", numbers["gradient_last"], WIDTH),
@@ -221,8 +221,12 @@ def well_behaved_scaled(numbers: Numbers) -> list[Relation]:
 
 def _full(ranks: dict[str, float], name: str) -> list[Relation]:
     return [
-        equal(f"{name}: least rank of a gradient", ranks["gradient_least"], WIDTH),
-        at_least(f"{name}: least share of the full rank of an update", ranks["update_least"], 1.0),
+        equal(f"{name}: smallest rank of a gradient", ranks["smallest_gradient"], WIDTH),
+        at_least(
+            f"{name}: smallest fraction of the full rank of an update",
+            ranks["smallest_update"],
+            1.0,
+        ),
     ]
 
 

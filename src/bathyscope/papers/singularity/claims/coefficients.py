@@ -27,25 +27,25 @@ def measure_coefficients(seed: int, kind: Kind) -> Measured:
         x = normal(generator, 1, _SIZE)
         h = network(x)[0]
     U, sizes, _ = torch.linalg.svd(torch.cat(parts, dim=1))
-    found = (U.T @ h) / (U.T @ x[0])
+    result = (U.T @ h) / (U.T @ x[0])
     grown = (1 + sizes.square()) ** _BLOCKS
     printed = torch.ones_like(grown)
     printed[0] = grown[0]
     return Measured(
         numbers={
-            "coefficients": found.tolist(),
+            "coefficients": result.tolist(),
             "as_printed": printed.tolist(),
             "all_grown": grown.tolist(),
-            "printed_error": _relative(found, printed),
-            "corrected_error": _relative(found, grown),
-            "shrunk_error": _relative(found, (1 - sizes.square()) ** _BLOCKS),
+            "printed_error": _relative(result, printed),
+            "corrected_error": _relative(result, grown),
+            "shrunk_error": _relative(result, (1 - sizes.square()) ** _BLOCKS),
         },
         settings={"size": _SIZE, "blocks": _BLOCKS, "paths": paths},
     )
 
 
-def _relative(found: Tensor, formula: Tensor) -> float:
-    return float(((found - formula) / found).abs().max())
+def _relative(result: Tensor, formula: Tensor) -> float:
+    return float(((result - formula) / result).abs().max())
 
 
 def as_printed(numbers: Numbers) -> list[Relation]:

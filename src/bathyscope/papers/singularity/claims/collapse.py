@@ -19,7 +19,7 @@ from bathyscope.papers.singularity.claims.depth import (
     is_linear,
     spectra,
     summary,
-    top_share,
+    top_fraction,
 )
 
 _NARROW = 8  # the gap of the first two growth rates falls as 1/n: at 8 it shows within 82 blocks
@@ -29,7 +29,7 @@ def measure_plain(seed: int) -> Measured:
     """A plain network: direction and size of its last representation, and the top share over depth."""
     network = drawn("plain", BLOCKS, seed=seed, width=_NARROW)
     batch = batch_for(seed, width=_NARROW)
-    found = spectra(network, batch)
+    result = spectra(network, batch)
     with torch.no_grad():
         out = network(batch[0])[0]
         cosines, sizes = [], []
@@ -44,8 +44,10 @@ def measure_plain(seed: int) -> Measured:
             "mean_cosine_with_u1": mean(cosines),
             "log10_size": math.log10(float(out.norm())),
             "log10_size_by_formula": mean(sizes),
-            "top_share": {blocks: top_share(found[blocks - 1]) for blocks in (1, 10, BLOCKS)},
-            "last": summary(found[-1]),
+            "top_fraction": {
+                blocks: top_fraction(result[blocks - 1]) for blocks in (1, 10, BLOCKS)
+            },
+            "last": summary(result[-1]),
         },
         assumptions=(is_linear(network),),
         settings={"width": _NARROW, "blocks": BLOCKS},
@@ -63,11 +65,11 @@ def theorem_2(numbers: Numbers) -> list[Relation]:
 
 
 def collapse(numbers: Numbers) -> list[Relation]:
-    """The share of one direction tends to one with depth."""
-    share = numbers["top_share"]
+    """The fraction of one direction tends to one with depth."""
+    fraction = numbers["top_fraction"]
     return [
-        at_least("share of the top direction at 82 blocks", share[BLOCKS], 0.99),
-        at_most("that at 1 block", share[1], 0.9),
+        at_least("fraction of the top direction at 82 blocks", fraction[BLOCKS], 0.99),
+        at_most("that at 1 block", fraction[1], 0.9),
     ]
 
 
@@ -76,7 +78,7 @@ THEOREM_2 = Claim(
     formula=r"h^m \to \alpha_1 \sigma_1^{2m} u_1",
     statement="In a deep linear plain network h^m → α_1 σ_1^{2m} u_1, with σ_1, u_1 of a layer.",
     assumptions=(LINEAR,),
-    tested="Direction and size of the last representation against the formula, and the share "
+    tested="Direction and size of the last representation against the formula, and the fraction "
     "of its largest direction over depth.",
     measure=measure_plain,
     law=theorem_2,
@@ -100,7 +102,7 @@ REMARK_1 = Claim(
     name="singularity.remark_1",
     statement="In a deep plain network the columns of H become collinear and H singular.",
     assumptions=(LINEAR,),
-    tested="Share of the first singular value and condition number of H over depth.",
+    tested="Fraction of the first singular value and condition number of H over depth.",
     measure=measure_plain,
     law=remark_1,
 )
@@ -112,18 +114,18 @@ def measure_skips(seed: int, kind: Kind) -> Measured:
     network = drawn(kind, BLOCKS, seed=seed)
     scaled = drawn(kind, BLOCKS, seed=seed, scale=SCALED / _paths(kind))
     shallow: dict[Kind, list[float]] = {"plain": [], kind: []}
-    for name, found in shallow.items():
+    for name, result in shallow.items():
         for draw in range(5):
             last = spectra(
                 drawn(name, 5, seed=100 * seed + draw, width=_NARROW),
                 batch_for(100 * seed + draw, width=_NARROW),
             )[-1]
-            found.append(math.log10(last.condition_number))
+            result.append(math.log10(last.condition_number))
     return Measured(
         numbers={
             "as_drawn": summary(spectra(network, batch)[-1]),
             "scaled": summary(spectra(scaled, batch)[-1]),
-            "log10_condition_at_5_blocks": {name: mean(found) for name, found in shallow.items()},
+            "log10_condition_at_5_blocks": {name: mean(result) for name, result in shallow.items()},
         },
         assumptions=(is_linear(network),),
         settings={"width": WIDTH, "blocks": BLOCKS, "scale": SCALED},

@@ -38,11 +38,11 @@ def batch_for(seed: int, *, width: int = WIDTH, samples: int = SAMPLES) -> tuple
 
 def spectra(network: Network, batch: tuple[Tensor, Tensor]) -> list[Conditioning]:
     """The spectrum of H after every block, first to last."""
-    found = measure.representation_spectra(network, batch, loss=half_squares)
-    return [modes["features"] for modes in found.values()]
+    result = measure.representation_spectra(network, batch, loss=half_squares)
+    return [modes["features"] for modes in result.values()]
 
 
-def top_share(spectrum: Conditioning) -> float:
+def top_fraction(spectrum: Conditioning) -> float:
     """σ_1²/Σσ²: one where all columns are collinear."""
     return 1 / spectrum.stable_rank
 
@@ -62,9 +62,9 @@ def is_linear(network: Network) -> Assumption:
 
 
 def summary(spectrum: Conditioning) -> dict[str, object]:
-    """Rank, condition number and share of the top direction."""
+    """Rank, condition number and fraction of the top direction."""
     return {
         "rank": spectrum.rank,
         "condition_number": spectrum.condition_number,
-        "top_share": top_share(spectrum),
+        "top_fraction": top_fraction(spectrum),
     }

@@ -1,4 +1,4 @@
-"""Findings 1 to 3 of section VIII: why plain networks fail, why skips help, why paths generalise."""
+"""Findings 1 to 3 of section VIII: why plain networks fail, why skips help, why paths generalize."""
 
 import math
 from statistics import fmean, median, stdev
@@ -8,8 +8,8 @@ from scipy.stats import t
 from bathyscope import nets
 from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.core.calls import num_parameters
 from bathyscope.core.json_values import JsonObject
-from bathyscope.core.members import num_parameters
 from bathyscope.core.records import Assumption
 from bathyscope.papers.singularity.claims.short_training import (
     NUM_TRAIN,
@@ -19,7 +19,7 @@ from bathyscope.papers.singularity.claims.short_training import (
 
 CHANCE = 0.2
 """Training accuracy on ten classes below which a network has not begun to learn."""
-LEARNT = 0.5
+LEARNED = 0.5
 """Training accuracy from which on a network that had some dozens of steps is easy to train."""
 FITTED = 0.97
 """Training accuracy from which on a network has fitted its data."""
@@ -68,19 +68,19 @@ def measure_plain(seed: int, *, depth: int = 110, lr: float = 0.1) -> Measured:
 def finding_1(numbers: Numbers) -> list[Relation]:
     """The product of the layers is singular by itself, before training goes wrong."""
     return [
-        at_least("share of singular blocks at the start", numbers["singular_at_start"], 0.1),
-        at_least("share of singular blocks at the end", numbers["singular_at_end"], 0.1),
+        at_least("fraction of singular blocks at the start", numbers["singular_at_start"], 0.1),
+        at_least("fraction of singular blocks at the end", numbers["singular_at_end"], 0.1),
     ]
 
 
 def finding_1_corrected(numbers: Numbers) -> list[Relation]:
     """Gradients explode before the first step, and singularity follows."""
     return [
-        at_most("share of singular blocks at the start", numbers["singular_at_start"], 0.0),
+        at_most("fraction of singular blocks at the start", numbers["singular_at_start"], 0.0),
         at_least(
             "growth of the gradient at the start", numbers["gradient_growth_at_start"], EXPLODING
         ),
-        at_least("share of singular blocks at the end", numbers["singular_at_end"], 0.1),
+        at_least("fraction of singular blocks at the end", numbers["singular_at_end"], 0.1),
     ]
 
 
@@ -89,14 +89,14 @@ FINDING_1 = Claim(
     statement="Very deep plain networks fail to train because of singular representations, "
     "which come from the repeated product with the weights and show in gradients and updates.",
     assumptions=("the plain network fails to train",),
-    tested="A narrow plain network of 110 layers with batch normalisation on digits: singular "
+    tested="A narrow plain network of 110 layers with batch normalization on digits: singular "
     "blocks and growth of the gradient before the first step, after it, and after 16 steps at "
     "learning rate 0.1. The order of events over seeds, starts and rates is the study "
     "`singularity.which_came_first`.",
     measure=measure_plain,
     law=finding_1,
     empirical=True,
-    corrected="with batch normalisation the representations of a deep plain network are regular at "
+    corrected="with batch normalization the representations of a deep plain network are regular at "
     "the start, where gradients already explode; singularity follows with the first steps",
     law_corrected=finding_1_corrected,
     takes=("depth", "lr"),
@@ -104,13 +104,13 @@ FINDING_1 = Claim(
 
 
 def measure_skips(seed: int, *, depth: int = 20, lr: float = 0.02) -> Measured:
-    """Narrow networks with skips after some steps, with and without batch normalisation."""
-    runs: dict[str, JsonObject] = {"normalised": {}, "bare": {}}
+    """Narrow networks with skips after some steps, with and without batch normalization."""
+    runs: dict[str, JsonObject] = {"normalized": {}, "bare": {}}
     for family, options in _NARROW.items():
         for kind in runs:
             model = nets.build(f"{family}-{depth}", in_channels=1, seed=seed, **options)
             if kind == "bare":
-                nets.without_normalisation_(model)
+                nets.without_normalization_(model)
             runs[kind][family] = _ended(short_training(model, lr=lr, epochs=5, seed=seed))
     return Measured(numbers=runs, settings=_settings(depth=depth, **{"learning rate": lr}))
 
@@ -125,43 +125,43 @@ def _ended(run: ShortRun) -> dict[str, float]:
     }
 
 
-def _easy(found: Numbers, words: str) -> list[Relation]:
+def _easy(result: Numbers, text: str) -> list[Relation]:
     relations = []
-    for family, run in found.items():
-        label = f"{family}{words}"
+    for family, run in result.items():
+        label = f"{family}{text}"
         relations += [
-            at_least(f"{label}: training accuracy", run["train_accuracy"], LEARNT),
-            at_most(f"{label}: share of singular blocks", run["singular_blocks"], 0.0),
+            at_least(f"{label}: training accuracy", run["train_accuracy"], LEARNED),
+            at_most(f"{label}: fraction of singular blocks", run["singular_blocks"], 0.0),
         ]
     return relations
 
 
 def finding_2(numbers: Numbers) -> list[Relation]:
     """With skips a network trains and stays regular, whatever else it has."""
-    return finding_2_normalised(numbers) + _easy(numbers["bare"], " without normalisation")
+    return finding_2_normalized(numbers) + _easy(numbers["bare"], " without normalization")
 
 
-def finding_2_normalised(numbers: Numbers) -> list[Relation]:
-    """With skips and batch normalisation it does."""
-    return _easy(numbers["normalised"], "")
+def finding_2_normalized(numbers: Numbers) -> list[Relation]:
+    """With skips and batch normalization it does."""
+    return _easy(numbers["normalized"], "")
 
 
 FINDING_2 = Claim(
     name="singularity.finding_2",
     statement="ResNet and ResNeXt train easily because skips remove that singularity.",
     tested="Narrow networks of both kinds of 20 layers on digits at learning rate 0.02, with "
-    "and without batch normalisation: accuracy and singular blocks after 40 steps.",
+    "and without batch normalization: accuracy and singular blocks after 40 steps.",
     measure=measure_skips,
     law=finding_2,
     empirical=True,
-    under="batch normalisation, which the paper's networks have and its analysis leaves out: without "
+    under="batch normalization, which the paper's networks have and its analysis leaves out: without "
     "it the same networks train badly or not at all",
-    law_under=finding_2_normalised,
+    law_under=finding_2_normalized,
     takes=("depth", "lr"),
 )
 
 
-def measure_generalisation(
+def measure_generalization(
     seed: int, *, depth: int = 20, lr: float = 0.05, pairs: int = 5
 ) -> Measured:
     """Pairs of a narrow residual and a narrow aggregated network, trained until they fit the data.
@@ -220,8 +220,8 @@ def _gain(numbers: Numbers) -> tuple[str, float, float]:
     error = math.inf  # of one pair nothing can be said
     if len(gains) > 1:
         error = float(t.ppf(0.975, len(gains) - 1)) * stdev(gains) / math.sqrt(len(gains))
-    words = f"gain in test accuracy, mean of {len(gains)} pairs, against its 95 % error (Student)"
-    return words, fmean(gains), error
+    text = f"gain in test accuracy, mean of {len(gains)} pairs, against its 95 % error (Student)"
+    return text, fmean(gains), error
 
 
 def finding_3(numbers: Numbers) -> list[Relation]:
@@ -236,7 +236,7 @@ def finding_3_corrected(numbers: Numbers) -> list[Relation]:
 
 FINDING_3 = Claim(
     name="singularity.finding_3",
-    statement="ResNeXt generalises better because its representations are better conditioned.",
+    statement="ResNeXt generalizes better because its representations are better conditioned.",
     assumptions=(
         "all networks fit the training data",
         "both networks have the same number of parameters",
@@ -245,11 +245,11 @@ FINDING_3 = Claim(
     "until they fit them: median κ of the blocks, and the gain in accuracy on 354 others, which must pass "
     "its 95 % error over the pairs. Differences as small as the paper's, under one percentage point, would "
     "not be seen; long training on natural images may differ.",
-    measure=measure_generalisation,
+    measure=measure_generalization,
     law=finding_3,
     empirical=True,
     corrected="the aggregated network's representations are better conditioned, but that alone does "
-    "not make it generalise better: on few digits it does no better than the residual network",
+    "not make it generalize better: on few digits it does no better than the residual network",
     law_corrected=finding_3_corrected,
     takes=("depth", "lr", "pairs"),
 )

@@ -67,20 +67,20 @@ EQUATION_8 = Claim(
 def measure_deletion(seed: int) -> Measured:
     """Outputs with every branch dropped, and of a plain network with every weight zero."""
     x, _ = batch_for(seed)
-    found = {}
+    result = {}
     with torch.no_grad():
         for kind in ("residual", "aggregated"):
             network = drawn(kind, 20, seed=seed)
-            found[f"{kind}_before"] = float((network(x) - x).abs().max())
+            result[f"{kind}_before"] = float((network(x) - x).abs().max())
             for block in network.blocks:
                 assert isinstance(block, ResidualBlock)
                 block.branch_dropped = True
-            found[kind] = float((network(x) - x).abs().max())
+            result[kind] = float((network(x) - x).abs().max())
         plain = drawn("plain", 20, seed=seed)
         for parameter in plain.parameters():
             parameter.zero_()
-        found["plain"] = float(plain(x).abs().max())
-    return Measured(numbers=found)
+        result["plain"] = float(plain(x).abs().max())
+    return Measured(numbers=result)
 
 
 def deletion(numbers: Numbers) -> list[Relation]:

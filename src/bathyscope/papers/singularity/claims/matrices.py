@@ -114,12 +114,12 @@ def measure_lemma_4(seed: int) -> Measured:
     """Products AB with B of rank n − 1, for square A, tall A and wide A."""
     generator = torch.Generator().manual_seed(seed)
     n = 5
-    found = {}
+    result = {}
     for name, rows in (("square", 5), ("tall", 8), ("wide", 2)):
         B = normal(generator, n, n - 1) @ normal(generator, n - 1, n)
-        found[name] = _deficiency(normal(generator, rows, n) @ B)
-        found[f"{name}_B"] = _deficiency(B)
-    return Measured(numbers=found)
+        result[name] = _deficiency(normal(generator, rows, n) @ B)
+        result[f"{name}_B"] = _deficiency(B)
+    return Measured(numbers=result)
 
 
 def lemma_4(numbers: Numbers) -> list[Relation]:
@@ -158,11 +158,11 @@ def measure_lemma_5(seed: int) -> Measured:
         "narrow middle": (normal(generator, 6, 3), normal(generator, 3, 6)),
         "wide middle": (first, second),
     }
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for name, (A, B) in pairs.items():
-        found[name] = _deficiency(A @ B)
-        found[f"{name}, factors"] = _deficiency(A) + _deficiency(B)
-    return Measured(numbers={"lacking": found})
+        result[name] = _deficiency(A @ B)
+        result[f"{name}, factors"] = _deficiency(A) + _deficiency(B)
+    return Measured(numbers={"lacking": result})
 
 
 def lemma_5(numbers: Numbers) -> list[Relation]:

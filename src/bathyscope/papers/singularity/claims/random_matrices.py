@@ -13,7 +13,8 @@ from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.core.records import Assumption
-from bathyscope.linalg import conditioning_of, extreme_bounds, fuss_catalan_quantiles
+from bathyscope.linalg import conditioning_of
+from bathyscope.papers.singularity.random_matrix import extreme_bounds, fuss_catalan_quantiles
 
 _EXACT = 1e-9
 
@@ -28,8 +29,8 @@ def measure_definition_1(seed: int) -> Measured:
         reached = W @ torch.linalg.pinv(W, rtol=1e-10)
         rows.append(
             {
-                "singular": conditioning_of(W, cutoff=1e-10).condition_number == math.inf,
-                "rank": conditioning_of(W, cutoff=1e-10).rank,
+                "singular": conditioning_of(W, tolerance=1e-10).condition_number == math.inf,
+                "rank": conditioning_of(W, tolerance=1e-10).rank,
                 "unreached": float((reached - eye).abs().max()),
             }
         )
@@ -38,14 +39,14 @@ def measure_definition_1(seed: int) -> Measured:
 
 def definition_1(numbers: Numbers) -> list[Relation]:
     """Non-singular: full rank and everything reached. (The singular ones must fall short.)"""
-    found = []
+    result = []
     for row in numbers["matrices"]:
         if row["singular"]:
-            found.append(at_most("singular: rank", row["rank"], numbers["size"] - 1))
+            result.append(at_most("singular: rank", row["rank"], numbers["size"] - 1))
         else:
-            found.append(equal("non-singular: rank", row["rank"], numbers["size"]))
-            found.append(at_most("non-singular: what the columns miss", row["unreached"], 1e-6))
-    return found
+            result.append(equal("non-singular: rank", row["rank"], numbers["size"]))
+            result.append(at_most("non-singular: what the columns miss", row["unreached"], 1e-6))
+    return result
 
 
 DEFINITION_1 = Claim(
@@ -89,7 +90,7 @@ def measure_lemma_1(seed: int) -> Measured:
     return Measured(
         numbers={
             "quantile_gaps": gaps,
-            "share_of_rank_one": {name: count / draws for name, count in collapsed.items()},
+            "fraction_of_rank_one": {name: count / draws for name, count in collapsed.items()},
         },
         settings={"n": n, "m": (2, 3), "many factors": m, "at size": size, "draws": draws},
     )
@@ -97,13 +98,13 @@ def measure_lemma_1(seed: int) -> Measured:
 
 def lemma_1(numbers: Numbers) -> list[Relation]:
     """The same spectrum in both limits: many rows, and many factors."""
-    share = numbers["share_of_rank_one"]
+    fraction = numbers["fraction_of_rank_one"]
     return [
         *_lemma_1_rows(numbers),
         equal(
-            "m = 400: share of rank one, power and product",
-            share["power"],
-            share["product"],
+            "m = 400: fraction of rank one, power and product",
+            fraction["power"],
+            fraction["product"],
             slack=0.15,
         ),
     ]
@@ -119,7 +120,7 @@ LEMMA_1 = Claim(
     statement="The product of m Gaussian matrices and the m-th power of one have the same "
     "asymptotic singular spectrum.",
     tested="Quantiles of both against the Fuss–Catalan law for m = 2, 3 at n = 240; and the "
-    "share of the top direction for m = 400 at n = 16, where the statement is used.",
+    "fraction of the top direction for m = 400 at n = 16, where the statement is used.",
     measure=measure_lemma_1,
     law=lemma_1,
     under="m fixed while n → ∞: for m → ∞ at fixed n the power need not become of rank one, as its "
@@ -131,18 +132,20 @@ LEMMA_1 = Claim(
 def measure_proposition_1(seed: int) -> Measured:
     """Ranks of 300 matrices from two laws, of sizes 2, 16 and 64."""
     generator = torch.Generator().manual_seed(seed)
-    deficient, count, least = 0, 0, math.inf
+    deficient, count, minimum = 0, 0, math.inf
     for size in (2, 16, 64):
         for gaussian in (True, False):
             for _ in range(50):
                 W = normal(generator, size, size)
                 if not gaussian:
                     W = torch.rand(size, size, generator=generator, dtype=torch.float64) - 0.5
-                found = conditioning_of(W)
+                result = conditioning_of(W)
                 count += 1
-                deficient += found.rank != size
-                least = min(least, 1 / found.condition_number / found.cutoff)
-    return Measured(numbers={"matrices": count, "singular": deficient, "least_over_cutoff": least})
+                deficient += result.rank != size
+                minimum = min(minimum, 1 / result.condition_number / result.tolerance)
+    return Measured(
+        numbers={"matrices": count, "singular": deficient, "smallest_over_tolerance": minimum}
+    )
 
 
 def proposition_1(numbers: Numbers) -> list[Relation]:
@@ -174,11 +177,11 @@ def measure_corollary_1(seed: int, *, model: nn.Module | None = None) -> Measure
     for network in models:
         for name, W in _square(network):
             U, sizes, Vh = torch.linalg.svd(W)
-            found = conditioning_of(W)
+            result = conditioning_of(W)
             rows.append(
                 {
                     "layer": name,
-                    "deficient": len(W) - int(found.rank or 0),
+                    "deficient": len(W) - int(result.rank or 0),
                     "reconstruction": float(((U * sizes) @ Vh - W).abs().max()),
                 }
             )
@@ -211,9 +214,9 @@ def corollary_1(numbers: Numbers) -> list[Relation]:
 
 COROLLARY_1 = Claim(
     name="singularity.corollary_1",
-    statement="All square weight matrices of a network are non-singular at initialisation, "
+    statement="All square weight matrices of a network are non-singular at initialization, "
     "so that W = Σ σ_i u_i v_iᵀ with σ_i > 0 (equation 10).",
-    tested="Ranks of every square weight of freshly drawn networks, or of yours, and the "
+    tested="Ranks of every square weight of freshly initialized networks, or of yours, and the "
     "reconstruction.",
     measure=measure_corollary_1,
     law=corollary_1,
@@ -331,14 +334,14 @@ def measure_theorem_5(seed: int) -> Measured:
 
 def theorem_5(numbers: Numbers) -> list[Relation]:
     """Both means lie within the bounds, up to four standard errors."""
-    found = []
+    result = []
     for row in numbers["shapes"]:
         slack = 4 * row["error"]
-        found += [
+        result += [
             at_least(f"{row['shape']}: E σ_min", row["smallest"], row["lower"], slack=slack),
             at_most(f"{row['shape']}: E σ_max", row["largest"], row["upper"], slack=slack),
         ]
-    return found
+    return result
 
 
 THEOREM_5 = Claim(

@@ -28,7 +28,7 @@ def measure_dirac(seed: int) -> Measured:
     """The kernel of a Dirac layer against diag(a) I + W, and how far a moves in training."""
     generator = torch.Generator().manual_seed(seed)
     layers = [
-        DiracConv2d(_CHANNELS, _CHANNELS, 3, normalised=False, padding=1, bias=False).double()
+        DiracConv2d(_CHANNELS, _CHANNELS, 3, normalized=False, padding=1, bias=False).double()
         for _ in range(3)
     ]
     first = layers[0]
@@ -59,7 +59,7 @@ def equation_39(numbers: Numbers) -> list[Relation]:
 EQUATION_39 = Claim(
     name="singularity.equation_39",
     formula=r"\hat W = \operatorname{diag}(a)\,I + W",
-    statement="The Dirac parametrisation is W = diag(a) I + W (with equation 40), and a, "
+    statement="The Dirac parametrization is W = diag(a) I + W (with equation 40), and a, "
     "being free, leaves "
     "the identity in training.",
     tested="The kernel that a Dirac layer applies, and a after steps of gradient descent.",
@@ -101,7 +101,7 @@ def delta_orthogonal(numbers: Numbers) -> list[Relation]:
 SECTION_7_DELTA_ORTHOGONAL = Claim(
     name="singularity.section_7_delta_orthogonal",
     statement="Delta-orthogonal starts lose their orthogonality in training, and such "
-    "networks without skips generalise poorly.",
+    "networks without skips generalize poorly.",
     tested="Orthogonality of a layer before and after steps of gradient descent, lost at once. "
     "The second half needs long training on CIFAR-10 and is left to the studies.",
     measure=measure_delta_orthogonal,

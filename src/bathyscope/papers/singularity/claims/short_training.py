@@ -22,10 +22,10 @@ class State:
 
     Attributes:
         step: steps taken before.
-        singular_blocks: share of the blocks whose output, as features × samples, has an infinite
-            condition number, or none because numbers are not finite.
+        singular_blocks: fraction of the blocks whose output, as features × samples, has an infinite
+            condition number, or none because numbers are non-finite.
         condition: median condition number over the blocks.
-        gradient_growth: greatest ‖∂E/∂x‖ at a block's input over that at the network's end.
+        gradient_growth: largest ‖∂E/∂x‖ at a block's input over that at the network's end.
     """
 
     step: int
@@ -41,7 +41,7 @@ class ShortRun:
     Attributes:
         train_accuracy: mean over the last epoch; chance where the run diverged.
         test_accuracy: after the last step; chance where the run diverged.
-        diverged: a loss or a gradient was not finite.
+        diverged: a loss or a gradient was non-finite.
         states: at the measured steps, the last of them at the end.
     """
 
@@ -53,10 +53,10 @@ class ShortRun:
 
 @functools.lru_cache(maxsize=1)
 def digits() -> tuple[Examples, Examples]:
-    """Training and test images of digits, normalised."""
-    found = data.load("digits", normalise=True, num_train=NUM_TRAIN, num_test=NUM_TEST)
-    train, test = found.in_memory()
-    return (train, found.train_labels), (test, found.test_labels)
+    """Training and test images of digits, normalized."""
+    result = data.load("digits", normalize=True, num_train=NUM_TRAIN, num_test=NUM_TEST)
+    train, test = result.in_memory()
+    return (train, result.train_labels), (test, result.test_labels)
 
 
 def short_training(

@@ -26,7 +26,7 @@ from bathyscope.papers.singularity.claims.depth import (
 
 
 def solution(H: Float[Tensor, " n N"], Y: Float[Tensor, " c N"]) -> Float[Tensor, " c n"]:
-    """θ with the least ‖Y − θH‖, without any cut-off."""
+    """θ with the smallest ‖Y − θH‖, without any tolerance."""
     U, sizes, Vh = torch.linalg.svd(H, full_matrices=False)
     result: Tensor = Y @ Vh.T / sizes @ U.T
     return result
@@ -146,13 +146,13 @@ REMARK_7 = Claim(
 
 def measure_skips(seed: int) -> Measured:
     """Deep residual and aggregated networks, as drawn and with scaled branches."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     scales: dict[Kind, float] = {"residual": SCALED, "aggregated": SCALED / 2}
     for kind, scale in scales.items():
-        found[kind] = _amplification(kind, seed=seed)
-        found[f"{kind}, scaled"] = _amplification(kind, seed=seed, scale=scale)
+        result[kind] = _amplification(kind, seed=seed)
+        result[f"{kind}, scaled"] = _amplification(kind, seed=seed, scale=scale)
     return Measured(
-        numbers=found,
+        numbers=result,
         assumptions=(is_linear(drawn("residual", BLOCKS, seed=seed)),),
         settings={"blocks": BLOCKS, "change": 1e-10},
     )
@@ -268,11 +268,11 @@ def remark_9_corrected(numbers: Numbers) -> list[Relation]:
 
 
 def _answers(numbers: Numbers, which: str) -> Relation:
-    found = numbers["amplification"]
+    result = numbers["amplification"]
     return at_least(
         f"{which}: log₁₀ of the amplification, residual against aggregated",
-        found["residual"][which],
-        found["aggregated"][which],
+        result["residual"][which],
+        result["aggregated"][which],
     )
 
 

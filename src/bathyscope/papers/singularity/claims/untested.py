@@ -5,7 +5,7 @@ from bathyscope.claims.claim import Claim
 EQUATION_11 = Claim(
     name="singularity.equation_11",
     statement="The condition number is σ_max/σ_min.",
-    tested="A definition: it asserts nothing. Every condition number here carries its cut-off.",
+    tested="A definition: it asserts nothing. Every condition number here carries its tolerance.",
 )
 DEFINITION_2 = Claim(
     name="singularity.definition_2",

@@ -24,7 +24,7 @@ TRAINED = 0.97
 
 SHOWS = (
     "The plain network cannot be trained: its training accuracy stays at chance. With skips the "
-    "same depth trains and generalises, ResNeXt a little better than ResNet."
+    "same depth trains and generalizes, ResNeXt a little better than ResNet."
 )
 NOTES = (
     "Training accuracy is the mean over the last epoch, in training mode. The paper's count of "
@@ -33,7 +33,7 @@ NOTES = (
 
 
 def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
-    """One row a run: accuracies after the last epoch, chance where it diverged."""
+    """One row per run: accuracies after the last epoch, chance where it diverged."""
     runs = tasks_at_all_rates(preset)
     frame = store.endings(runs, keys=("network", "model", "data", "lr", "seed"))
     for column in ("train_accuracy", "test_accuracy"):
@@ -59,32 +59,32 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Plain at chance, the others trained, at one learning rate for all."""
     stated = preset.rates[0]
     at_stated = table[table["lr"] == stated]
-    least, most = (
+    minimum, most = (
         at_stated.groupby("network")["train_accuracy"].agg(which) for which in ("min", "max")
     )
     untrained = UNTRAINED / data.entry(preset.data).num_classes
-    found = [
+    result = [
         Check(
             f"PlainNet at learning rate {stated:g}: training accuracy at most {100 * untrained:g}%; "
-            "greatest of the seeds",
+            "largest of the seeds",
             not most["plain"] > untrained,  # a run that diverged has none
             float(most["plain"]),
         )
     ]
     for network in ("resnet", "resnext"):
-        found.append(
+        result.append(
             Check(
                 f"{NETWORKS[network]} at learning rate {stated:g}: training accuracy above "
-                f"{TRAINED:.0%}; least of the seeds",
-                bool(least[network] > TRAINED),
-                float(least[network]),
+                f"{TRAINED:.0%}; smallest of the seeds",
+                bool(minimum[network] > TRAINED),
+                float(minimum[network]),
             )
         )
     for lr in preset.rates[1:]:
         part = table[table["lr"] == lr].groupby("network")["train_accuracy"].mean()
         text = ", ".join(f"{NETWORKS[n]} {part[n]:.1%}" for n in NETWORKS)
-        found.append(Check(f"training accuracy at learning rate {lr:g}, as it falls", None, text))
-    return tuple(found)
+        result.append(Check(f"training accuracy at learning rate {lr:g}, as it falls", None, text))
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:

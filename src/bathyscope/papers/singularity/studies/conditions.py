@@ -20,30 +20,30 @@ from bathyscope.papers.singularity.studies.trained import (
     on,
     tasks,
 )
-from bathyscope.studies.drawing import colour, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: TrainedPreset, *, of: str) -> pd.DataFrame:
-    """One row a run and block after training: the condition number of every mode.
+    """One row per run and block after training: the condition number of every mode.
 
-    `greatest` is the aggregate over the modes of the HOSVD: infinite where the tensor is singular
-    in one of them, missing where numbers are not finite. `condition` is what is judged and drawn:
+    `largest` is the aggregate over the modes of the HOSVD: infinite where the tensor is singular
+    in one of them, missing where numbers are non-finite. `condition` is what is judged and drawn:
     for representations the mode of samples, which is the matrix H of the theory (features ×
-    samples), for weights the greatest.
+    samples), for weights the largest.
     """
     frame = store.frame(tasks(preset), kind="conditions", keys=("network", "data", "seed"))
     last = frame.groupby(["network", "data", "seed"])["step"].transform("max")
     frame = frame[frame["step"] == last]
     prefix = f"{of}_condition_"
     modes = [c for c in frame if c.startswith(prefix) and not c.endswith("operator")]
-    found = frame[["network", "data", "seed", "step", "index", "block", *modes]].copy()
-    found.columns = pd.Index([c.removeprefix(prefix) for c in found.columns])
+    result = frame[["network", "data", "seed", "step", "index", "block", *modes]].copy()
+    result.columns = pd.Index([c.removeprefix(prefix) for c in result.columns])
     names = [mode.removeprefix(prefix) for mode in modes]
-    found["greatest"] = found[names].astype(float).max(axis=1, skipna=False)
-    found["condition"] = found["samples" if of == "representations" else "greatest"].astype(float)
-    return found.reset_index(drop=True)
+    result["largest"] = result[names].astype(float).max(axis=1, skipna=False)
+    result["condition"] = result["samples" if of == "representations" else "largest"].astype(float)
+    return result.reset_index(drop=True)
 
 
 def singular(condition: pd.Series) -> pd.Series:
@@ -52,7 +52,7 @@ def singular(condition: pd.Series) -> pd.Series:
 
 
 def singular_from(table: pd.DataFrame, network: str) -> float | None:
-    """The share of the depth from which on every block is singular, averaged over runs."""
+    """The fraction of the depth from which on every block is singular, averaged over runs."""
     starts = []
     for _, run in table[table["network"] == network].groupby(["data", "seed"]):
         flags = singular(run.sort_values("index")["condition"]).to_numpy()
@@ -66,9 +66,9 @@ def singular_from(table: pd.DataFrame, network: str) -> float | None:
 def representation_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Figure 13: infinite in the plain network from some block on, never in the others."""
     start = singular_from(table, "plain")
-    found = [
+    result = [
         Check(
-            "PlainNet: infinite condition numbers from some block on; the share of the depth "
+            "PlainNet: infinite condition numbers from some block on; the fraction of the depth "
             "where they begin",
             start is not None,
             "none" if start is None else start,
@@ -77,40 +77,40 @@ def representation_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[C
     for network in ("resnet", "resnext"):
         part = table[table["network"] == network]
         count = int(singular(part["condition"]).sum())
-        found.append(
+        result.append(
             Check(
                 f"{NETWORKS[network]}: no infinite condition number; blocks that have one",
                 count == 0,
                 f"{count} of {len(part)}",
             )
         )
-    counts = {n: int(singular(g["greatest"]).sum()) for n, g in table.groupby("network")}
+    counts = {n: int(singular(g["largest"]).sum()) for n, g in table.groupby("network")}
     text = ", ".join(f"{label} {counts[network]}" for network, label in NETWORKS.items())
-    found.append(
+    result.append(
         Check("blocks that are singular in any mode; one dead channel is enough", None, text)
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def weight_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """Figures 11 and 12: small condition numbers with skips, great ones without."""
     medians = table.groupby(["data", "seed", "network"])["condition"].median().unstack("network")
     times = medians["plain"] / medians[["resnet", "resnext"]].max(axis=1)
-    shares = {
+    fractions = {
         network: float(singular(table[table["network"] == network]["condition"]).mean())
         for network in NETWORKS
     }
     return (
         Check(
             "PlainNet's weights have greater condition numbers than those of both others, by the median "
-            "block of every run; runs, and times, the least",
+            "block of every run; runs, and times, the smallest",
             bool((times > 1).all()),
             f"{int((times > 1).sum())} of {len(times)}, {times.min():.4g}",
         ),
         Check(
-            "share of blocks with singular weights",
+            "fraction of blocks with singular weights",
             None,
-            ", ".join(f"{NETWORKS[n]} {share:.0%}" for n, share in shares.items()),
+            ", ".join(f"{NETWORKS[n]} {fraction:.0%}" for n, fraction in fractions.items()),
         ),
     )
 
@@ -123,7 +123,7 @@ def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
         label_axes(
             ax,
             title=f"{of} after training on {data}",
-            x="block, as a share of the depth",
+            x="block, as a fraction of the depth",
             y="condition number",
             log="y",
         )
@@ -132,15 +132,15 @@ def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
         top = 10 ** (np.log10(finite.max() if len(finite) else 10.0) * 1.1)
         for i, (network, label) in enumerate(NETWORKS.items()):
             run = shown[shown["network"] == network].sort_values("index")
-            place = (run["index"] + 1) / len(run)
+            location = (run["index"] + 1) / len(run)
             broken = singular(run["condition"])
             values = run["condition"].astype(float).where(~broken)
-            ax.plot(place, values, color=colour(i), lw=1.4, label=label)
+            ax.plot(location, values, color=color(i), lw=1.4, label=label)
             ax.plot(
-                place[broken],
+                location[broken],
                 np.full(int(broken.sum()), top * 1.6**i),
                 "x",
-                color=colour(i),
+                color=color(i),
                 ms=3.5,
                 mew=1,
             )
@@ -164,7 +164,7 @@ def _study(
         notes=(
             "The paper does not say which mode of the HOSVD its condition numbers are of; the table "
             "has every mode. Judged and drawn is the mode of samples for representations, which is "
-            "the matrix of the theory, and the greatest of all modes for weights.",
+            "the matrix of the theory, and the largest of all modes for weights.",
             *((AT_QUICK,) if presets["quick"] is QUICK else ()),
         ),
     )

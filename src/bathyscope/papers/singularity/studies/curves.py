@@ -17,7 +17,7 @@ from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
-    """One row a run and step: loss and accuracy of the batch."""
+    """One row per run and step: loss and accuracy of the batch."""
     return store.frame(tasks(preset), kind="step", keys=("network", "seed"))
 
 
@@ -25,18 +25,18 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """The plain network's loss does not come down, the others' does."""
     late = table[table["step"] > 0.8 * table["step"].max()]
     loss = late.groupby(["seed", "network"])["loss"].mean().unstack("network")
-    greatest = table.groupby("network")["loss"].max()
+    largest = table.groupby("network")["loss"].max()
     worst_with_skips = loss[["resnet", "resnext"]].max(axis=1)
     # a plain network that diverged has no late loss
     times = loss.reindex(columns=["plain"])["plain"].fillna(float("inf")) / worst_with_skips
     return (
         Check(
             "PlainNet's training loss over the last fifth is above that of both others with every seed; "
-            "seeds, and times the greater of theirs, the least",
+            "seeds, and times the greater of theirs, the smallest",
             bool((times > 1).all()),
             f"{int((times > 1).sum())} of {len(times)}, {times.min():.4g}",
         ),
-        Check("greatest loss that PlainNet passes", None, float(greatest["plain"])),
+        Check("largest loss that PlainNet passes", None, float(largest["plain"])),
     )
 
 

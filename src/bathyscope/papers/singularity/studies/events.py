@@ -15,13 +15,13 @@ EVENTS: dict[str, str] = {
 GRADIENT_GROWTH = 1e3
 """‖∂E/∂x‖ at some block over that at the network's end, from which on gradients explode."""
 WEIGHT_GROWTH = 100.0
-"""Greatest |w| of a block over that at its start, from which on weights explode."""
+"""Largest |w| of a block over that at its start, from which on weights explode."""
 ALIKE = 0.99
 """Mean cosine between the samples of a block's output, from which on it has collapsed."""
 
 MEANING = (
     f"Gradients explode where their norm is {GRADIENT_GROWTH:g} times that at the network's end, "
-    f"weights where the greatest is {WEIGHT_GROWTH:g} times what it was; a representation has "
+    f"weights where the largest is {WEIGHT_GROWTH:g} times what it was; a representation has "
     f"collapsed where the mean cosine between samples is above {ALIKE:g}, and is singular where "
     "the matrix of features × samples has an infinite condition number; a run diverges where its "
     "loss or a gradient is no longer a finite number. Measured after 0, 1, 2, 4, … steps."
@@ -55,8 +55,8 @@ def first_events(
         for event, shown in flags.items():
             where = np.flatnonzero(shown.to_numpy(dtype=bool))
             if np.isnan(seen[event][0]) and len(where):
-                place = where[-1] if event == "gradient_explosion" else where[0]
-                seen[event] = (float(now["step"].iloc[0]), str(now["block"].iloc[place]))
+                location = where[-1] if event == "gradient_explosion" else where[0]
+                seen[event] = (float(now["step"].iloc[0]), str(now["block"].iloc[location]))
     if ending["status"] == "diverged":
         seen["divergence"] = (float(ending["step"]), ending.get("diverged_block"))
     return seen

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from bathyscope.training import Callback, LoopView, Record
 
 
-def trunk_convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
+def body_convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
     """The convolutions of a network's blocks by their names, the stem left out."""
     return {
         name: module
@@ -16,8 +16,8 @@ def trunk_convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
     }
 
 
-def near_dirac(weight: Float[Tensor, " d c k k"], *, share: float) -> Float[Tensor, " d c k k"]:
-    """The nearest kernel whose distance from the Dirac kernel is at most a share of that one's norm.
+def near_dirac(weight: Float[Tensor, " d c k k"], *, fraction: float) -> Float[Tensor, " d c k k"]:
+    """The nearest kernel whose distance from the Dirac kernel is at most a fraction of that one's norm.
 
     Examples:
         >>> kernel = nn.init.dirac_(torch.empty(2, 2, 3, 3))
@@ -29,23 +29,23 @@ def near_dirac(weight: Float[Tensor, " d c k k"], *, share: float) -> Float[Tens
     """
     dirac = nn.init.dirac_(torch.empty_like(weight))
     change = weight - dirac
-    room = share * dirac.norm() / change.norm().clamp_min(torch.finfo(weight.dtype).tiny)
+    room = fraction * dirac.norm() / change.norm().clamp_min(torch.finfo(weight.dtype).tiny)
     held: Tensor = dirac + change * room.clamp(max=1.0)
     return held
 
 
 class HeldNearDirac(Callback):
-    """Puts every convolution of the trunk back near the Dirac kernel after each step.
+    """Puts every convolution of the body back near the Dirac kernel after each step.
 
     Args:
-        share: as in `near_dirac`.
+        fraction: as in `near_dirac`.
     """
 
-    def __init__(self, share: float) -> None:
-        self.share = share
+    def __init__(self, fraction: float) -> None:
+        self.fraction = fraction
 
     def on_step(self, loop: LoopView, record: Record) -> None:
         """After the optimizer has moved the weights."""
         with torch.no_grad():
-            for layer in trunk_convolutions(loop.model).values():
-                layer.weight.copy_(near_dirac(layer.weight, share=self.share))
+            for layer in body_convolutions(loop.model).values():
+                layer.weight.copy_(near_dirac(layer.weight, fraction=self.fraction))

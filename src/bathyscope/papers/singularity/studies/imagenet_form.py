@@ -39,7 +39,7 @@ QUICK = ImageNetPreset(
     evaluate_every=6,
     probe_size=64,
 )
-# Two thousand images are few enough to be learnt by heart in thirty passes.
+# Two thousand images are few enough to be learned by heart in thirty passes.
 FULL = ImageNetPreset(
     data="tiny-imagenet",
     width=32,

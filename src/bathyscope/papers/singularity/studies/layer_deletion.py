@@ -5,13 +5,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.trained import NETWORKS, PRESETS, TrainedPreset, tasks
-from bathyscope.studies.drawing import colour, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
 
 def table(store: Store, preset: TrainedPreset) -> pd.DataFrame:
-    """One row a run and block: the loss, and its change without the block."""
+    """One row per run and block: the loss, and its change without the block."""
     frame = store.frame(tasks(preset), kind="deletion", keys=("network", "seed"))
     return frame.assign(loss_change=frame["loss_change"].astype(float))
 
@@ -20,10 +20,10 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
     """No single block matters much where there are skips."""
     inner = table[~table["transition"]]
     medians = inner.groupby("network")["loss_change"].median()
-    found = []
+    result = []
     for network in ("resnet", "resnext"):
         median = float(medians[network])
-        found.append(
+        result.append(
             Check(
                 f"{NETWORKS[network]}: the median block that keeps the dimension costs under 0.1 "
                 "in loss when dropped; median change",
@@ -32,10 +32,10 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
             )
         )
     changes = table[table["network"] == "plain"]["loss_change"]
-    found.append(
-        Check("PlainNet, which has learnt nothing: median change", None, float(changes.median()))
+    result.append(
+        Check("PlainNet, which has learned nothing: median change", None, float(changes.median()))
     )
-    return tuple(found)
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
@@ -44,16 +44,16 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     label_axes(
         ax,
         title="change of the training loss when one block is dropped",
-        x="block, as a share of the depth",
+        x="block, as a fraction of the depth",
         y="loss without it − loss",
     )
     for i, (network, label) in enumerate(NETWORKS.items()):
         run = table[(table["network"] == network) & (table["seed"] == 0)].sort_values("index")
-        place = (run["index"] + 1) / len(run)
+        location = (run["index"] + 1) / len(run)
         shown = run["loss_change"].where(np.isfinite(run["loss_change"]))
-        ax.plot(place, shown, color=colour(i), lw=1.0, marker="o", ms=2.5, label=label)
+        ax.plot(location, shown, color=color(i), lw=1.0, marker="o", ms=2.5, label=label)
         moves = run["transition"]
-        ax.plot(place[moves], shown[moves], "s", color=colour(i), ms=6, mfc="none")
+        ax.plot(location[moves], shown[moves], "s", color=color(i), ms=6, mfc="none")
     ax.plot([], [], "s", color="0.3", ms=6, mfc="none", label="changes dimension")
     ax.set_yscale("symlog", linthresh=0.1)
     legend(ax)

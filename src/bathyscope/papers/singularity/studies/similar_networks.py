@@ -6,7 +6,7 @@ from typing import Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bathyscope.papers.singularity.studies.held import HeldNearDirac, trunk_convolutions
+from bathyscope.papers.singularity.studies.held import HeldNearDirac, body_convolutions
 from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.projection import Projection
 from bathyscope.studies.record import Check, Preset, Study
@@ -16,8 +16,8 @@ from bathyscope.studies.trial import TrainingTask
 from bathyscope.training import Callback, Data
 
 Held = Literal["orthogonal", "dirac"]
-DIRAC_SHARE = 0.1
-"""How far a kernel that is held near the Dirac kernel may leave it, as a share of its norm."""
+DIRAC_FRACTION = 0.1
+"""How far a kernel that is held near the Dirac kernel may leave it, as a fraction of its norm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Rival:
         init: its start; the family's own for None.
         added: layers beyond the depth that is compared.
         held: where its weights are kept while it trains.
-        normalised: whether it keeps its batch normalisation.
+        normalized: whether it keeps its batch normalization.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Rival:
     init: str | None = None
     added: int = 0
     held: Held | None = None
-    normalised: bool = True
+    normalized: bool = True
 
 
 RIVALS: dict[str, Rival] = {
@@ -52,7 +52,7 @@ RIVALS: dict[str, Rival] = {
         "plain",
         "delta_orthogonal",
         held="orthogonal",
-        normalised=False,
+        normalized=False,
     ),
     "dirac_held": Rival("Dirac, kept", "plain", "dirac", held="dirac"),
     "dirac": Rival("DiracNet", "diracnet"),
@@ -79,7 +79,7 @@ class RivalTrial(TrainingTask):
 
     Attributes:
         rival: of `RIVALS`.
-        held: where the kernels of its trunk are put back after every step.
+        held: where the kernels of its body are put back after every step.
     """
 
     rival: str
@@ -88,10 +88,10 @@ class RivalTrial(TrainingTask):
     def callbacks(self, data: Data) -> list[Callback]:
         """What keeps the weights where they began."""
         if self.held == "dirac":
-            return [HeldNearDirac(DIRAC_SHARE)]
+            return [HeldNearDirac(DIRAC_FRACTION)]
         if self.held == "orthogonal":
-            gain: Literal["isotropic", "relu"] = "isotropic" if self.normalisation else "relu"
-            return [Projection(gain, every=1, layers=trunk_convolutions)]
+            gain: Literal["isotropic", "relu"] = "isotropic" if self.normalization else "relu"
+            return [Projection(gain, every=1, layers=body_convolutions)]
         return []
 
 
@@ -103,7 +103,7 @@ def tasks(preset: RivalPreset) -> list[RivalTrial]:
             init=rival.init,
             rival=name,
             held=rival.held,
-            normalisation=rival.normalised,
+            normalization=rival.normalized,
             data=preset.data,
             num_train=preset.num_train,
             num_test=preset.num_test,
@@ -122,7 +122,7 @@ def tasks(preset: RivalPreset) -> list[RivalTrial]:
 
 
 def table(store: Store, preset: RivalPreset) -> pd.DataFrame:
-    """One row a run and epoch."""
+    """One row per run and epoch."""
     return store.frame(tasks(preset), kind="epoch", keys=("rival", "seed"))
 
 
@@ -139,7 +139,7 @@ def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
     def error(name: str) -> float:
         return difference_error(resnet, float(last.get(name, 0.0)), images)
 
-    found = [
+    result = [
         Check(
             f"ResNet's test accuracy is above that of {_LABELS[name]} by more than the standard error; "
             "by",
@@ -148,7 +148,7 @@ def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
         )
         for name in ("plain", "delta", "dirac_start", "dirac")
     ]
-    found += [
+    result += [
         Check(
             f"{_LABELS[name]} comes within 0.1 of ResNet's test accuracy; ResNet's lead",
             lead(name) < 0.1,
@@ -156,7 +156,7 @@ def checks(table: pd.DataFrame, preset: RivalPreset) -> tuple[Check, ...]:
         )
         for name in ("highway", "densenet")
     ]
-    return (*found, *_check_kept(table))
+    return (*result, *_check_kept(table))
 
 
 _FREE = {"delta_held": "delta", "bare_held": "delta", "dirac_held": "dirac_start"}
@@ -170,10 +170,10 @@ def _check_kept(table: pd.DataFrame) -> list[Check]:
     def accuracy(name: str) -> float:
         return float(last.get(name, 0.0))  # a run that diverged has none
 
-    found = []
+    result = []
     for name, free in _FREE.items():
         wanted = (accuracy(free) + accuracy("resnet")) / 2
-        found.append(
+        result.append(
             Check(
                 f"{_LABELS[name]}: closes half of the gap in training accuracy between its start left "
                 "free and ResNet; its accuracy, that of the free one, ResNet's",
@@ -181,7 +181,7 @@ def _check_kept(table: pd.DataFrame) -> list[Check]:
                 f"{accuracy(name):.3f}, {accuracy(free):.3f}, {accuracy('resnet'):.3f}",
             )
         )
-    return found
+    return result
 
 
 def draw(table: pd.DataFrame, preset: RivalPreset) -> Figure:
@@ -192,7 +192,7 @@ def draw(table: pd.DataFrame, preset: RivalPreset) -> Figure:
         label_axes(ax, title=f"{half} accuracy", x="epoch", y="accuracy" if half == "train" else "")
         mean_lines(ax, shown, x="epoch", y=f"{half}_accuracy", by="rival", labels=_LABELS)
         ax.set_ylim(0, 1.02)
-    legend(axes[0], place="upper left")
+    legend(axes[0], location="upper left")
     return figure
 
 
@@ -218,8 +218,8 @@ STUDY = Study(
     draw=draw,
     notes=(
         "The paper argues here from the results of others; these runs are ours.",
-        "Kept: after every step each kernel of the trunk is put back, to the nearest orthogonal one, or "
-        f"to within {DIRAC_SHARE:g} of the Dirac kernel's norm from it. Without batch normalisation the "
+        "Kept: after every step each kernel of the body is put back, to the nearest orthogonal one, or "
+        f"to within {DIRAC_FRACTION:g} of the Dirac kernel's norm from it. Without batch normalization the "
         "singular values are kept at √2, which ReLU takes back.",
     ),
 )

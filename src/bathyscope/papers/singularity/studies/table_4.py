@@ -21,39 +21,39 @@ def checks(table: pd.DataFrame, preset: ImageNetPreset) -> tuple[Check, ...]:
     """
     stated = preset.rates[0]
     at_stated = table[table["lr"] == stated].groupby("network")["train_accuracy"]
-    # a run that diverged has no accuracy: it learnt nothing
-    least, most = (at_stated.agg(which).fillna(0.0) for which in ("min", "max"))
-    others = float(min(least["resnet"], least["resnext"]))
-    share = float(most["plain"]) / others if others else float("inf")
-    found = [
+    # a run that diverged has no accuracy: it learned nothing
+    minimum, most = (at_stated.agg(which).fillna(0.0) for which in ("min", "max"))
+    others = float(min(minimum["resnet"], minimum["resnext"]))
+    fraction = float(most["plain"]) / others if others else float("inf")
+    result = [
         Check(
             f"PlainNet at learning rate {stated:g}: training accuracy at most {BEHIND:g} of the "
-            "lesser of the others'; the share",
-            share <= BEHIND,
-            share,
+            "lesser of the others'; the fraction",
+            fraction <= BEHIND,
+            fraction,
         )
     ]
     for network in ("resnet", "resnext"):
-        found.append(
+        result.append(
             Check(
                 f"{NETWORKS[network]} at learning rate {stated:g}: training accuracy above "
-                f"{TRAINED:.0%}; least of the seeds",
-                bool(least[network] > TRAINED),
-                float(least[network]),
+                f"{TRAINED:.0%}; smallest of the seeds",
+                bool(minimum[network] > TRAINED),
+                float(minimum[network]),
             )
         )
-    return (*found, *_as_they_fall(table, preset))
+    return (*result, *_as_they_fall(table, preset))
 
 
 def _as_they_fall(table: pd.DataFrame, preset: ImageNetPreset) -> list[Check]:
     """Test accuracies at the first learning rate, and training accuracies at the others."""
-    found = []
+    result = []
     for lr in preset.rates:
         column, half = ("test", "test") if lr == preset.rates[0] else ("train", "training")
         means = table[table["lr"] == lr].groupby("network")[f"{column}_accuracy"].mean()
         text = ", ".join(f"{label} {means[network]:.1%}" for network, label in NETWORKS.items())
-        found.append(Check(f"{half} accuracy at learning rate {lr:g}, as it falls", None, text))
-    return found
+        result.append(Check(f"{half} accuracy at learning rate {lr:g}, as it falls", None, text))
+    return result
 
 
 STUDY = Study(
@@ -61,7 +61,7 @@ STUDY = Study(
     title="Accuracies of PlainNet, ResNet and ResNeXt of 101 layers (ImageNet)",
     shows=(
         "The plain network of 101 layers learns a little, 15 % of the training images and of the "
-        "test images alike. With skips the same depth trains and generalises, ResNeXt a little "
+        "test images alike. With skips the same depth trains and generalizes, ResNeXt a little "
         "better than ResNet."
     ),
     presets=PRESETS,
@@ -79,7 +79,7 @@ STUDY = Study(
         "depth trains, and nothing of how it sees images; one seed says nothing about ResNeXt against "
         "ResNet. Its thirty passes over 512 digits take the networks with skips to about 70 %, not to "
         "the bound of 80 %. The full preset learns two "
-        "thousand images of 200 classes by heart, which is no measure of test accuracy either.",
+        "thousand images of 200 classes by heart, which is not a measure of test accuracy either.",
         "The paper preset takes your copy of ImageNet and flips and shifts the pictures, where the "
         "paper also rescales them. At 224×224 they are 746 GiB: what does not fit in memory is read "
         "from the disk as it is needed.",

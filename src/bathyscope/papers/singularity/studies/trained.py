@@ -1,11 +1,11 @@
 """The runs that the tables and figures of section VI look at: three networks of one depth."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from bathyscope.core.json_values import JsonObject
+from bathyscope.papers.singularity.studies.watches import conditions, deletion, values
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
-from bathyscope.studies.watcher import Watch
 
 NETWORKS: dict[str, str] = {"plain": "PlainNet", "resnet": "ResNet", "resnext": "ResNeXt"}
 """Families of the catalog, and their names in the paper."""
@@ -81,7 +81,7 @@ PAPER = TrainedPreset(data="mnist", epochs=200, rates=(0.1,), batch_size=128, an
 
 
 def on(preset: TrainedPreset, data: str, also: str | None = None) -> TrainedPreset:
-    """The paper's settings on other data; images in colour are flipped and shifted."""
+    """The paper's settings on other data; images in color are flipped and shifted."""
     return preset.model_copy(
         update={"data": data, "also": also, "augmented": data.startswith("cifar")}
     )
@@ -109,6 +109,9 @@ class NetworkTrial(TrainingTask):
     Attributes:
         network: of `NETWORKS`.
     """
+
+    watches: ClassVar = {"conditions": conditions, "values": values, "deletion": deletion}
+    at_end_only: ClassVar = frozenset({"values", "deletion"})
 
     network: str
 
@@ -145,7 +148,7 @@ def _trial(
     preset: TrainedPreset,
     network: str,
     *,
-    watch: tuple[Watch, ...] = ("conditions", "values", "deletion"),
+    watch: tuple[str, ...] = ("conditions", "values", "deletion"),
     **more: Any,
 ) -> NetworkTrial:
     return NetworkTrial(

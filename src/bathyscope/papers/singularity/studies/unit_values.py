@@ -14,7 +14,7 @@ from bathyscope.papers.singularity.studies.trained import (
     TrainedPreset,
     tasks,
 )
-from bathyscope.studies.drawing import colour, label_axes, panels
+from bathyscope.studies.drawing import color, label_axes, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -32,7 +32,7 @@ _CHAOTIC = 100.0
 
 
 def table(store: Store, preset: TrainedPreset, *, network: str, what: str) -> pd.DataFrame:
-    """One row a run and place: range and histogram of the values after training."""
+    """One row per run and place: range and histogram of the values after training."""
     frame = store.frame(tasks(preset, networks=(network,)), kind="values", keys=("network", "seed"))
     frame = frame[frame["what"] == what].reset_index(drop=True)
     return frame.assign(range=frame["high"] - frame["low"])
@@ -59,14 +59,16 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     """Histograms of the first seed's run."""
     figure, axes = panels(2)
     part = table[table["seed"] == 0].set_index("place")
-    for ax, place in zip(axes, ("first", "late"), strict=True):
-        row = part.loc[place]
+    for ax, location in zip(axes, ("first", "late"), strict=True):
+        row = part.loc[location]
         counts = np.asarray(row["counts"], dtype=float)
         edges = np.linspace(row["low"], row["high"], len(counts) + 1)
         if row["high"] == row["low"]:
             edges = np.array([row["low"] - 0.5, row["low"] + 0.5])
-        label_axes(ax, title=f"{place} block ({row['block']})", x="value", y="count", log="y")
-        ax.stairs(counts, edges, fill=True, color=colour(0 if place == "first" else 1), alpha=0.75)
+        label_axes(ax, title=f"{location} block ({row['block']})", x="value", y="count", log="y")
+        ax.stairs(
+            counts, edges, fill=True, color=color(0 if location == "first" else 1), alpha=0.75
+        )
         ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4))
     return figure
 

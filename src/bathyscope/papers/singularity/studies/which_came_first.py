@@ -1,27 +1,29 @@
 """Which came first: gradient explosion, weight explosion, collapse or singularity?"""
 
 import itertools
+from typing import ClassVar
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.events import EVENTS, MEANING, first_events
+from bathyscope.papers.singularity.studies.watches import events
 from bathyscope.studies.drawing import matrix
 from bathyscope.studies.record import Check, Preset, Study
 from bathyscope.studies.store import Store
 from bathyscope.studies.trial import TrainingTask
 
-_KEYS = ("skip", "normalised", "start", "lr")
+_KEYS = ("skip", "normalized", "start", "lr")
 
 
 class EventPreset(Preset):
-    """Settings: every combination of skip, normalisation, start and learning rate."""
+    """Settings: every combination of skip, normalization, start and learning rate."""
 
     depth: int = 164
     steps: int = 16
     batch_size: int = 64
     skips: tuple[bool, ...] = (False, True)
-    normalisations: tuple[bool, ...] = (True, False)
+    normalizations: tuple[bool, ...] = (True, False)
     starts: tuple[str, ...] = ("he", "orthogonal", "delta_orthogonal", "dirac")
     rates: tuple[float, ...] = (0.1, 0.003)
     num_train: int | None = None
@@ -34,6 +36,8 @@ class EventTrial(TrainingTask):
         skip: a residual network, in place of a plain one.
     """
 
+    watches: ClassVar = {"events": events}
+
     skip: bool
 
 
@@ -41,14 +45,14 @@ def tasks(preset: EventPreset) -> list[EventTrial]:
     """One run a setting and seed, measured after 0, 1, 2, 4, 8, … steps."""
     measured = tuple(2**k for k in range(preset.steps.bit_length()) if 2**k <= preset.steps)
     settings = itertools.product(
-        preset.skips, preset.normalisations, preset.starts, preset.rates, range(preset.seeds)
+        preset.skips, preset.normalizations, preset.starts, preset.rates, range(preset.seeds)
     )
     return [
         EventTrial(
             model=f"{'resnet' if skip else 'plain'}-{preset.depth}",
             skip=skip,
             init=start,
-            normalisation=normalisation,
+            normalization=normalization,
             data=preset.data,
             num_train=preset.num_train,
             num_test=64,
@@ -63,12 +67,12 @@ def tasks(preset: EventPreset) -> list[EventTrial]:
             watch_at=measured,
             probe_size=preset.batch_size,
         )
-        for skip, normalisation, start, rate, seed in settings
+        for skip, normalization, start, rate, seed in settings
     ]
 
 
 def table(store: Store, preset: EventPreset) -> pd.DataFrame:
-    """One row a run and event: the first measured step and block, missing where never seen."""
+    """One row per run and event: the first measured step and block, missing where never seen."""
     rows = []
     for task in tasks(preset):
         frame = store.frame([task], kind="events")
@@ -77,7 +81,7 @@ def table(store: Store, preset: EventPreset) -> pd.DataFrame:
             rows.append(
                 {
                     "skip": "residual" if task.skip else "plain",
-                    "normalised": "BatchNorm" if task.normalisation else "no norm",
+                    "normalized": "BatchNorm" if task.normalization else "no norm",
                     "start": str(task.init).replace("_", "-"),
                     "lr": task.lr,
                     "seed": task.seed,
@@ -106,7 +110,7 @@ def _cell(steps: pd.Series) -> str:
     return f"{len(seen)}/{len(steps)}, step {middle:g}{spread}"
 
 
-def _share(cell: str) -> float:
+def _fraction(cell: str) -> float:
     seen, runs = cell.partition(",")[0].split("/")
     return int(seen) / int(runs)
 
@@ -116,7 +120,7 @@ def checks(table: pd.DataFrame, preset: EventPreset) -> tuple[Check, ...]:
     runs = table.pivot(index=[*_KEYS, "seed"], columns="event", values="step").reset_index()
     both = runs[runs["singularity"].notna() & runs["gradient_explosion"].notna()]
     lead = both["gradient_explosion"] - both["singularity"]
-    found = [
+    result = [
         Check(
             "representations become singular before gradients explode, as the paper's account has it, "
             "in every run that shows both; runs in which singularity is seen earlier, at the same "
@@ -125,32 +129,32 @@ def checks(table: pd.DataFrame, preset: EventPreset) -> tuple[Check, ...]:
             f"{(lead > 0).sum()}, {(lead == 0).sum()}, {(lead < 0).sum()}",
         ),
     ]
-    with_skips = runs[(runs["skip"] == "residual") & (runs["normalised"] == "BatchNorm")]
+    with_skips = runs[(runs["skip"] == "residual") & (runs["normalized"] == "BatchNorm")]
     count = int(with_skips["singularity"].notna().sum())
-    found.append(
+    result.append(
         Check(
             "no residual network with BatchNorm becomes singular; runs that do",
             count == 0 if len(with_skips) else None,
             f"{count} of {len(with_skips)}",
         )
     )
-    for event, words in EVENTS.items():
-        shares = ", ".join(
-            f"{skip} with {normalised} {group[event].notna().mean():.0%} "
+    for event, text in EVENTS.items():
+        fractions = ", ".join(
+            f"{skip} with {normalized} {group[event].notna().mean():.0%} "
             f"({(group[event] == 0).mean():.0%} at the start)"
-            for (skip, normalised), group in runs.groupby(["skip", "normalised"], sort=False)
+            for (skip, normalized), group in runs.groupby(["skip", "normalized"], sort=False)
         )
-        found.append(Check(f"{words}: share of the runs that show it", None, shares))
-    return tuple(found)
+        result.append(Check(f"{text}: fraction of the runs that show it", None, fractions))
+    return tuple(result)
 
 
 def draw(table: pd.DataFrame, preset: EventPreset) -> Figure:
     """Setting by setting: how many runs show each event, and when; the darker the more."""
     cells = summary(table)
-    share = cells.map(_share)
+    fraction = cells.map(_fraction)
     return matrix(
         cells,
-        share,
+        fraction,
         title=f"runs that show each event, and the first step (median, range), {preset.depth} "
         f"layers on {preset.data}",
     )
@@ -162,11 +166,11 @@ STUDY = Study(
     shows=(
         "The paper blames singular representations for the failure of deep plain networks. This "
         "study looks at the order of events, and at what stops collapse and what stops explosion: "
-        "the skip, batch normalisation, or the start."
+        "the skip, batch normalization, or the start."
     ),
     presets={
         "quick": EventPreset(
-            depth=110, batch_size=32, normalisations=(True,), starts=("he",), rates=(0.1,), seeds=2
+            depth=110, batch_size=32, normalizations=(True,), starts=("he",), rates=(0.1,), seeds=2
         ),
         # less deep, where the order of events is the same: 320 runs in about 20 minutes
         "full": EventPreset(depth=110, batch_size=32, seeds=10),

@@ -1,0 +1,9 @@
+from bathyscope.certificates.basis import nested_basis as nested_basis
+from bathyscope.certificates.certificate import Certificate as Certificate
+from bathyscope.certificates.certify import certify as certify
+from bathyscope.certificates.losses import convex_loss as convex_loss
+from bathyscope.certificates.prediction import best_prediction_weights as best_prediction_weights
+from bathyscope.certificates.predictor import EXISTENCE_RIDGE as EXISTENCE_RIDGE
+from bathyscope.certificates.predictor import best_predictor as best_predictor
+from bathyscope.certificates.predictor import needed_ridge as needed_ridge
+from bathyscope.certificates.width import mixing_matrix as mixing_matrix

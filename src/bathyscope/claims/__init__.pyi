@@ -1,0 +1,12 @@
+from bathyscope.claims.check import check as check
+from bathyscope.claims.claim import Claim as Claim
+from bathyscope.claims.claim import Measured as Measured
+from bathyscope.claims.ledger import ledger as ledger
+from bathyscope.claims.registry import all_claims as all_claims
+from bathyscope.claims.registry import claim_of as claim_of
+from bathyscope.claims.registry import claims_of as claims_of
+from bathyscope.claims.registry import themes as themes
+from bathyscope.claims.relation import Relation as Relation
+from bathyscope.claims.relation import at_least as at_least
+from bathyscope.claims.relation import at_most as at_most
+from bathyscope.claims.relation import equal as equal

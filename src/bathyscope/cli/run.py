@@ -1,0 +1,164 @@
+"""`bathyscope run`: a training script, unchanged, with its loop under watch."""
+
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.records import Finding, Severity
+from bathyscope.core.terminal import printable, printable_json
+
+if TYPE_CHECKING:
+    from bathyscope.core.loop_record import LoopRecord
+
+_STOPPED = 130
+"""The exit code of a process that Ctrl-C has ended, as a shell expects it."""
+
+
+def run(
+    script: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCRIPT [ARGS]...",
+            help="A Python file, or with -m a module; then its arguments.",
+        ),
+    ],
+    is_module: Annotated[
+        bool, typer.Option("-m", help="SCRIPT is a module: -m package.train.")
+    ] = False,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Optimizer steps to watch; the script continues without.")
+    ] = 200,
+    out: Annotated[Path | None, typer.Option(help="Write the report as an .html page.")] = None,
+    as_json: Annotated[
+        str | None,
+        typer.Option("--json", help="Write findings and rows as JSON; - for standard output."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(help="Exit with 3 if the script ends well and a finding is this severe."),
+    ] = None,
+) -> None:
+    """Run a training script as it is, watch its loop, and say at the end what is wrong with it.
+
+    What the script prints and its exit code stay its own; the report goes to standard error.
+
+    Example: bathyscope run train.py --epochs 3
+
+    Example: bathyscope run --steps 500 --out report.html -m mypackage.train
+    """
+    if fail_on is not None and fail_on not in list(Severity):
+        raise UnknownName("severity", fail_on, [str(s) for s in Severity])
+    if out is not None and out.suffix != ".html":
+        raise UsageError(f"The page of a loop is an .html file, but {out.name} was given.")
+    if not is_module and not Path(script[0]).is_file():
+        raise UsageError(f"There is no file {script[0]}; for a module give -m {script[0]}.")
+    from bathyscope.recorder.ledger import Ledger
+
+    process = os.getpid()
+    ledger = Ledger(most_steps=steps)
+    ledger.start()
+    try:
+        code = _run_script(script, is_module=is_module)
+    finally:
+        ledger.stop()
+    if os.getpid() != process or int(os.environ.get("RANK", "0")):
+        sys.exit(code)  # a process that the script has forked, or another rank
+    findings = _report(ledger.record, name=script[0], out=out, as_json=as_json)
+    limit = None if fail_on is None else Severity(fail_on).rank
+    if not code and limit is not None and any(f.severity.rank >= limit for f in findings):
+        code = 3
+    sys.exit(code)
+
+
+def _run_script(script: list[str], *, is_module: bool) -> int | str | None:
+    """Run it as `python` would; its exit code, or what it gave to `sys.exit`."""
+    try:
+        if is_module:
+            sys.argv[:] = script
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(script[0], run_name="__main__", alter_sys=True)
+        else:
+            _run_file(script)
+    except SystemExit as end:
+        return end.code
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        print("KeyboardInterrupt", file=sys.stderr)
+        return _STOPPED
+    except BaseException as error:
+        sys.stdout.flush()
+        _print_own_frames(error)
+        return 1
+    return 0
+
+
+def _run_file(script: list[str]) -> None:
+    path = Path(script[0])
+    source = path.read_bytes()
+    main = ModuleType("__main__")
+    main.__file__ = script[0]
+    main.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    # it stays there to the end, as the script's own would: for workers, pickles and atexit
+    sys.modules["__main__"] = main
+    sys.argv[:] = script
+    sys.path[0] = str(path.resolve().parent)
+    exec(compile(source, script[0], "exec"), vars(main))
+
+
+def _print_own_frames(error: BaseException) -> None:
+    """The traceback as the script alone would have printed it."""
+    here = str(Path(__file__).resolve())
+    frames = error.__traceback__
+    while frames is not None and Path(frames.tb_frame.f_code.co_filename).resolve() == Path(here):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+
+
+def _report(
+    record: "LoopRecord", *, name: str, out: Path | None, as_json: str | None
+) -> tuple[Finding, ...]:
+    from bathyscope.recorder.loop_findings import loop_findings, not_checked
+
+    findings, missing = loop_findings(record), not_checked(record)
+    sys.stdout.flush()
+    lines = ["", f"bathyscope run {name}: {_watched(record)}"]
+    for number, finding in enumerate(findings, start=1):
+        lines.append(f"{number}. {finding.severity}: {finding.title} [{finding.code}]")
+        lines.append(f"   {finding.why}")
+        if finding.remedy and finding.severity is not Severity.NOTE:
+            lines.append(f"   Change: {finding.remedy}")
+    if not findings and record.steps:
+        lines.append("Nothing is wrong with the loop, as far as it was watched.")
+    lines += [f"Not checked: {note}" for note in missing]
+    print(printable("\n".join(lines)), file=sys.stderr, flush=True)
+    if out is not None or as_json is not None:
+        from bathyscope.report.loop_page import LoopReport
+
+        report = LoopReport(name, _watched(record), record, findings, missing)
+        if as_json == "-":
+            print(printable_json(report.to_json()), flush=True)
+        for path in (out, None if as_json in (None, "-") else Path(str(as_json))):
+            if path is not None:
+                report.save(path)
+                print(f"written: {path}", file=sys.stderr)
+    return findings
+
+
+def _watched(record: "LoopRecord") -> str:
+    models = [m.kind for m in record.models if m.is_trained and m.wrapper is None]
+    stepped = [o for o in record.optimizers if o.steps]
+    optimizers = [f"{o.kind} ({o.stepped_at})" for o in stepped[:4]]
+    parts = [f"watched {record.steps} steps of {', '.join(optimizers) or 'no optimizer'}"]
+    if models:
+        parts.append(f"on {', '.join(dict.fromkeys(models))}")
+    schedules = [s.kind for s in record.schedules]
+    if schedules:
+        parts.append(f"with {', '.join(dict.fromkeys(schedules))}")
+    return " ".join(parts)

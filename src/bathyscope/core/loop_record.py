@@ -1,0 +1,278 @@
+"""What a training loop did, as plain numbers: filled by the recorder's ledger, read by the rules.
+
+Nothing here holds a tensor or a module, and everything stays bounded however long the loop runs.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+Line = str
+"""A place in the user's code: `train.py:88`."""
+
+
+@dataclass(slots=True)
+class StepRow:
+    """One step of an optimizer. What is only looked at now and then is None in the other rows."""
+
+    step: int
+    optimizer: int
+    lr: float
+    loss: float | None
+    micro_batches: int
+    num_with_gradient: int
+    num_parameters: int
+    was_cleared: bool
+    in_eval_mode: bool
+    passes: int = 0
+    """Passes of trained models with gradients since the last step."""
+    clip_factor: float | None = None
+    loss_scale: float | None = None
+    num_moved: int | None = None
+    update_ratio: float | None = None
+    """Root mean square of the update over that of the weights, of the sampled entries."""
+    gradient_rms: float | None = None
+    num_written: int | None = None
+    """Parameters that changed between the last step and this one."""
+
+
+@dataclass(slots=True)
+class ParameterUse:
+    """What became of one parameter at the steps at which entries of it were looked at."""
+
+    name: str
+    numel: int
+    dtype: str
+    trainable: bool = True
+    in_optimizer: bool = False
+    is_contiguous: bool = True
+    looks: int = 0
+    with_gradient: int = 0
+    with_nonzero_gradient: int = 0
+    moved: int = 0
+    entries: int = 0
+    """Entries looked at that had a gradient other than zero, while the learning rate was not zero."""
+    entries_unchanged: int = 0
+    """Of these, the ones that the step left bit for bit as they were."""
+    relative_gradient: float = 0.0
+    """Largest lr · |gradient| / |weight| of such entries: what a plain step would have changed."""
+    swallowed: int = 0
+    """Looks at which most second moments of Adam were below its epsilon."""
+    unstepped: int = 0
+    """Looks at which it had a gradient though no optimizer holds it."""
+    writes: int = 0
+    largest_write: float = 0.0
+    """Largest relative change by a write outside of a step."""
+    largest_update: float = 0.0
+    """Largest relative change by a step."""
+
+
+@dataclass(slots=True)
+class OptimizerUse:
+    """One optimizer: how often it stepped, and in which condition its gradients were."""
+
+    index: int
+    kind: str
+    created_at: Line | None = None
+    stepped_at: Line | None = None
+    cleared_at: Line | None = None
+    steps: int = 0
+    first_step: int = 0
+    num_parameters: int = 0
+    has_moments: bool = False
+    """Whether it keeps averages of gradients, which a new one lacks."""
+    epsilon: float | None = None
+    replaces: int | None = None
+    """An optimizer that held the same parameters before."""
+    not_cleared: int = 0
+    """Steps whose gradient held what an earlier step had used already."""
+    without_gradient: int = 0
+    """Steps at which no parameter had a gradient, or all were zero."""
+    cleared_before_step: int = 0
+    """Of these, those where gradients were cleared between backward and step."""
+    eval_steps: int = 0
+    """Steps for which every pass of a trained model ran in eval mode."""
+    skipped: int = 0
+    """Steps that the loss scaler left out because of gradients that are NaN or Inf."""
+    zero_lr: int = 0
+    """Steps at a learning rate of zero since the first one."""
+    leading_zero_lr: int = 0
+    """Of these, those before the first other learning rate."""
+    highest_lr: float = 0.0
+    has_closure: bool = False
+    micro_batches: Counter[int] = field(default_factory=Counter)
+    """How often a step was preceded by this many backward passes at one line."""
+    mean_weights: list[float] = field(default_factory=list)
+    """For steps with several micro-batches: the weights with which means entered the loss, summed."""
+    rescaled: list[float] = field(default_factory=list)
+    """Gradient at the step over that after the last backward pass, where there were several."""
+    backward_at: Line | None = None
+    state_resets: int = 0
+    """Steps at which the count of steps in the optimizer's own state did not grow."""
+
+
+@dataclass(slots=True)
+class ScheduleUse:
+    """One learning-rate scheduler."""
+
+    index: int
+    kind: str
+    optimizer: int | None
+    created_at: Line | None = None
+    stepped_at: Line | None = None
+    made_after: int = 0
+    """Steps of optimizers before it was made."""
+    steps: int = 0
+    per_update: Counter[int] = field(default_factory=Counter)
+    """How often it was stepped this many times between two steps of its optimizer."""
+    mode: str | None = None
+    """`min` or `max`, of a schedule that reads a metric."""
+    metrics: list[float] = field(default_factory=list)
+    reductions: list[int] = field(default_factory=list)
+    """At which of its steps the learning rate fell, for a schedule that reads a metric."""
+    period: int | None = None
+    """Steps after which it has run its course, where it says so."""
+
+
+@dataclass(slots=True)
+class ClipUse:
+    """Calls of one clipping function at one line."""
+
+    kind: str
+    at: Line | None
+    calls: int = 0
+    without_gradient: int = 0
+    """Calls at which there was nothing to clip."""
+    before_backward: int = 0
+    """Calls between a clearing of gradients and the backward pass."""
+    scaled: int = 0
+    """Calls on gradients that were still multiplied by the loss scale."""
+    active: int = 0
+    """Calls that made the gradient smaller."""
+    factors: list[float] = field(default_factory=list)
+    largest_norm: float = 0.0
+
+
+@dataclass(slots=True)
+class LoaderUse:
+    """One data loader that was iterated."""
+
+    index: int
+    created_at: Line | None
+    iterated_at: Line | None
+    num_samples: int | None
+    batch_size: int | None
+    sampler: str
+    is_shuffled: bool
+    workers: int
+    num_weights: int | None = None
+    """Weights of a weighted sampler."""
+    iterations: int = 0
+    batches: int = 0
+    fed_model: int = 0
+    """Batches of which a tensor became the input of a trained model."""
+    holds: str = "pairs"
+    """`inputs`, `labels` or `pairs`."""
+
+
+@dataclass(slots=True)
+class DataUse:
+    """The inputs of the trained models over time."""
+
+    batches: int = 0
+    repeated_batches: int = 0
+    """Batches equal to the one before."""
+    draws: int = 0
+    distinct: int = 0
+    is_bounded: bool = False
+    """Whether counting of distinct samples has ended at its bound."""
+    batch_size: int = 0
+    first_scale: float | None = None
+    last_scale: float | None = None
+    label_batches: int = 0
+    labels_in_batch: float = 0.0
+    """Sum over these of the number of different classes in the batch."""
+    expected_in_batch: float = 0.0
+    """Sum over these of the number that shuffled batches of that size would hold."""
+    label_counts: Counter[int] = field(default_factory=Counter)
+    label_batch_counts: list[tuple[int, int]] = field(default_factory=list)
+    half_zero: float | None = None
+    """Fraction of zeros in the gradient at a half-precision output."""
+    half_subnormal: float | None = None
+    """Fraction of the others that are below the smallest normal number."""
+
+
+@dataclass(slots=True)
+class ModelUse:
+    """One root module: in which mode it was called, and what stands around it."""
+
+    index: int
+    kind: str
+    is_trained: bool = False
+    wrapper: str | None = None
+    """`DistributedDataParallel`, `OptimizedModule`, … where it wraps another one."""
+    wraps: int | None = None
+    calls: int = 0
+    root_calls: int = 0
+    """Of these, calls of the module as a whole rather than of one of its parts."""
+    train_passes: int = 0
+    """Calls with gradients in train mode."""
+    eval_passes: int = 0
+    """Calls with gradients in eval mode."""
+    inside_calls: int = 0
+    """Calls from inside its wrapper."""
+    bypassing_calls: int = 0
+    """Calls with gradients from outside of its wrapper."""
+    called_at: Line | None = None
+    eval_at: Line | None = None
+    mode_layers: tuple[str, ...] = ()
+    """Kinds of its layers that behave otherwise in eval mode."""
+    random_in_eval: int = 0
+    """Calls in eval mode that used random numbers."""
+    dropout_in_eval: str | None = None
+    """The function that dropped values in eval mode."""
+    dropout_at: Line | None = None
+    frozen_statistics: tuple[str, ...] = ()
+    """Batch norms whose running statistics cannot move: momentum 0."""
+    replaced_parameters: int = 0
+    """Parameters that its wrapper averages and that it no longer has."""
+    copy_of: int | None = None
+    """A trained model of the same structure."""
+    loads: int = 0
+    loads_without_effect: int = 0
+    self_loads: int = 0
+    loaded_at: Line | None = None
+    has_moved: bool = False
+    half_precision: str | None = None
+    """Dtype of autocast in its training passes, if any."""
+    was_scaled: bool = False
+    overwritten_after_load: tuple[str, ...] = ()
+    """Parameters that were loaded from a state dict and changed before the first step."""
+
+
+@dataclass(slots=True)
+class LoopRecord:
+    """All that is known of a loop."""
+
+    steps: int = 0
+    rows: list[StepRow] = field(default_factory=list)
+    parameters: list[ParameterUse] = field(default_factory=list)
+    optimizers: list[OptimizerUse] = field(default_factory=list)
+    schedules: list[ScheduleUse] = field(default_factory=list)
+    clips: list[ClipUse] = field(default_factory=list)
+    loaders: list[LoaderUse] = field(default_factory=list)
+    models: list[ModelUse] = field(default_factory=list)
+    data: DataUse = field(default_factory=DataUse)
+    losses: list[float] = field(default_factory=list)
+    """Losses at the steps of `rows`, thinned as these are."""
+    optimizers_made: int = 0
+    """Optimizers that stepped, also those beyond the bound of `optimizers`."""
+    backward_passes: int = 0
+    scaler_calls: int = 0
+    was_ended: bool = False
+    """Whether the loop was seen to its end."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be checked."""
+
+    def optimizer_rows(self, index: int) -> list[StepRow]:
+        """The rows of one optimizer."""
+        return [row for row in self.rows if row.optimizer == index]

@@ -1,0 +1,165 @@
+"""What plain objects hold, put back in place: tensors, arrays, containers and random generators."""
+
+import random
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import is_
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Restore = Callable[[], None]
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+_DICTS = (dict, OrderedDict, defaultdict, Counter)
+MUTABLE = frozenset({Tensor, np.ndarray, list, tuple, set, deque, bytearray, *_DICTS, *GENERATORS})
+"""Types that are looked into; of a class of the user's own nothing is known."""
+
+
+def snapshot(value: object, seen: set[int]) -> Restore | None:
+    """A function that gives an object its present contents back; None where it holds nothing.
+
+    Objects keep their identity, and nothing is written where nothing has changed.
+
+    Args:
+        value: anything.
+        seen: ids of what was looked into before, for objects that hold one another.
+
+    Examples:
+        >>> counts = {"steps": [1, 2]}
+        >>> restore = snapshot(counts, set())
+        >>> counts["steps"].append(3); counts["more"] = 1
+        >>> restore(); counts
+        {'steps': [1, 2]}
+    """
+    kind = type(value)
+    if kind not in MUTABLE or id(value) in seen:
+        return None
+    if kind is tuple and not any(type(entry) in MUTABLE for entry in value):  # type: ignore[attr-defined]
+        return None
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        return TensorState(value).restore
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if isinstance(value, GENERATORS):
+        return _of_generator(value)
+    return _of_container(value, seen)
+
+
+def _of_container(value: Any, seen: set[int]) -> Restore | None:
+    if isinstance(value, dict):
+        return _both(_of_dict(value), value.values(), seen)
+    if isinstance(value, tuple):
+        return _both(None, value, seen)
+    items = list(value)
+
+    def restore() -> None:
+        if len(value) == len(items) and all(map(is_, value, items)):
+            return
+        value.clear()
+        (value.update if isinstance(value, set) else value.extend)(items)
+
+    return _both(restore, () if isinstance(value, (set, bytearray)) else items, seen)
+
+
+def _both(own: Restore | None, values: Iterable[object], seen: set[int]) -> Restore | None:
+    """Restore a container and what it holds."""
+    inner = [result for value in values if (result := snapshot(value, seen)) is not None]
+    if not inner:
+        return own
+
+    def restore() -> None:
+        if own is not None:
+            own()
+        for one in inner:
+            one()
+
+    return restore
+
+
+def _of_dict(value: dict[Any, Any]) -> Restore:
+    items = dict(value)
+
+    def restore() -> None:
+        if list(value) != list(items) or not all(map(is_, value.values(), items.values())):
+            value.clear()
+            value.update(items)
+
+    return restore
+
+
+def _of_array(value: np.ndarray[Any, np.dtype[Any]]) -> Restore:
+    items = value.copy()
+
+    def restore() -> None:
+        if value.shape == items.shape and value.tobytes() != items.tobytes():
+            value[...] = items
+
+    return restore
+
+
+def _of_generator(value: Any) -> Restore:
+    if isinstance(value, np.random.Generator):
+        numbers = value.bit_generator.state
+        return partial(setattr, value.bit_generator, "state", numbers)
+    if isinstance(value, random.Random):
+        return partial(value.setstate, value.getstate())
+    return partial(value.set_state, value.get_state())
+
+
+class TensorState:
+    """The values of a tensor, its shape and its storage, which a pass may have let grow."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.values = tensor.detach().clone()
+        self.data = tensor.data
+        self.num_bytes = tensor.untyped_storage().nbytes() if _has_storage(tensor) else 0
+
+    def restore(self) -> None:
+        """Give the tensor back what it was; only what differs is written."""
+        tensor, data = self.tensor, self.data
+        if _has_storage(tensor) and _has_storage(data):
+            storage = data.untyped_storage()
+            if storage.nbytes() != self.num_bytes and storage.resizable():
+                storage.resize_(self.num_bytes)
+            same = tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape
+            if not same or tensor.stride() != data.stride():
+                tensor.data = data
+        write_back(tensor, self.values)
+
+
+def _has_storage(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_meta
+
+
+def write_back(tensor: Tensor, values: Tensor) -> None:
+    """Give a tensor its former values where a pass has changed them; only those of it are written,
+    so that a graph that was made meanwhile still finds what it saved."""
+    if tensor.is_meta or (tensor.layout is torch.strided and have_same_bits(tensor, values)):
+        return
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        tensor.copy_(values)
+
+
+def have_same_bits(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bits: −0 is not 0, NaN is NaN.
+
+    Examples:
+        >>> zero, nan = torch.zeros(2), torch.full((2,), torch.nan)
+        >>> have_same_bits(zero, -zero), have_same_bits(nan, nan.clone())
+        (False, True)
+    """
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    if first.is_complex():
+        first, second = (torch.view_as_real(x.detach().resolve_conj()) for x in (first, second))
+    if first.is_floating_point():
+        bits = _BITS[first.element_size()]
+        first, second = first.detach().view(bits), second.detach().view(bits)
+    return torch.equal(first, second)

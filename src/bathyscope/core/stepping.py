@@ -1,0 +1,227 @@
+"""Steps of training on a copy: the model and the optimizer that were given stay as they are."""
+
+import copy
+import inspect
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
+from bathyscope.core.calls import check_takes_hooks, unwrap
+from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks
+from bathyscope.core.nested import copy_tensors
+from bathyscope.core.probe import accumulate_gradients
+
+LEARNING_RATE = 0.1
+"""Without an optimizer: SGD with momentum 0.9, as the papers train."""
+
+
+@dataclass(slots=True)
+class TrainingStep:
+    """A step of a training up to its gradients, which are where the optimizer looks.
+
+    Attributes:
+        number: counted from 1.
+        batch: what it is taken on.
+        loss: before it.
+        output: of the model; None once the step is taken, so that no step holds the graph of another.
+    """
+
+    number: int
+    batch: Batch
+    loss: float
+    output: object
+    _optimizer: torch.optim.Optimizer = field(repr=False)
+    _is_taken: bool = False
+
+    def take(self) -> None:
+        """Let the optimizer take it; a second call does nothing.
+
+        Raises:
+            UsageError: the optimizer raises, as Adam does on a sparse gradient.
+        """
+        self.output = None
+        if self._is_taken:
+            return
+        self._is_taken = True
+        try:
+            self._optimizer.step()
+        except BathyscopeError:
+            raise
+        except Exception as error:  # a user's own optimizer and its hooks may raise anything
+            kind = type(self._optimizer).__name__
+            raise UsageError(
+                f"The optimizer ({kind}) cannot take a step: {in_a_line(error)}."
+            ) from error
+
+
+def train_steps(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn,
+) -> Iterator[TrainingStep]:
+    """Train a model, one step per batch; each is given out before the optimizer takes it.
+
+    It is taken when the next one is asked for, or earlier by `take()`. A step with a loss that is
+    non-finite is the last one.
+
+    Args:
+        model: trained in place, mostly a copy (`copy_training`).
+        optimizer: its own.
+        batches: inputs and targets; none is sampled before it is needed.
+        loss: a scalar from output and targets.
+
+    Examples:
+        >>> import torch.nn.functional as F
+        >>> twin, stepper = copy_training(nn.Linear(4, 3), None)
+        >>> batch = torch.randn(8, 4), torch.randint(3, (8,))
+        >>> steps = train_steps(twin, stepper, [batch] * 9, loss=F.cross_entropy)
+        >>> losses = [step.loss for step in steps]
+        >>> len(losses), losses[-1] < losses[0]
+        (9, True)
+    """
+    for number, batch in enumerate(batches, 1):
+        inputs, targets = batch
+        optimizer.zero_grad(set_to_none=True)
+        output = run_forward(model, copy_tensors(inputs))
+        value = loss_value(loss, output, targets)
+        accumulate_gradients(value)
+        step = TrainingStep(number, batch, float(value.detach()), output, optimizer)
+        del output, value
+        yield step
+        step.take()
+        if not math.isfinite(step.loss):
+            return
+
+
+def train_over(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Batch],
+    *,
+    loss: LossFn,
+) -> list[float]:
+    """Take one step per batch; the loss before each. It ends where the loss is non-finite."""
+    return [step.loss for step in train_steps(model, optimizer, batches, loss=loss)]
+
+
+def copy_training(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None, *, lr: float = LEARNING_RATE
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Copy a model and its optimizer, connected with one another as the originals are.
+
+    Hooks of the optimizer's step, as those that clip or warm up, and hooks on the gradients of
+    parameters are copied with what they hold; torch's own copies lack both.
+
+    Args:
+        model: any module; of a wrapped one, what is inside.
+        optimizer: whose type, state and settings the copy's has; SGD for None.
+        lr: of that SGD.
+
+    Raises:
+        UsageError: the model or the optimizer cannot be copied, nothing is trained, or the
+            optimizer holds other parameters or steps only with a closure; or torch.jit has compiled
+            a module.
+
+    Examples:
+        >>> model = nn.Linear(2, 1)
+        >>> twin, stepper = copy_training(model, None)
+        >>> stepper.param_groups[0]["params"][0] is twin.weight, twin.weight is model.weight
+        (True, False)
+    """
+    original = unwrap(model)
+    for name, module in original.named_modules():
+        check_takes_hooks(module, name)
+    _check_training(original, optimizer)
+    memo: dict[int, object] = {}
+    try:
+        twin, stepper = copy.deepcopy((original, optimizer), memo)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{type(original).__name__} cannot be copied for a look-ahead: {error}; "
+            "use the standard probes."
+        ) from error
+    copy_gradient_hooks(original, twin, memo)
+    if stepper is None or optimizer is None:
+        trained = [p for p in twin.parameters() if p.requires_grad]
+        return twin, torch.optim.SGD(trained, lr=lr, momentum=0.9)
+    copy_step_hooks(optimizer, stepper, memo)
+    return twin, stepper
+
+
+def _check_training(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+    if not any(p.requires_grad for p in model.parameters()):
+        raise UsageError(
+            "No parameter of the model requires a gradient; unfreeze those that are to be trained."
+        )
+    if optimizer is None:
+        return
+    check_optimizer(optimizer)
+    kind = type(optimizer).__name__
+    if needs_closure(optimizer):
+        raise UsageError(
+            f"The optimizer ({kind}) steps only with a closure that computes the loss; give one that "
+            "steps without."
+        )
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if held.isdisjoint(map(id, model.parameters())):
+        raise UsageError(
+            f"The optimizer ({kind}) holds none of the model's parameters; build it from "
+            "model.parameters()."
+        )
+
+
+def check_optimizer(optimizer: object) -> None:
+    """Raise where something is not an optimizer.
+
+    Raises:
+        UsageError: a class of optimizers, or something else.
+    """
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
+        given = "class" if isinstance(optimizer, type) else type(optimizer).__name__
+        raise UsageError(
+            f"The optimizer is a torch.optim.Optimizer, but a {given} was given; "
+            "build it from model.parameters()."
+        )
+
+
+def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimizer's step asks for a function that computes the loss (as LBFGS does)."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        return True
+    try:
+        parameters = inspect.signature(optimizer.step).parameters
+    except (AttributeError, TypeError, ValueError):  # not an optimizer, which is said elsewhere
+        return False
+    return "closure" in parameters and parameters["closure"].default is inspect.Parameter.empty
+
+
+_FUSED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
+
+
+def fuse_(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimizer step by torch's fused kernels, where it has them: the same to rounding, cheaper.
+
+    Left as they are: other optimizers, those whose settings name a kernel or ask for more than a step,
+    and parameters that the kernels do not take (not real, not on a CPU, with sparse gradients).
+
+    Args:
+        model: a copy's.
+        optimizer: the copy's.
+    """
+    if type(optimizer) not in _FUSED or any(getattr(m, "sparse", False) for m in model.modules()):
+        return
+    groups = optimizer.param_groups
+    asked = ("fused", "foreach", "capturable", "differentiable")
+    if any(group.get(key) for group in groups for key in asked):
+        return
+    held = [p for group in groups for p in group["params"]]
+    if all(p.device.type == "cpu" and p.dtype in (torch.float32, torch.float64) for p in held):
+        for group in groups:
+            group["fused"] = not isinstance(group["lr"], torch.Tensor)

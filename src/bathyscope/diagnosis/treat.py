@@ -1,0 +1,278 @@
+"""Treating: recipes race on copies; the smallest that trains is applied, and a training shows it."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.arguments import check_count, check_function, check_names, check_seed
+from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
+from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.nested import copy_tensors
+from bathyscope.core.preserve import preserve_model, preserve_random_state
+from bathyscope.core.processes import Processes, common_batches, processes_of
+from bathyscope.core.sharded import is_sharded
+from bathyscope.core.shards import put_together
+from bathyscope.diagnosis.candidates import Candidate, candidates
+from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.diagnosis import Diagnosis
+from bathyscope.diagnosis.race import (
+    LEARNED,
+    ROUNDS,
+    Attempt,
+    Race,
+    Search,
+    Supply,
+    num_entrants,
+    step_cost,
+)
+from bathyscope.diagnosis.treatment import Treatment, num_problems
+from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
+from bathyscope.measure.loss_form import fit_constant_baseline
+from bathyscope.remedies import RUNGS, Recipe, Rung
+from bathyscope.remedies.recipe import optimizer_or_default
+from bathyscope.rules.targeted.context import Context
+
+if TYPE_CHECKING:
+    pass
+
+MEASURING = 90
+"""Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
+seen, of small flat networks."""
+
+SMALLEST_SPEND = 300
+"""Below this no race of at least six is possible."""
+
+_TRIAL = 32  # steps after which the untreated copy may be known to train
+_MOST_CANDIDATES = 32  # more than any budget lets start
+_BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a few per cent
+
+
+@preserve_random_state()
+def treat(
+    model: nn.Module,
+    diagnosis: Diagnosis,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    batches: Iterable[Batch] | None = None,
+    allow: str | Iterable[str] = RUNGS,
+    spend: int = 400,
+    seed: int = 0,
+    notify: Callable[[str], None] | None = None,
+) -> Treatment:
+    """Find the smallest change with which a network trains, apply it in place, and show that it helps.
+
+    Recipes of remedies race on copies over the user's batches: settings, weights, activations, structure.
+    Half of them drop out after 8, 16 and 32 steps. Of the finalists that have learned, the one that changes
+    smallest is trained again with other batches and another seed; where it does not pass, the next is. What
+    passes is applied to the model. A network that trains as it is, is left so.
+
+    Args:
+        model: the diagnosed model; changed in place if a recipe helps.
+        diagnosis: what `diagnose` said of it; it keeps the batch and the loss.
+        optimizer: the one meant for training; SGD at 0.1 with momentum 0.9 by default.
+        batches: for the trainings, a list or a loader, used over and over if they are fewer than the
+            steps; the diagnosis's own batch by default.
+        allow: the levels that a recipe may use: settings, weights, activations, structure.
+        spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
+            at least 300. The verifying training, of at most 300 steps, is counted apart.
+        seed: of the weights and the dropout of the race.
+        notify: called with what is tried, for a progress display.
+
+    Returns:
+        The treatment: `recipe`, `code()`, the `optimizer` to continue with, `helped`, `undo()`.
+
+    Raises:
+        UsageError: the diagnosis is of another model, a batch cannot be used, a level is unknown, nothing
+            is trained, or a copy cannot be made.
+    """
+    root, allowed = _check(model, diagnosis, allow)
+    if notify is not None:
+        check_function("notify", notify)
+    spend, seed = check_count("spend", spend, minimum=SMALLEST_SPEND), check_seed(seed)
+    if (group := processes_of(model)) is not None:
+        alone = partial(treat, allow=allowed, spend=spend, seed=seed, notify=notify)
+        return treat_together(model, group, diagnosis, optimizer, batches, alone)
+    given = [diagnosis.setting.batch] if batches is None else batches
+    if not isinstance(given, Iterable):
+        raise UsageError(
+            f"The batches are a list or a loader of pairs (inputs, targets), but a "
+            f"{type(given).__name__} was given."
+        )
+    stepper = optimizer_or_default(root, optimizer)
+    supply = Supply(root, given)
+    course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
+    constant = _constant(root, course, loss)
+    budget = spend - MEASURING
+    race = Race(root, stepper, course, loss, constant, budget=budget, seed=seed, notify=notify)
+    untreated, racers, verification = _find(race, diagnosis, allowed, supply)
+    chosen = _chosen(verification, untreated.attempt)
+    repeats = "There were too few batches for fresh ones: the verifying training repeats some."
+    done = Treatment(
+        before=diagnosis,
+        after=diagnosis,
+        recipe=None,
+        attempts=tuple(r.attempt for r in racers),
+        verification=verification,
+        helped=False,
+        optimizer=stepper,
+        spent=math.ceil(race.spent) + MEASURING,
+        notes=(repeats,) if supply.is_repeating else (),
+    )
+    if chosen is None:
+        return done
+    change = chosen.recipe.apply_(root, stepper)
+    assert change.optimizer is not None
+    return replace(
+        done,
+        after=_measured_again(root, diagnosis, change.optimizer),
+        recipe=chosen.recipe,
+        helped=chosen.passes,
+        optimizer=change.optimizer,
+        change=change,
+    )
+
+
+def treat_together(
+    model: nn.Module,
+    group: Processes,
+    diagnosis: Diagnosis,
+    optimizer: torch.optim.Optimizer | None,
+    batches: Iterable[Batch] | None,
+    treat_one: Callable[..., Treatment],
+) -> Treatment:
+    """Treat a model of several processes: each runs the same race and comes to the same recipe.
+
+    What DistributedDataParallel wraps is changed in place. `fully_shard` does not let a model be
+    changed: the recipe is found on a whole copy, and the model is left as it was.
+    """
+    given = [diagnosis.setting.batch]
+    with put_together(model, given, optimizer, what="treat") as (inner, _, stepper):
+        whole = None if batches is None else common_batches(group, batches)
+        done = treat_one(inner, diagnosis, optimizer=stepper, batches=whole)
+    if done.recipe is None:
+        return replace(done, optimizer=optimizer or done.optimizer)
+    if is_sharded(unwrap(model)):
+        note = (
+            "The recipe was found on a whole copy; the model in shards was left as it was. Apply "
+            "it with bathyscope.remedies.apply_(model, treatment.recipe) before fully_shard."
+        )
+        return replace(done, change=None, notes=(*done.notes, note))
+    note = (
+        "Wrap the model in DistributedDataParallel again: the old wrapper knows the old parameters."
+    )
+    return replace(done, notes=(*done.notes, note))
+
+
+def _find(
+    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply
+) -> tuple[Search, list[Search], Verification]:
+    """The untreated copy, all racers, and the trainings that verify the best of them.
+
+    A copy that learns well in its first steps may still fall: it is left as it is only where a training
+    of its own passes too, and races otherwise.
+    """
+    setting = diagnosis.setting
+    [untreated] = race.enter([Candidate(Recipe())])
+    race.advance(untreated, _TRIAL)
+    context = Context(
+        race.model,
+        race.optimizer,
+        setting.batch,
+        diagnosis.blocks,
+        diagnosis.findings,
+        setting.loss,
+    )
+    entrants = candidates(context, allow, _MOST_CANDIDATES)
+    tried = Verification((), 0)
+    if untreated.attempt.learned >= LEARNED:
+        # what is targeted at a problem may still do much better
+        targeted = [c for c in entrants if c.targeted and num_problems(diagnosis)]
+        racers = [untreated, *race.enter(targeted)]
+        for search in racers[1:]:
+            race.advance(search, _TRIAL)
+        better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
+        best = min(better, key=lambda r: r.attempt.end, default=untreated)
+        tried = verify(race, [best], supply, most=MOST_STEPS // 2)
+        if tried.passed is not None:
+            return untreated, racers, tried
+    # the untreated copy starts with the others, but its first steps are paid for
+    costs = [0.0, *(step_cost(race.model, c.recipe) for c in entrants)]
+    most = num_entrants(costs, race.budget - race.spent) - 1
+    racers = [untreated, *race.enter(entrants[:most])]
+    finalists = race.run(racers)
+    return untreated, racers, tried + verify(race, finalists, supply, most=MOST_STEPS - tried.steps)
+
+
+def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:
+    """What to apply: the recipe that passed, or else the one that learned most, if well above nothing."""
+    passed = verification.passed
+    if passed is not None:
+        return passed if passed.recipe.steps else None
+    treated = [a for a in verification.attempts if a.recipe.steps]
+    best = max(treated, key=lambda a: a.learned, default=None)
+    if best is None or best.learned < 0.1 or best.end >= _BETTER * untreated.end:
+        return None
+    return best
+
+
+def _check(
+    model: nn.Module, diagnosis: Diagnosis, allow: str | Iterable[str]
+) -> tuple[nn.Module, tuple[Rung, ...]]:
+    check_parameters(model)
+    if not isinstance(diagnosis, Diagnosis):
+        raise UsageError(
+            f"The diagnosis is what `diagnose` returned, but a {type(diagnosis).__name__} was given; "
+            "diagnose the model first."
+        )
+    root = unwrap(model)
+    missing = [b.name for b in diagnosis.blocks if b.name not in dict(root.named_modules())]
+    if missing:
+        raise UsageError(
+            f"The diagnosis is of another model: this one has no block {missing[0]!r}; "
+            "diagnose this model first."
+        )
+    names = check_names("allow", allow, minimum=1)
+    for name in names:
+        if name not in RUNGS:
+            raise UnknownName("level", name, RUNGS)
+    return root, tuple(level for level in RUNGS if level in names)
+
+
+def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
+    """Loss of the constant baseline on some batches; of the untreated network where there is none."""
+    inputs, targets = course[0]
+    some = list({id(t): t for _, t in course}.values())[:16]
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
+        model.train()
+        output = run_forward(model, copy_tensors(inputs))
+        result = None
+        if isinstance(output, Tensor) and all(
+            isinstance(t, Tensor) and t.shape == some[0].shape for t in some
+        ):
+            wide = output.repeat(len(some), *[1] * (output.ndim - 1))
+            result = fit_constant_baseline(wide, torch.cat(some), loss)
+        if result is None:
+            value = loss_value(loss, output, targets, differentiable=False)
+            result = abs(float(value)) or 1.0
+    return result if math.isfinite(result) else 1.0
+
+
+def _measured_again(
+    model: nn.Module, diagnosis: Diagnosis, optimizer: torch.optim.Optimizer
+) -> Diagnosis:
+    options = copy.copy(dict(diagnosis.setting.options))
+    return diagnose(
+        model,
+        diagnosis.setting.batch,
+        loss=diagnosis.setting.loss,
+        optimizer=optimizer,
+        title=diagnosis.title,
+        **options,
+    )

@@ -1,0 +1,9 @@
+from bathyscope.inits.delta_orthogonal import delta_orthogonal_ as delta_orthogonal_
+from bathyscope.inits.dirac import dirac_ as dirac_
+from bathyscope.inits.he import he_ as he_
+from bathyscope.inits.orthogonal import orthogonal_ as orthogonal_
+from bathyscope.inits.schemes import SCHEMES as SCHEMES
+from bathyscope.inits.schemes import apply_ as apply_
+from bathyscope.inits.small import small_ as small_
+from bathyscope.inits.xavier import xavier_ as xavier_
+from bathyscope.inits.zero_branch import zero_branch_ as zero_branch_

@@ -1,0 +1,151 @@
+"""What each input of a model is: tokens, values, a padding mask, document ids, lengths, labels."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.core.nested import tensors_in
+
+Role = Literal["tokens", "values", "mask", "documents", "positions", "lengths", "labels", "other"]
+InputKind = Literal["tokens", "sequence", "image", "table"]
+
+_LABELS = ("labels", "label", "targets", "target", "start_positions", "end_positions")
+_DOCUMENTS = ("segment_ids", "document_ids", "doc_ids", "sequence_ids", "seq_ids", "documents")
+_POSITIONS = ("position_ids", "positions", "pos_ids")
+_LENGTHS = ("lengths", "length", "lens", "seq_lens", "input_lengths")
+# In torch.nn a padding mask is true where there is padding; in transformers it is 1 where there is none.
+_TRUE_IS_PADDING = ("padding_mask", "key_padding_mask", "src_key_padding_mask", "pad_mask")
+_TRUE_IS_REAL = ("attention_mask", "mask", "input_mask", "valid_mask")
+_CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedInput:
+    """One tensor among the inputs: its name, its place in the order of `tensors_in`, what it is."""
+
+    name: str
+    number: int
+    tensor: Tensor
+    role: Role
+
+
+def named_inputs(inputs: object) -> tuple[NamedInput, ...]:
+    """Every tensor of the inputs with its role, by its name where it has one, else by what it holds.
+
+    Examples:
+        >>> batch = {"input_ids": torch.ones(2, 5).long(), "attention_mask": torch.ones(2, 5)}
+        >>> [(one.name, one.role) for one in named_inputs(batch)]
+        [('input_ids', 'tokens'), ('attention_mask', 'mask')]
+    """
+    named = list(_names(inputs, ""))
+    first = next((t for _, t in named if t.ndim), None)
+    return tuple(
+        NamedInput(name, number, tensor, _role(name, tensor, first))
+        for number, (name, tensor) in enumerate(named)
+    )
+
+
+def _names(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name or "input", value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _names(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (tuple, list)):
+        for number, item in enumerate(value):
+            yield from _names(item, f"{name}.{number}" if name else f"input {number}")
+    else:
+        yield from ((name, tensor) for tensor in tensors_in(value))
+
+
+def _role(name: str, tensor: Tensor, first: Tensor | None) -> Role:
+    key = name.rpartition(".")[2].lower()
+    for names, role in (
+        (_LABELS, "labels"),
+        (_DOCUMENTS, "documents"),
+        (_POSITIONS, "positions"),
+        (_LENGTHS, "lengths"),
+        ((*_TRUE_IS_PADDING, *_TRUE_IS_REAL), "mask"),
+    ):
+        if key in names:
+            return role  # type: ignore[return-value]
+    if tensor is first:
+        return "values" if tensor.is_floating_point() else "tokens"
+    if (
+        first is not None
+        and tensor.ndim == 2
+        and tensor.shape == first.shape[:2]
+        and _binary(tensor)
+    ):
+        return "mask"
+    if tensor.is_floating_point():
+        return "values" if tensor.ndim >= 2 else "other"
+    if first is not None and tensor.ndim == 1 and first.ndim > 1 and len(tensor) == len(first):
+        fits = tensor.numel() > 0 and int(tensor.min()) > 0 and int(tensor.max()) <= first.shape[1]
+        return "lengths" if fits and tensor.dtype != torch.bool else "other"
+    return "tokens" if tensor.ndim == 2 and tensor.dtype in (torch.int64, torch.int32) else "other"
+
+
+def _binary(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bool or bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def relates_samples(model: nn.Module, inputs: object) -> str | None:
+    """The name of an input or buffer that relates the samples to each other, as a graph's edges do.
+
+    That is a square matrix of the samples' number beside the values, or a list of pairs (2, edges).
+
+    Examples:
+        >>> relates_samples(nn.Linear(3, 2), (torch.randn(7, 3), torch.ones(7, 7)))
+        'input 1'
+    """
+    known = named_inputs(inputs)
+    if not known or not known[0].tensor.is_floating_point() or known[0].tensor.ndim != 2:
+        return None
+    nodes = len(known[0].tensor)
+    for one in known[1:]:
+        if tuple(one.tensor.shape) == (nodes, nodes) or _are_edges(one.tensor, nodes):
+            return one.name
+    held = [*model.named_buffers(), *_plain_tensors(model)]
+    for name, tensor in held:
+        if tuple(tensor.shape) == (nodes, nodes) or _are_edges(tensor, nodes):
+            return name
+    return None
+
+
+def _are_edges(tensor: Tensor, nodes: int) -> bool:
+    whole = tensor.dtype == torch.int64 and tensor.layout is torch.strided
+    if not whole or tensor.ndim != 2 or tensor.shape[0] != 2 or nodes == 2 or not tensor.numel():
+        return False
+    return int(tensor.min()) >= 0 and int(tensor.max()) < nodes
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                yield f"{prefix}.{name}".lstrip("."), value
+
+
+def kind_of_values(model: nn.Module, tensor: Tensor) -> tuple[InputKind, tuple[int, ...]]:
+    """What a floating input is, and the axes of its positions, the samples being on axis 0.
+
+    (samples, columns), (samples, positions, features), (samples, channels, height, width); three axes
+    are channels first where a Conv1d takes the second axis for its channels.
+
+    Examples:
+        >>> kind_of_values(nn.Conv1d(2, 4, 3), torch.zeros(5, 2, 9))
+        ('sequence', (2,))
+    """
+    if tensor.ndim <= 2:
+        return "table", tuple(range(1, tensor.ndim))
+    if tensor.ndim == 3:
+        channels = {m.in_channels for m in model.modules() if isinstance(m, nn.Conv1d)}
+        first = tensor.shape[1] in channels and tensor.shape[2] not in channels
+        return "sequence", (2,) if first else (1,)
+    if tensor.shape[-1] in _CHANNELS and tensor.shape[1] not in _CHANNELS:
+        return "image", tuple(range(1, tensor.ndim - 1))
+    return "image", tuple(range(2, tensor.ndim))

@@ -1,0 +1,141 @@
+"""Which positions of a batch are padding, and which belong to which packed document."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.measure.dependence.input_roles import (
+    _TRUE_IS_PADDING,
+    _TRUE_IS_REAL,
+    NamedInput,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Padding:
+    """Where padding stands, and how that is known.
+
+    Attributes:
+        where: (samples, positions), true where there is padding.
+        known_by: the name of the mask or lengths, `padding_idx`, or `tokens` where equal tokens at the
+            ends of sequences of different lengths suggest it.
+        is_given: whether the model is given it: a mask or lengths among its inputs.
+        side: `right`, `left` or `both`.
+    """
+
+    where: Tensor
+    known_by: str
+    is_given: bool
+    side: str
+
+    @property
+    def fraction(self) -> float:
+        """Of all positions."""
+        return float(self.where.float().mean())
+
+
+def padding_token(model: nn.Module) -> int | None:
+    """The `padding_idx` of the model's embeddings, where they have one and agree on it."""
+    tables = (m for m in model.modules() if isinstance(m, nn.Embedding))
+    known = {m.padding_idx for m in tables if m.padding_idx is not None}
+    return known.pop() if len(known) == 1 else None
+
+
+def padding_of(inputs: tuple[NamedInput, ...], *, padding_idx: int | None = None) -> Padding | None:
+    """The padding of a batch, from a mask, lengths, the embedding's `padding_idx` or the tokens; or None.
+
+    Examples:
+        >>> from bathyscope.measure.dependence.input_roles import named_inputs
+        >>> tokens = torch.tensor([[5, 3, 0, 0], [4, 5, 6, 0], [2, 2, 3, 7]])
+        >>> padding_of(named_inputs(tokens)).where.sum(1)
+        tensor([2, 1, 0])
+    """
+    main = next((one.tensor for one in inputs if one.role in ("tokens", "values")), None)
+    if main is None or main.ndim < 2 or main.shape[1] < 2:
+        return None
+    for one in inputs:
+        if one.role == "mask" and one.tensor.shape == main.shape[:2]:
+            where = _from_mask(one)
+            return _padding(where, one.name, given=True) if where is not None else None
+    for one in inputs:
+        if one.role == "lengths" and main.ndim >= 2:
+            steps = torch.arange(main.shape[1], device=main.device)
+            where = steps[None] >= one.tensor.to(main.device)[:, None]
+            return _padding(where, one.name, given=True)
+    if main.is_floating_point():
+        if main.ndim != 3:
+            return None
+        return _padding(_at_ends((main == 0).all(-1)), "zeros", given=False)
+    if main.ndim != 2:
+        return None
+    if padding_idx is not None:
+        return _padding(_at_ends(main == padding_idx), "padding_idx", given=False)
+    return _from_tokens(main)
+
+
+def _padding(where: Tensor, known_by: str, *, given: bool) -> Padding | None:
+    if not bool(where.any()) or bool(where.all()):
+        return None
+    right, left = bool(where[:, -1].any()), bool(where[:, 0].any())
+    side = "both" if right and left else "right" if right else "left"
+    return Padding(where, known_by, given, side)
+
+
+def _from_mask(mask: NamedInput) -> Tensor | None:
+    """True at padding. A mask without a known name has padding at the end that is not always the same."""
+    key, values = mask.name.rpartition(".")[2].lower(), mask.tensor != 0
+    if key in _TRUE_IS_PADDING:
+        return values
+    if key in _TRUE_IS_REAL:
+        return ~values
+    for real_end in (0, -1):  # right padding leaves the first column alone, left padding the last
+        column = values[:, real_end]
+        if bool((column == column[0]).all()):
+            return values != column[0]
+    return None
+
+
+def _at_ends(is_pad: Tensor) -> Tensor:
+    """Of the positions that may be padding those in a run at either end of their sequence."""
+    right = is_pad.flip(1).long().cumprod(1).flip(1).bool()
+    left = is_pad.long().cumprod(1).bool()
+    whole = is_pad.all(1, keepdim=True)
+    return (right | left) & ~whole
+
+
+def _from_tokens(tokens: Tensor) -> Padding | None:
+    """One token that ends or begins most sequences, in runs of different lengths, and stands nowhere else."""
+    for end in (-1, 0):
+        last = tokens[:, end]
+        token = int(last.mode().values)
+        runs = _at_ends(tokens == token)
+        lengths = runs.sum(1)
+        most = int((lengths > 0).sum()) * 2 >= len(tokens)
+        several = most and int(lengths.max()) > 1 and len(lengths.unique()) > 1
+        if several and not bool(((tokens == token) & ~runs).any()):
+            return _padding(runs, "tokens", given=False)
+    return None
+
+
+def documents_of(inputs: tuple[NamedInput, ...]) -> Tensor | None:
+    """Numbers of packed documents (samples, positions), from document ids or positions that begin again.
+
+    Examples:
+        >>> from bathyscope.measure.dependence.input_roles import named_inputs
+        >>> inputs = {"input_ids": torch.ones(1, 5).long(), "position_ids": torch.tensor([[0, 1, 2, 0, 1]])}
+        >>> documents_of(named_inputs(inputs))
+        tensor([[0, 0, 0, 1, 1]])
+    """
+    for one in inputs:
+        if one.role == "documents" and one.tensor.ndim == 2:
+            return one.tensor if int(one.tensor.unique().numel()) > 1 else None
+    for one in inputs:
+        if one.role == "positions" and one.tensor.ndim == 2:
+            restarts = torch.zeros_like(one.tensor)
+            restarts[:, 1:] = (one.tensor[:, 1:] <= one.tensor[:, :-1]).long()
+            # positions of left padding are all 0 or 1: a document has two positions at least
+            grows = one.tensor[:, 1:] == one.tensor[:, :-1] + 1
+            if bool(restarts.any()) and bool(grows.float().mean() > 0.5):
+                return restarts.cumsum(1)
+    return None

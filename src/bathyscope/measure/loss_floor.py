@@ -1,0 +1,149 @@
+"""Floors that an output cannot pass: unit vectors without temperature, logarithms that were not taken."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bathyscope.measure.loss_on_output import LossOnOutput
+
+_UNIT = 1e-3
+_STEPS = 60
+_MOST_ENTRIES = 1 << 18
+
+Given = Literal["log-probabilities", "probabilities", "logits"]
+
+
+@dataclass(frozen=True, slots=True)
+class LossFloor:
+    """What bounds the loss from below, or lets it fall without bound.
+
+    Attributes:
+        value: the loss.
+        is_linear: whether the loss is linear in the output, with a slope that is the targets: it then takes
+            log-probabilities, as `nll_loss` and `kl_div` do.
+        given: what the output is in truth, where it is linear.
+        unit_rows: whether every row of the output has length 1, or the loss does not see the length.
+        collapsed: the loss where all rows are one; None where it was not tried.
+        reachable: the smallest loss that free rows of length 1 reach in 60 steps.
+    """
+
+    value: float
+    is_linear: bool = False
+    given: Given | None = None
+    unit_rows: bool = False
+    collapsed: float | None = None
+    reachable: float | None = None
+
+    @property
+    def temperature(self) -> float | None:
+        """1/(collapsed − reachable): with unit vectors and many negatives, that of the softmax.
+
+        Aligned pairs have similarity 1 and the others about 0, so that a softmax with temperature τ over n
+        similarities falls from ln n to ln n − 1/τ at best.
+        """
+        if self.collapsed is None or self.reachable is None or self.reachable <= 0:
+            return None
+        gap = self.collapsed - self.reachable
+        return 1 / gap if gap > 0 else None
+
+
+def loss_floor(
+    on_output: LossOnOutput, y: Tensor, gradient: Tensor, targets: Tensor | None
+) -> LossFloor | None:
+    """Whether the loss is linear in the output, and how far it can fall where rows have length 1.
+
+    Args:
+        on_output: the loss as a function of the output.
+        y: the output.
+        gradient: of the loss there.
+        targets: of the batch, where they are a tensor.
+
+    Examples:
+        >>> from bathyscope.measure.loss_on_output import loss_on_output
+        >>> import torch.nn.functional as F
+        >>> y = torch.randn(4, 3, requires_grad=True).softmax(1)
+        >>> on_output = loss_on_output(F.nll_loss, y, y, torch.tensor([0, 1, 2, 0]))
+        >>> loss_floor(on_output, y.detach(), on_output.gradient(y), torch.tensor([0, 1, 2, 0])).given
+        'probabilities'
+    """
+    value = on_output.number(y)
+    if value is None or not math.isfinite(value) or y.ndim < 2 or y.numel() > _MOST_ENTRIES:
+        return None
+    if _is_linear(on_output, y, gradient) and _asks_for(gradient, y, targets):
+        return LossFloor(value, is_linear=True, given=_given(y, targets))
+    if y.ndim != 2 or min(y.shape) < 2 or not _has_unit_rows(on_output, y, value):
+        return LossFloor(value)
+    collapsed = on_output.number(y[:1].expand_as(y).contiguous())
+    return LossFloor(
+        value, unit_rows=True, collapsed=collapsed, reachable=_descend(on_output, y, value)
+    )
+
+
+def _is_linear(on_output: LossOnOutput, y: Tensor, gradient: Tensor) -> bool:
+    """Whether the gradient is the same at another output."""
+    waves = torch.arange(y.numel(), device=y.device).to(y.dtype).sin().reshape(y.shape)
+    there = on_output.gradient(y + 0.1 * waves)
+    return there is not None and bool(gradient.any()) and torch.allclose(there, gradient)
+
+
+def _asks_for(gradient: Tensor, y: Tensor, targets: Tensor | None) -> bool:
+    """Whether minus the gradient is, row by row, in proportion to the targets."""
+    if targets is None:
+        return False
+    if targets.is_floating_point():
+        if targets.shape != y.shape:
+            return False
+        wanted = targets.double()
+    else:
+        if targets.ndim != y.ndim - 1:
+            return False
+        known = targets.clamp(0, y.shape[1] - 1).long()
+        wanted = torch.nn.functional.one_hot(known, y.shape[1]).double().movedim(-1, 1)
+    rows = -gradient.double()
+    cosine = (rows * wanted).sum() / (rows.norm() * wanted.norm()).clamp_min(1e-300)
+    return bool((rows >= 0).all()) and float(cosine) > 0.5
+
+
+def _given(y: Tensor, targets: Tensor | None) -> Given:
+    axis = 1
+    if targets is not None and targets.is_floating_point():
+        axis = -1
+    if bool((torch.logsumexp(y.double(), axis).abs() < 1e-3).all()):
+        return "log-probabilities"
+    sums = y.double().sum(axis)
+    return "probabilities" if bool((y >= 0).all() and ((sums - 1).abs() < 1e-3).all()) else "logits"
+
+
+def _has_unit_rows(on_output: LossOnOutput, y: Tensor, value: float) -> bool:
+    norms = torch.linalg.vector_norm(y.double(), dim=1)
+    if bool(((norms - 1).abs() < _UNIT).all()):
+        return True
+    longer = on_output.number(2 * y)
+    waves = torch.arange(y.numel(), device=y.device).to(y.dtype).sin().reshape(y.shape)
+    turned = on_output.number(waves)
+    twice = on_output.number(2 * waves)
+    if longer is None or turned is None or twice is None:
+        return False
+    same = math.isclose(longer, value, rel_tol=1e-4) and math.isclose(twice, turned, rel_tol=1e-4)
+    return same and not math.isclose(turned, value, rel_tol=1e-3)
+
+
+def _descend(on_output: LossOnOutput, y: Tensor, value: float) -> float:
+    """The smallest loss on the way of 60 steps of Adam over free rows of length 1."""
+    rows = y.detach().float().clone()
+    mean, square, best = torch.zeros_like(rows), torch.zeros_like(rows), value
+    for step in range(1, _STEPS + 1):
+        rows = torch.nn.functional.normalize(rows, dim=1)
+        gradient = on_output.gradient(rows.to(y.dtype))
+        if gradient is None or not bool(torch.isfinite(gradient).all()):
+            break
+        here = on_output.number(rows.to(y.dtype))
+        best = min(best, here) if here is not None and math.isfinite(here) else best
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.99 * square + 0.01 * gradient.square()
+        scaled = (mean / (1 - 0.9**step)) / ((square / (1 - 0.99**step)).sqrt() + 1e-9)
+        rows = rows - 0.1 * scaled
+    return best

@@ -1,0 +1,1 @@
+"""What other packages bring, found by their entry points."""

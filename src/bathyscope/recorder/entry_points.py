@@ -1,0 +1,338 @@
+"""The functions of torch that a training loop calls, observed: wrapped for listeners and put back.
+
+With the first listener each entry point is replaced by a wrapper that calls the original with the same
+arguments and returns what it returns; with the last one all are put back. A wrapper that somebody else
+has wrapped meanwhile stays where it is and does nothing but call the original.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader, dataloader
+
+from bathyscope.core.preserve import is_measuring
+from bathyscope.recorder.caller import user_line
+
+Wrapper = Callable[..., Any]
+
+
+class Listener:
+    """What may be reported of a loop; each method does nothing unless a subclass says otherwise.
+
+    A method runs before or after what it is named for, with the line of the user's code that called.
+    """
+
+    wants_lines = True
+    """Whether the line of a call that comes at every step is wanted now; it is None otherwise."""
+
+    def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
+        """An optimizer was constructed."""
+
+    def gradients_cleared(self, owner: object, line: str | None) -> None:
+        """`zero_grad` of an optimizer or a module was called."""
+
+    def before_backward(self, root: object, line: str | None) -> None:
+        """A backward pass from some tensors is to begin."""
+
+    def after_backward(self, root: object) -> None:
+        """It has ended."""
+
+    def clipped(
+        self, parameters: list[torch.Tensor], limit: float, norm: object, line: str | None
+    ) -> None:
+        """Gradients are to be clipped, by norm; by value where `norm` is None."""
+
+    def loss_scaled(self, scaler: torch.amp.GradScaler) -> None:
+        """A loss was multiplied by the scale."""
+
+    def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
+        """Gradients of an optimizer were divided by the scale."""
+
+    def scaler_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """The scaler has stepped an optimizer, or has left the step out."""
+
+    def scheduler_made(self, scheduler: LRScheduler, line: str | None) -> None:
+        """A learning-rate scheduler was constructed."""
+
+    def scheduler_stepped(
+        self, scheduler: LRScheduler, args: tuple[object, ...], line: str | None
+    ) -> None:
+        """`scheduler.step` has returned; not for schedulers inside of another one."""
+
+    def set_to_eval(self, module: nn.Module, line: str | None) -> None:
+        """`module.eval()` was called."""
+
+    def before_load(self, module: nn.Module, state: object, line: str | None) -> None:
+        """A state dict is to be loaded into a module."""
+
+    def after_load(self, module: nn.Module) -> None:
+        """It was loaded."""
+
+    def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
+        """A data loader was constructed."""
+
+    def loader_iterated(
+        self, loader: "DataLoader[Any]", iterator: object, line: str | None
+    ) -> None:
+        """A pass over a loader began."""
+
+    def batch_loaded(self, iterator: object, batch: object) -> None:
+        """A loader has handed out a batch."""
+
+    def failed(self, error: Exception) -> None:
+        """A method of this listener has raised; it is not called again."""
+
+
+_listeners: list[Listener] = []
+_lock = threading.RLock()
+_installed: list[tuple[Any, str, Any, bool, Wrapper]] = []
+_depth = threading.local()
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Report a listener of every call of the entry points.
+
+    Returns:
+        What ends it; a second call does nothing.
+    """
+    with _lock:
+        if not _listeners:
+            _install()
+        _listeners.append(listener)
+
+    def stop() -> None:
+        with _lock:
+            if listener in _listeners:
+                _listeners.remove(listener)
+                if not _listeners:
+                    _put_back()
+
+    return stop
+
+
+def _notify(method: str, *args: object) -> None:
+    """Call a method of every listener; one that raises is reported so, and hears no more."""
+    if torch.compiler.is_compiling() or is_measuring():
+        return
+    for listener in tuple(_listeners):
+        try:
+            getattr(listener, method)(*args)
+        except Exception as error:
+            with _lock:
+                if listener in _listeners and len(_listeners) > 1:
+                    _listeners.remove(listener)
+            listener.failed(error)
+
+
+def _line() -> str | None:
+    """The line of the user's code, if any listener wants to know it; dynamo can trace no frames."""
+    if torch.compiler.is_compiling():
+        return None
+    return user_line() if any(listener.wants_lines for listener in _listeners) else None
+
+
+def _is_outermost(name: str) -> bool:
+    return int(getattr(_depth, name, 0)) == 0
+
+
+class _Nested:
+    """Counts calls of one kind that are inside of one another."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        setattr(_depth, self.name, getattr(_depth, self.name, 0) + 1)
+
+    def __exit__(self, *exception: object) -> None:
+        setattr(_depth, self.name, getattr(_depth, self.name) - 1)
+
+
+def _install() -> None:
+    for owner, name, make in _entry_points():
+        own = vars(owner)
+        is_own, original = name in own, getattr(owner, name)
+        wrapper = functools.wraps(original)(make(original))
+        setattr(owner, name, wrapper)
+        _installed.append((owner, name, original, is_own, wrapper))
+
+
+def _put_back() -> None:
+    for owner, name, original, is_own, wrapper in reversed(_installed):
+        if vars(owner).get(name) is not wrapper:
+            continue  # somebody has wrapped it again: it calls the original, and shows nobody
+        if is_own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)
+    _installed.clear()
+
+
+def _entry_points() -> Iterator[tuple[Any, str, Callable[[Wrapper], Wrapper]]]:
+    yield torch.optim.Optimizer, "__init__", _constructor("optimizer_made")
+    yield torch.optim.Optimizer, "zero_grad", _clearing
+    yield nn.Module, "zero_grad", _clearing
+    yield torch.autograd, "backward", _backward
+    # what `clip_grad_norm_` calls: found also by code that has imported the function by name
+    yield clip_grad, "_clip_grads_with_norm_", _clip_by_norm
+    yield nn.utils, "clip_grad_value_", _clip_by_value
+    yield torch.amp.GradScaler, "scale", _scale
+    yield torch.amp.GradScaler, "unscale_", _unscale
+    yield torch.amp.GradScaler, "step", _scaler_step
+    for kind in _schedulers(LRScheduler):
+        if "step" in vars(kind):
+            yield kind, "step", _scheduler_step
+        if "__init__" in vars(kind):
+            yield kind, "__init__", _constructor("scheduler_made", outermost="scheduler")
+    yield nn.Module, "eval", _set_to_eval
+    yield nn.Module, "load_state_dict", _load
+    yield DataLoader, "__init__", _constructor("loader_made")
+    yield DataLoader, "__iter__", _iterate
+    yield dataloader._BaseDataLoaderIter, "__next__", _next_batch
+
+
+def _schedulers(kind: type) -> Iterator[type]:
+    """A class and all that are derived from it, each once."""
+    seen: set[type] = set()
+    waiting = [kind]
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            waiting += one.__subclasses__()
+            yield one
+
+
+def _constructor(method: str, *, outermost: str = "") -> Callable[[Wrapper], Wrapper]:
+    def make(original: Wrapper) -> Wrapper:
+        def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+            is_outermost = not outermost or _is_outermost(outermost)
+            with _Nested(outermost or method):
+                original(self, *args, **kwargs)
+            if is_outermost:
+                _notify(method, self, user_line())
+
+        return construct
+
+    return make
+
+
+def _clearing(original: Wrapper) -> Wrapper:
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _notify("gradients_cleared", self, _line())
+
+    return zero_grad
+
+
+def _backward(original: Wrapper) -> Wrapper:
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+        # a re-entrant checkpoint calls it from inside of another backward pass
+        if not _is_outermost("backward"):
+            original(tensors, *args, **kwargs)
+            return
+        _notify("before_backward", tensors, _line())
+        with _Nested("backward"):
+            original(tensors, *args, **kwargs)
+        _notify("after_backward", tensors)
+
+    return backward
+
+
+def _clip_by_norm(original: Wrapper) -> Wrapper:
+    def clip(parameters: Any, max_norm: float, total_norm: Any, *args: Any, **kwargs: Any) -> None:
+        several = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        _notify("clipped", several, float(max_norm), total_norm, user_line())
+        original(several, max_norm, total_norm, *args, **kwargs)
+
+    return clip
+
+
+def _clip_by_value(original: Wrapper) -> Wrapper:
+    def clip_grad_value_(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> None:
+        several = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        _notify("clipped", several, float(clip_value), None, user_line())
+        original(several, clip_value, *args, **kwargs)
+
+    return clip_grad_value_
+
+
+def _scale(original: Wrapper) -> Wrapper:
+    def scale(self: torch.amp.GradScaler, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        if self.is_enabled():
+            _notify("loss_scaled", self)
+        return scaled
+
+    return scale
+
+
+def _unscale(original: Wrapper) -> Wrapper:
+    def unscale_(self: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+        original(self, optimizer)
+        _notify("unscaled", optimizer)
+
+    return unscale_
+
+
+def _scaler_step(original: Wrapper) -> Wrapper:
+    def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, optimizer, *args, **kwargs)
+        _notify("scaler_stepped", optimizer)
+        return result
+
+    return step
+
+
+def _scheduler_step(original: Wrapper) -> Wrapper:
+    def step(self: LRScheduler, *args: Any, **kwargs: Any) -> None:
+        is_outermost = _is_outermost("scheduler")
+        with _Nested("scheduler"):
+            original(self, *args, **kwargs)
+        if is_outermost:
+            _notify("scheduler_stepped", self, (*args, *kwargs.values()), user_line())
+
+    return step
+
+
+def _set_to_eval(original: Wrapper) -> Wrapper:
+    def set_to_eval(self: nn.Module) -> nn.Module:
+        _notify("set_to_eval", self, user_line())
+        module: nn.Module = original(self)
+        return module
+
+    return set_to_eval
+
+
+def _load(original: Wrapper) -> Wrapper:
+    def load_state_dict(self: nn.Module, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        _notify("before_load", self, state_dict, user_line())
+        result = original(self, state_dict, *args, **kwargs)
+        _notify("after_load", self)
+        return result
+
+    return load_state_dict
+
+
+def _iterate(original: Wrapper) -> Wrapper:
+    def __iter__(self: "DataLoader[Any]") -> Any:
+        iterator = original(self)
+        _notify("loader_iterated", self, iterator, user_line())
+        return iterator
+
+    return __iter__
+
+
+def _next_batch(original: Wrapper) -> Wrapper:
+    def __next__(self: Any) -> Any:
+        batch = original(self)
+        _notify("batch_loaded", self, batch)
+        return batch
+
+    return __next__

@@ -1,0 +1,214 @@
+"""The ledger: what a training loop did, one row per step of an optimizer, without being reported anything.
+
+It listens at torch's own entry points and around the calls of the models that are trained, and reads a few
+entries of each parameter now and then. It changes nothing and never raises into the loop.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader
+
+from bathyscope.core.errors import in_a_line
+from bathyscope.core.hooks import Hooks
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.preserve import is_measuring
+from bathyscope.recorder.caller import user_line
+from bathyscope.recorder.entry_points import Listener, listen
+from bathyscope.recorder.ledger_data import DataLedger
+from bathyscope.recorder.ledger_losses import BackwardLedger
+from bathyscope.recorder.ledger_models import ModelLedger
+from bathyscope.recorder.ledger_schedules import ScheduleLedger
+from bathyscope.recorder.ledger_steps import StepLedger
+
+
+class Ledger(Listener):
+    """Keeps the record of a loop between `start` and `stop`; also a context manager.
+
+    Args:
+        models: to observe from the first call on; those that are trained are found in any case.
+        most_steps: after this many steps of optimizers it stops by itself; None for no end.
+
+    Attributes:
+        record: what was seen so far, in plain numbers.
+
+    Examples:
+        >>> net = nn.Linear(3, 1)
+        >>> with Ledger([net]) as ledger:
+        ...     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        ...     for _ in range(3):
+        ...         optimizer.zero_grad()
+        ...         net(torch.ones(2, 3)).mean().backward()
+        ...         optimizer.step()
+        >>> [(row.lr, row.num_moved, row.was_cleared) for row in ledger.record.rows]
+        [(0.1, 2, True), (0.1, 2, True), (0.1, 2, True)]
+    """
+
+    def __init__(self, models: Iterable[nn.Module] = (), *, most_steps: int | None = None) -> None:
+        self.record = LoopRecord()
+        self.most_steps = most_steps
+        self.is_active = False
+        self._given = [weakref.ref(model) for model in models]
+        self._hooks = Hooks()
+        self._stop_listening = _nothing
+        self.models = ModelLedger(self.record, self._hooks)
+        self.data = DataLedger(self.record)
+        self.steps = StepLedger(self.record, self.models)
+        self.backward = BackwardLedger(self.record, self.steps)
+        self.schedules = ScheduleLedger(self.record, self.steps)
+        self.models.on_pass = self._on_pass
+        self.models.on_output = self._on_output
+
+    def __enter__(self) -> "Ledger":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        if self.is_active:
+            return
+        self.is_active = True
+        self._stop_listening = listen(self)
+        self._hooks.before_step(None, self._before_step)
+        self._hooks.after_step(None, self._after_step)
+        for reference in self._given:
+            model = reference()
+            if model is not None:
+                self.models.observe(model)
+
+    def stop(self) -> None:
+        """Put everything back; the record stays. A second call does nothing."""
+        if not self.is_active:
+            return
+        self.is_active = False
+        self._stop_listening()
+        self._hooks.remove()
+        try:
+            self.models.finish()
+            self.steps.finish()
+        except Exception as error:
+            self.record.notes.append(f"The end of the loop was not read: {in_a_line(error)}.")
+
+    def failed(self, error: Exception) -> None:
+        """Stop, and say so in the record: the training continues unobserved."""
+        self.record.notes.append(
+            f"Observation ended at step {self.record.steps}: {in_a_line(error)}."
+        )
+        self.stop()
+
+    @property
+    def wants_lines(self) -> bool:  # type: ignore[override]
+        """At steps that are looked at."""
+        return self.steps.is_looked_at
+
+    # what the optimizers show
+
+    def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
+        """A new optimizer: the models that hold its parameters are looked for."""
+        self.steps.made(optimizer, line)
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self.is_active and not torch.compiler.is_compiling() and not is_measuring():
+            try:
+                closure = kwargs.get("closure") if "closure" in kwargs else (*args, None, None)[1]
+                line = user_line() if self.steps.wants_line(optimizer) else None
+                self.steps.before(optimizer, line, has_closure=closure is not None)
+            except Exception as error:
+                self.failed(error)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self.is_active and not torch.compiler.is_compiling() and not is_measuring():
+            try:
+                self.steps.after(optimizer)
+                self.schedules.updated(optimizer)
+                if self.most_steps is not None and self.record.steps >= self.most_steps:
+                    self.stop()
+            except Exception as error:
+                self.failed(error)
+
+    def gradients_cleared(self, owner: object, line: str | None) -> None:
+        """`zero_grad` was called."""
+        self.steps.cleared(owner, line)
+
+    # what backward passes, clipping and loss scaling show
+
+    def before_backward(self, root: object, line: str | None) -> None:
+        """A backward pass begins."""
+        self.backward.before(root, line)
+
+    def after_backward(self, root: object) -> None:
+        """A backward pass has ended."""
+        self.backward.after(root)
+
+    def clipped(
+        self, parameters: list[Tensor], limit: float, norm: object, line: str | None
+    ) -> None:
+        """Gradients are clipped."""
+        self.backward.clipped(parameters, limit, norm, line)
+
+    def loss_scaled(self, scaler: torch.amp.GradScaler) -> None:
+        """A loss was scaled."""
+        self.backward.scaled(scaler)
+
+    def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
+        """The gradients of an optimizer were unscaled."""
+        self.backward.unscaled(optimizer)
+
+    def scaler_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """A scaler has stepped an optimizer, or left the step out."""
+        self.steps.scaler_stepped(optimizer)
+
+    # what schedules, models and loaders show
+
+    def scheduler_made(self, scheduler: LRScheduler, line: str | None) -> None:
+        """A new schedule."""
+        self.schedules.made(scheduler, line)
+
+    def scheduler_stepped(
+        self, scheduler: LRScheduler, args: tuple[object, ...], line: str | None
+    ) -> None:
+        """A schedule was stepped."""
+        self.schedules.stepped(scheduler, args, line)
+
+    def set_to_eval(self, module: nn.Module, line: str | None) -> None:
+        """A module is put into eval mode."""
+        self.models.set_to_eval(module, line)
+
+    def before_load(self, module: nn.Module, state: object, line: str | None) -> None:
+        """A state dict is to be loaded."""
+        self.models.before_load(module, state, line)
+
+    def after_load(self, module: nn.Module) -> None:
+        """A state dict was loaded."""
+        self.models.after_load(module)
+
+    def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
+        """A new loader."""
+        self.data.loader_made(loader, line)
+
+    def loader_iterated(
+        self, loader: "DataLoader[Any]", iterator: object, line: str | None
+    ) -> None:
+        """A pass over a loader begins."""
+        self.data.iterated(loader, iterator, line)
+
+    def batch_loaded(self, iterator: object, batch: object) -> None:
+        """A loader has handed out a batch."""
+        self.data.loaded(iterator, batch)
+
+    def _on_pass(self, inputs: tuple[object, ...]) -> None:
+        self.data.seen(inputs, is_looked_at=self.steps.is_looked_at)
+
+    def _on_output(self, output: object) -> None:
+        self.data.watch_output(output, is_looked_at=self.steps.is_looked_at)
+
+
+def _nothing() -> None:
+    """Nothing to stop."""

@@ -1,0 +1,217 @@
+"""What goes into the models over time: loaders, samples that come again, classes, scales."""
+
+import math
+import weakref
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, WeightedRandomSampler
+
+from bathyscope.core.hooks import on_gradient
+from bathyscope.core.loop_record import LoaderUse, LoopRecord
+from bathyscope.core.nested import tensors_in
+from bathyscope.recorder.sketch import can_be_read, entries, root_mean_square, sample_hashes
+
+_MOST_DISTINCT = 20_000
+_MOST_LOADERS = 64
+# Batches of which all samples are hashed; later ones are when a step is looked at.
+_DENSE_BATCHES = 24
+_MOST_LABEL_BATCHES = 200
+# Batches of a loader that are recognized as the input of a model.
+_FED_BATCHES = 16
+_MOST_CLASSES = 4096
+
+
+class DataLedger:
+    """Keeps the records of loaders and inputs."""
+
+    def __init__(self, record: LoopRecord) -> None:
+        self.record = record
+        self._loaders: dict[int, tuple[weakref.ref[Any], LoaderUse]] = {}
+        self._iterators: dict[int, tuple[weakref.ref[Any], LoaderUse]] = {}
+        self._seen: set[int] = set()
+        self._last_batch: int | None = None
+        self._scales: list[float] = []
+        self._handed_out: dict[int, LoaderUse] = {}
+
+    def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
+        """A loader was constructed."""
+        if len(self.record.loaders) >= _MOST_LOADERS:
+            return
+        sampler = getattr(loader, "sampler", None)
+        weights = getattr(sampler, "weights", None) if _is_weighted(sampler) else None
+        use = LoaderUse(
+            index=len(self.record.loaders),
+            created_at=line,
+            iterated_at=None,
+            num_samples=_samples(loader, sampler),
+            batch_size=loader.batch_size,
+            sampler=type(sampler).__name__,
+            is_shuffled=isinstance(sampler, RandomSampler | WeightedRandomSampler)
+            or not isinstance(sampler, SequentialSampler),
+            workers=loader.num_workers,
+            num_weights=None if weights is None else len(weights),
+        )
+        self.record.loaders.append(use)
+        self._loaders[id(loader)] = (weakref.ref(loader), use)
+
+    def iterated(self, loader: "DataLoader[Any]", iterator: object, line: str | None) -> None:
+        """A pass over a loader begins."""
+        result = self._loaders.get(id(loader))
+        if result is None or result[0]() is not loader:
+            self.loader_made(loader, None)
+            result = self._loaders.get(id(loader))
+        if result is not None:
+            result[1].iterations += 1
+            result[1].iterated_at = line
+            self._iterators = {k: v for k, v in self._iterators.items() if v[0]() is not None}
+            self._iterators[id(iterator)] = (weakref.ref(iterator), result[1])
+
+    def loaded(self, iterator: object, batch: object) -> None:
+        """A batch was handed out."""
+        result = self._iterators.get(id(iterator))
+        if result is None:
+            return
+        use = result[1]
+        use.batches += 1
+        tensors = list(tensors_in(batch))
+        if use.batches == 1:
+            use.holds = _contents(tensors)
+        if use.batches <= _FED_BATCHES:
+            self._handed_out.update({_key(t): use for t in tensors})
+
+    def seen(self, inputs: tuple[object, ...], *, is_looked_at: bool) -> None:
+        """A trained model is called with gradients on some inputs."""
+        data = self.record.data
+        x = next((t for t in tensors_in(inputs) if t.ndim), None)
+        if x is None or not can_be_read(x) or not x.numel():
+            return
+        data.batches += 1
+        data.batch_size = max(data.batch_size, len(x))
+        if self._handed_out:
+            for tensor in tensors_in(inputs):
+                use = self._handed_out.get(_key(tensor))
+                if use is not None:
+                    use.fed_model += 1
+            self._handed_out.clear()
+        if not (is_looked_at or (data.batches <= _DENSE_BATCHES and x.device.type == "cpu")):
+            self._last_batch = None
+            return
+        if x.is_floating_point():
+            self._take_scale(root_mean_square(entries(x).float().cpu().numpy()))
+        hashes = sample_hashes(x)
+        if not x.requires_grad:  # what another network made is not data
+            self._count(hashes)
+
+    def _count(self, hashes: list[int]) -> None:
+        data = self.record.data
+        batch = hash(tuple(hashes))
+        data.repeated_batches += batch == self._last_batch
+        self._last_batch = batch
+        if data.is_bounded:
+            return
+        self._seen.update(hashes)
+        data.draws += len(hashes)
+        data.distinct = len(self._seen)
+        data.is_bounded = data.distinct >= _MOST_DISTINCT
+
+    def _take_scale(self, scale: float) -> None:
+        """Mean scale of the first eight batches, and of the last eight."""
+        if not math.isfinite(scale):
+            return
+        data = self.record.data
+        self._scales = [*self._scales[-7:], scale]
+        mean = sum(self._scales) / len(self._scales)
+        if data.first_scale is None or data.batches <= 8:
+            data.first_scale = mean
+        data.last_scale = mean
+
+    def watch_output(self, output: object, *, is_looked_at: bool) -> None:
+        """Read the gradient at the output of a trained model, where the loss says what it wants."""
+        data = self.record.data
+        if not (is_looked_at or data.batches <= _DENSE_BATCHES):
+            return
+        tensor = output if isinstance(output, Tensor) else next(iter(tensors_in(output)), None)
+        if tensor is None or not tensor.requires_grad or not can_be_read(tensor):
+            return
+        if (
+            tensor.ndim == 2
+            and len(tensor) == data.batch_size
+            and 1 <= tensor.shape[1] <= _MOST_CLASSES
+        ):
+            on_gradient(tensor, self._read_labels)
+        if tensor.dtype == torch.float16 and data.half_zero is None:
+            on_gradient(tensor, self._read_half)
+
+    def _read_labels(self, gradient: Tensor) -> None:
+        """The class that each row of a gradient at logits asks for: its only negative entry."""
+        data = self.record.data
+        if data.label_batches >= _MOST_LABEL_BATCHES:
+            return
+        gradient = gradient.detach()
+        if gradient.shape[1] == 1:
+            # the critic of a GAN sees true and generated samples in batches of their own
+            if sum(m.is_trained and m.wrapper is None for m in self.record.models) > 1:
+                return
+            labels = (gradient[:, 0] < 0).long()
+        else:
+            negative = gradient < 0
+            size = gradient.abs().sum(1)
+            # of logits p − y, which sums to 0; of log-probabilities −y alone
+            is_classes = (negative.sum(1) <= 1) & (
+                (gradient.sum(1).abs() <= 1e-2 * size) | (gradient.amax(1) <= 0)
+            )
+            if not bool(is_classes.all()):
+                return  # no loss of one class of many
+            labels = gradient.argmin(1)[negative.any(1)]
+        counts = Counter(labels.tolist())
+        if not counts:
+            return
+        data.label_batches += 1
+        data.label_counts.update(counts)
+        data.label_batch_counts.append((len(counts), int(labels.numel())))
+
+    def _read_half(self, gradient: Tensor) -> None:
+        """How much of a half-precision gradient is zero, or nearly so."""
+        values = entries(gradient).float().abs()
+        other = values[values > 0]
+        smallest = float(torch.finfo(torch.float16).smallest_normal)
+        data = self.record.data
+        data.half_zero = float((values == 0).float().mean())
+        data.half_subnormal = float((other < smallest).float().mean()) if len(other) else 1.0
+
+
+def _is_weighted(sampler: object) -> bool:
+    return isinstance(sampler, WeightedRandomSampler)
+
+
+def _samples(loader: "DataLoader[Any]", sampler: object) -> int | None:
+    """How many there are to draw from: those of the sampler, where it takes a part alone."""
+    lengths = [_length(loader.dataset), None if _is_weighted(sampler) else _length(sampler)]
+    known = [n for n in lengths if n is not None]
+    return min(known) if known else None
+
+
+def _length(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _contents(tensors: list[Tensor]) -> str:
+    """`labels` for whole numbers of one dimension alone, `inputs` where there are none."""
+    is_label = [t.ndim <= 1 and not t.is_floating_point() for t in tensors]
+    if all(is_label):
+        return "labels"
+    return "pairs" if any(is_label) else "inputs"
+
+
+def _key(tensor: Tensor) -> int:
+    """A name for the memory of a tensor: the same for a view of the whole."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)

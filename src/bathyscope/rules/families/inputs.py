@@ -1,0 +1,205 @@
+"""Inputs that are blank, were never scaled, never change or repeat."""
+
+from collections.abc import Iterator
+
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.evidence import Evidence, decades
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+# Samples from which on their cosine similarity says something; columns up to which a table is not a picture.
+_FEWEST, _MOST_COLUMNS = 8, 32
+
+
+def blank_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A batch of zeros."""
+    facts = evidence.about("inputs")
+    if facts.holds("zero"):
+        yield BLANK_INPUT.finding(Severity.PROBLEM, (), score=40.0, samples=facts.number("samples"))
+
+
+BLANK_INPUT = Rule(
+    code="blank-input",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Inputs that are all zero",
+    explanation="Every sample is the same blank one: nothing can be learned from it but the class "
+    "frequencies.",
+    source="a network is a function of its input",
+    advice="Look at how the batch is made: an empty buffer, a scaling by an integer division, a mask.",
+    reads=("inputs",),
+    find=blank_input,
+    effects=(*OF_WRONG_SCALE, "equal-samples", "flat-start"),
+)
+
+
+def unscaled_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Values far from unit size, or columns of very different size; a norm at the entrance heals both."""
+    facts = evidence.about("inputs")
+    largest, spread = facts.number("largest"), facts.number("column_range")
+    if largest is None or spread is None or _normalizes_first(evidence):
+        return
+    limit = thresholds["input_size"]
+    uneven = spread > thresholds["column_range"] and largest > limit / 3
+    if largest > limit or uneven:
+        yield UNSCALED_INPUT.finding(
+            Severity.WARNING,
+            evidence.labels([0]),
+            score=decades(largest),
+            largest=largest,
+            deviation=facts.number("deviation"),
+            column_range=spread,
+            wide_column=facts.number("wide_column"),
+            narrow_column=facts.number("narrow_column"),
+        )
+
+
+UNSCALED_INPUT = Rule(
+    code="unscaled-input",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Inputs that were never scaled",
+    explanation="Initializers and learning rates are made for inputs of about unit size. Larger ones make "
+    "the first layer's output and gradient larger by the same factor, and a column far larger "
+    "than the others hides them.",
+    source="LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3",
+    advice="Standardize every column: x = (x - x.mean(0)) / x.std(0), with the training set's "
+    "numbers; divide images of bytes by 255.",
+    reads=("inputs",),
+    thresholds={
+        "input_size": Threshold(
+            30.0,
+            "largest absolute value of the inputs",
+            "standardized inputs rarely pass 10; bytes reach 255",
+        ),
+        "column_range": Threshold(
+            100.0,
+            "largest standard deviation of an input column over the smallest",
+            "a learning rate that suits one column is off by the square of this for the other",
+        ),
+    },
+    find=unscaled_input,
+    effects=OF_WRONG_SCALE,
+    repairs=("standardize-inputs",),
+)
+
+
+def constant_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Columns of a table with one value for the whole batch."""
+    facts = evidence.about("inputs")
+    number, columns = facts.number("constant_columns"), facts.number("columns")
+    if number and columns and _is_telling_table(evidence):
+        yield CONSTANT_COLUMNS.finding(Severity.NOTE, (), score=number / columns,
+            constant_columns=number, columns=columns,
+        )  # fmt: skip
+
+
+CONSTANT_COLUMNS = Rule(
+    code="constant-columns",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Constant input columns",
+    explanation="A column with one value for the whole batch carries no information, and standardizing "
+    "divides it by zero.",
+    source="the standard deviation of a constant is zero",
+    advice="Leave the columns out, or look at how they are made.",
+    reads=("inputs",),
+    find=constant_columns,
+)
+
+
+def repeated_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Columns of a table that equal another one in every sample; many such are worth a look."""
+    facts = evidence.about("inputs")
+    number, columns = facts.number("repeated_columns"), facts.number("columns")
+    if number and columns and _is_telling_table(evidence):
+        many = number / columns > thresholds["repeated_columns"]
+        yield REPEATED_COLUMNS.finding(Severity.WARNING if many else Severity.NOTE, (),
+            score=number / columns, repeated_columns=number, columns=columns,
+        )  # fmt: skip
+
+
+REPEATED_COLUMNS = Rule(
+    code="repeated-columns",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Duplicate input columns",
+    explanation="A column that equals another in every sample adds no information: its weight counts "
+    "twice, and training cannot separate the two.",
+    source="the covariance of equal columns is singular",
+    advice="Leave the copies out, or look at how the columns are made.",
+    reads=("inputs",),
+    thresholds={
+        "repeated_columns": Threshold(
+            0.5,
+            "fraction of a table's columns that equal another one",
+            "most of what it says is said twice",
+        ),
+    },
+    find=repeated_columns,
+)
+
+
+def repeated_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A batch most of which is copies."""
+    facts = evidence.about("inputs")
+    fraction = facts.number("repeated_samples") or 0.0
+    small = (facts.number("samples") or 0) < _FEWEST
+    if fraction > thresholds["repeated_samples"] and not evidence.samples_equal and not small:
+        yield REPEATED_SAMPLES.finding(
+            Severity.NOTE, (), score=fraction, repeated_fraction=fraction
+        )
+
+
+REPEATED_SAMPLES = Rule(
+    code="repeated-samples",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Duplicate samples",
+    explanation="A batch of copies holds less information than its size suggests; across a split they leak "
+    "the labels.",
+    source="a copy adds no information",
+    advice="Look at how the batch is sampled.",
+    reads=("inputs",),
+    thresholds={
+        "repeated_samples": Threshold(
+            0.5, "fraction of a batch's samples that are duplicates", "most of them are copies"
+        ),
+    },
+    find=repeated_samples,
+)
+
+
+def equal_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A batch that is one sample several times: the rules on differences between samples are left out."""
+    if evidence.samples_equal:
+        yield EQUAL_SAMPLES.finding(Severity.NOTE, (), score=0.0)
+
+
+EQUAL_SAMPLES = Rule(
+    code="equal-samples",
+    stage=CausalStage.BATCH,
+    cause="batch",
+    title="All samples of the batch are equal",
+    explanation="Dead units, batch norms, collapse and rank, and the gradient through a batch norm, are "
+    "judged by how the samples of a batch differ: these rules were left out.",
+    source="one sample has one representation",
+    advice="Pass a batch of different samples.",
+    reads=("inputs",),
+    find=equal_samples,
+)
+
+
+def _normalizes_first(evidence: Evidence) -> bool:
+    """Whether a norm stands at the entrance of the first block: it takes any scale."""
+    return "Norm" in evidence.blocks[0].kind if evidence.blocks else False
+
+
+def _is_telling_table(evidence: Evidence) -> bool:
+    """Whether the inputs are a table of few columns and enough samples that differ.
+
+    Wider ones are mostly flattened pictures, whose edges never change and are alike.
+    """
+    facts = evidence.about("inputs")
+    enough = (facts.number("samples") or 0) >= _FEWEST and not evidence.samples_equal
+    return enough and facts.holds("table") and (facts.number("columns") or 0) <= _MOST_COLUMNS

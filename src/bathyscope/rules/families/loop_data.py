@@ -1,0 +1,207 @@
+"""What a loop feeds its models over time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bathyscope.core.loop_record import LoaderUse, LoopRecord
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+_HASHED = 32
+"""Samples of a batch that the ledger shows apart."""
+
+
+def few_distinct_samples(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Far fewer different samples than draws from that loader should have brought."""
+    for loader in record.loaders:
+        size, weights = loader.num_samples, loader.num_weights
+        if weights is not None and size is not None and weights < size and loader.batches:
+            finding = FEW_DISTINCT_SAMPLES.finding(
+                Severity.PROBLEM, (), score=1 - weights / size,
+                weights=weights, samples=size, at=loader.created_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"The weighted sampler of the loader made at {loader.created_at} has {weights} "
+                f"weights for {size} samples: only the first {weights} are ever drawn",
+            )
+            return
+    data, loader_ = record.data, _feeding(record)
+    if loader_ is None or not loader_.num_samples or data.is_bounded or not data.draws:
+        return
+    visible = loader_.num_samples
+    if not loader_.is_shuffled and loader_.batch_size and loader_.batch_size > _HASHED:
+        visible = visible * _HASHED // loader_.batch_size
+    expected = visible * -math.expm1(-data.draws / max(visible, 1))
+    if data.draws >= 4 * _HASHED and data.distinct < thresholds["distinct_samples"] * expected:
+        finding = FEW_DISTINCT_SAMPLES.finding(
+            Severity.PROBLEM, (), score=1 - data.distinct / expected,
+            draws=data.draws, distinct=data.distinct, expected=round(expected),
+            at=loader_.created_at,
+        )  # fmt: skip
+        again = (
+            f": iter() at {loader_.iterated_at} begins the loader again for each batch"
+            if loader_.iterations > 0.8 * loader_.batches
+            else ""
+        )
+        yield replace(
+            finding,
+            title=f"{data.draws} samples were sampled from the loader made at {loader_.created_at}, and "
+            f"only {data.distinct} of {loader_.num_samples} came{again}",
+        )
+
+
+def _feeding(record: LoopRecord) -> LoaderUse | None:
+    """The loader from which the models are fed."""
+    feeding = [loader for loader in record.loaders if loader.fed_model]
+    return max(feeding, key=lambda loader: loader.batches) if feeding else None
+
+
+FEW_DISTINCT_SAMPLES = Rule(
+    code="few-distinct-samples",
+    stage=CausalStage.LOOP,
+    cause="batch",
+    title="The same few samples again and again",
+    explanation="The network learns a few samples by heart and never sees the others.",
+    source="draws with replacement bring N(1 − e^(−draws/N)) different samples of N",
+    advice="Give the sampler one weight per sample; make the iterator of a loader once per epoch.",
+    thresholds={
+        "distinct_samples": Threshold(
+            0.25,
+            "different samples over those expected",
+            "one in four: ranks that share the data out see a part each",
+        )
+    },
+    find_in_loop=few_distinct_samples,
+)
+
+
+def repeated_batch(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """One batch at every step, without a loader that has others."""
+    data = record.data
+    if data.batches >= 16 and data.repeated_batches >= 15 and data.distinct <= data.batch_size:
+        yield REPEATED_BATCH.finding(
+            Severity.NOTE, (), score=float(data.repeated_batches), batches=data.batches,
+            distinct=data.distinct,
+        )  # fmt: skip
+
+
+REPEATED_BATCH = Rule(
+    code="repeated-batch",
+    stage=CausalStage.LOOP,
+    cause="batch",
+    title="Every step sees the same batch",
+    explanation="That is full-batch training or a test of overfitting; if it is neither, data are lost.",
+    source="equal inputs at consecutive steps",
+    advice="If it is not meant: draw a new batch for each step.",
+    find_in_loop=repeated_batch,
+)
+
+
+def classes_in_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Batches that hold far fewer classes than shuffled ones of their size would."""
+    data = record.data
+    total = sum(data.label_counts.values())
+    if len(data.label_batch_counts) < 8 or len(data.label_counts) < 2:
+        return
+    fractions = [n / total for n in data.label_counts.values()]
+    seen = sum(classes for classes, _ in data.label_batch_counts)
+    expected = sum(
+        sum(1 - (1 - p) ** size for p in fractions) for _, size in data.label_batch_counts
+    )
+    ratio = seen / expected
+    if ratio <= thresholds["classes_in_batch"]:
+        loader = _feeding(record)
+        in_order = loader is not None and not loader.is_shuffled
+        at = loader.created_at if loader is not None else None
+        finding = CLASSES_IN_ORDER.finding(
+            Severity.PROBLEM if in_order else Severity.WARNING, (), score=1 - ratio,
+            classes=len(data.label_counts), classes_per_batch=seen / len(data.label_batch_counts),
+            expected_per_batch=expected / len(data.label_batch_counts), at=at,
+        )  # fmt: skip
+        where = f"The loader made at {at} does not shuffle: batches" if in_order else "Batches"
+        yield replace(
+            finding,
+            title=f"{where} hold {seen / len(data.label_batch_counts):.1f} of "
+            f"{len(data.label_counts)} classes",
+        )
+
+
+CLASSES_IN_ORDER = Rule(
+    code="classes-in-order",
+    stage=CausalStage.LOOP,
+    cause="batch",
+    title="Batches of one class after another",
+    explanation="The network forgets each class while it sees the next.",
+    source="expected number of classes in a random batch: Σ 1 − (1 − p_c)^B",
+    advice="Shuffle: DataLoader(…, shuffle=True).",
+    thresholds={
+        "classes_in_batch": Threshold(
+            0.6, "classes in a batch over those of a shuffled one", "half of two classes is one"
+        )
+    },
+    find_in_loop=classes_in_order,
+)
+
+
+def inputs_drift(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Inputs whose scale changes by a large factor during the run."""
+    data = record.data
+    if not data.first_scale or not data.last_scale or data.batches < 20:
+        return
+    factor = data.last_scale / data.first_scale
+    if max(factor, 1 / factor) >= thresholds["input_drift"]:
+        yield INPUTS_DRIFT.finding(
+            Severity.PROBLEM if max(factor, 1 / factor) >= 1e3 else Severity.WARNING, (),
+            score=abs(math.log10(factor)), first=data.first_scale, last=data.last_scale,
+        )  # fmt: skip
+
+
+INPUTS_DRIFT = Rule(
+    code="inputs-drift",
+    stage=CausalStage.LOOP,
+    cause="input",
+    title="Inputs that grow or shrink during the run",
+    explanation="Something changes the data in place, such as a normalization that is applied again "
+    "and again.",
+    source="root mean square of the first eight batches and of the last eight",
+    advice="Look for in-place operations on stored samples: x *= …, x -= …",
+    thresholds={
+        "input_drift": Threshold(30.0, "scale of the last inputs over the first", "1.5 decades")
+    },
+    find_in_loop=inputs_drift,
+    effects=("non-finite", "loss-spike"),
+)
+
+
+def pairs_shuffled_apart(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """One shuffled loader of inputs beside one of labels, read side by side."""
+    inputs = [one for one in record.loaders if one.holds == "inputs" and one.is_shuffled]
+    labels = [one for one in record.loaders if one.holds == "labels" and one.is_shuffled]
+    for a in inputs:
+        for b in labels:
+            if a.num_samples == b.num_samples and a.batches > 3 and abs(a.batches - b.batches) <= 2:
+                finding = PAIRS_SHUFFLED_APART.finding(
+                    Severity.PROBLEM, (), score=1.0,
+                    samples=a.num_samples, at=b.iterated_at, made_at=b.created_at,
+                )  # fmt: skip
+                yield replace(
+                    finding,
+                    title=f"Inputs and labels come from two loaders ({a.created_at}, {b.created_at}) "
+                    "that are shuffled apart",
+                )
+
+
+PAIRS_SHUFFLED_APART = Rule(
+    code="pairs-shuffled-apart",
+    stage=CausalStage.LOOP,
+    cause="labels",
+    title="Inputs and labels that are shuffled apart",
+    explanation="The labels have nothing to do with the inputs beside them.",
+    source="two random orders agree by chance alone",
+    advice="Put inputs and labels into one data set: TensorDataset(x, y).",
+    find_in_loop=pairs_shuffled_apart,
+    effects=("unrelated-labels", "loss-does-not-fall"),
+)

@@ -1,0 +1,231 @@
+"""What a loop does with gradients between backward and step: clearing, clipping, adding up."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+SMALLEST_STEPS = Threshold(
+    4.0,
+    "steps before a loop is judged",
+    "a fault of every step shows in the first ones; fewer can be a warm-up or a test",
+)
+MOST_STEPS = Threshold(
+    0.5,
+    "fraction of the steps at which something must happen to be the loop's habit",
+    "a loop repeats itself: a habit shows at all steps, an exception at few",
+)
+
+
+def gradients_not_cleared(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Optimizers whose gradients hold what earlier steps have used already."""
+    for use in record.optimizers:
+        if use.steps < thresholds["loop_steps"]:
+            continue
+        fraction = use.not_cleared / use.steps
+        if fraction >= thresholds["loop_habit"]:
+            finding = GRADIENTS_NOT_CLEARED.finding(
+                Severity.PROBLEM, (), score=fraction,
+                steps=use.steps, not_cleared=use.not_cleared, optimizer=use.kind,
+                at=use.backward_at, step_at=use.stepped_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"backward at {use.backward_at} adds to gradients that step at "
+                f"{use.stepped_at} has used already: they are never cleared",
+            )
+
+
+GRADIENTS_NOT_CLEARED = Rule(
+    code="gradients-not-cleared",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Gradients that are never cleared",
+    explanation="Each step follows the sum of all gradients so far, most of them of old weights.",
+    source="backward adds to .grad",
+    advice="Call optimizer.zero_grad() once per step, before backward.",
+    thresholds={"loop_steps": SMALLEST_STEPS, "loop_habit": MOST_STEPS},
+    find_in_loop=gradients_not_cleared,
+    effects=OF_WRONG_SCALE,
+)
+
+
+def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Optimizers that step without any gradient."""
+    for use in record.optimizers:
+        if use.steps < thresholds["loop_steps"]:
+            continue
+        fraction = use.without_gradient / use.steps
+        if fraction < thresholds["loop_habit"]:
+            continue
+        finding = NO_GRADIENT_AT_STEP.finding(
+            Severity.PROBLEM, (), score=fraction,
+            steps=use.steps, without_gradient=use.without_gradient, optimizer=use.kind,
+            at=use.stepped_at, cleared_at=use.cleared_at,
+        )  # fmt: skip
+        if use.cleared_before_step >= thresholds["loop_habit"] * use.without_gradient:
+            reason = f"zero_grad at {use.cleared_at} clears them between backward and step"
+        elif record.backward_passes == 0:
+            reason = "backward is never called"
+        else:
+            reason = "no backward pass reaches the parameters that this optimizer holds"
+        yield replace(
+            finding, title=f"step of {use.kind} at {use.stepped_at} finds no gradients: {reason}"
+        )
+
+
+NO_GRADIENT_AT_STEP = Rule(
+    code="no-gradient-at-step",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Steps without a gradient",
+    explanation="The optimizer has nothing to follow, so no weight moves.",
+    source="an optimizer skips parameters whose .grad is None",
+    advice="Clear gradients before backward rather than after it, and build the optimizer from the "
+    "parameters of the model that is trained.",
+    thresholds={"loop_steps": SMALLEST_STEPS, "loop_habit": MOST_STEPS},
+    find_in_loop=no_gradient_at_step,
+    effects=("zero-gradient", "loss-does-not-fall"),
+)
+
+
+def clip_before_backward(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Clipping that comes before there is anything to clip."""
+    for use in record.clips:
+        if use.calls < thresholds["loop_steps"]:
+            continue
+        fraction = max(use.before_backward, use.without_gradient) / use.calls
+        if fraction >= thresholds["loop_habit"]:
+            finding = CLIP_BEFORE_BACKWARD.finding(
+                Severity.PROBLEM, (), score=fraction,
+                calls=use.calls, before_backward=use.before_backward,
+                without_gradient=use.without_gradient, at=use.at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"gradients are clipped at {use.at} before backward has computed them",
+            )
+
+
+CLIP_BEFORE_BACKWARD = Rule(
+    code="clip-before-backward",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Clipping before backward",
+    explanation="There are no gradients yet, so that those of the step are never clipped.",
+    source="clip_grad_norm_ scales the .grad that is there when it is called",
+    advice="Clip between backward (and unscale_) and step.",
+    thresholds={"loop_steps": SMALLEST_STEPS, "loop_habit": MOST_STEPS},
+    find_in_loop=clip_before_backward,
+    effects=OF_WRONG_SCALE,
+)
+
+
+def clip_before_unscale(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Clipping of gradients that are still multiplied by the loss scale."""
+    for use in record.clips:
+        if use.calls >= thresholds["loop_steps"] and use.scaled >= (
+            thresholds["loop_habit"] * use.calls
+        ):
+            finding = CLIP_BEFORE_UNSCALE.finding(
+                Severity.PROBLEM, (), score=use.scaled / use.calls,
+                calls=use.calls, scaled=use.scaled, largest_norm=use.largest_norm, at=use.at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"gradients are clipped at {use.at} while they are multiplied by the loss scale",
+            )
+
+
+CLIP_BEFORE_UNSCALE = Rule(
+    code="clip-before-unscale",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Clipping of scaled gradients",
+    explanation="The norm is that of the scaled loss, so that every gradient is cut to almost nothing.",
+    source="GradScaler multiplies the loss, and unscale_ divides the gradients",
+    advice="Call scaler.unscale_(optimizer) before clipping.",
+    thresholds={"loop_steps": SMALLEST_STEPS, "loop_habit": MOST_STEPS},
+    find_in_loop=clip_before_unscale,
+    effects=("small-update", "loss-does-not-fall"),
+)
+
+
+def clipped_to_little(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Clipping that leaves a hundredth of each gradient."""
+    for use in record.clips:
+        factors = [f for f in use.factors if f == f]
+        if len(factors) < thresholds["loop_steps"] or use.active < 0.95 * use.calls:
+            continue
+        typical = median(factors)
+        if typical < thresholds["clip_factor"]:
+            yield CLIPPED_TO_LITTLE.finding(
+                Severity.WARNING, (), score=1 - typical,
+                median_factor=typical, calls=use.calls, at=use.at,
+            )  # fmt: skip
+
+
+CLIPPED_TO_LITTLE = Rule(
+    code="clipped-to-little",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Clipping that leaves a hundredth of every gradient",
+    explanation="Every step has the same length, and the learning rate means something else than it says.",
+    source="lr · min(1, limit / norm) is the learning rate in effect",
+    advice="Raise the limit to about the median norm, or lower it knowingly with the learning rate.",
+    thresholds={
+        "loop_steps": SMALLEST_STEPS,
+        "clip_factor": Threshold(
+            0.01,
+            "median of limit / norm",
+            "clipping at 1 with norms of 1 to 30 is usual in the first steps of language models",
+        ),
+    },
+    find_in_loop=clipped_to_little,
+)
+
+
+def accumulation_not_divided(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Mean losses of several micro-batches that are added up at one line and never divided."""
+    for use in record.optimizers:
+        windows = sum(use.micro_batches.values())
+        if use.steps < thresholds["loop_steps"] or not use.mean_weights or use.has_closure:
+            continue
+        number, count = use.micro_batches.most_common(1)[0]
+        passes = [row.passes for row in record.optimizer_rows(use.index)]
+        is_habit = number > 1 and count >= 0.8 * windows and median(passes) >= number
+        weight = median(use.mean_weights)
+        rescaled = median(use.rescaled) if use.rescaled else 1.0
+        if is_habit and weight * min(1.0, rescaled) >= thresholds["accumulated_weight"] * number:
+            finding = ACCUMULATION_NOT_DIVIDED.finding(
+                Severity.PROBLEM if number >= 4 else Severity.WARNING, (), score=float(number),
+                micro_batches=number, weight_of_means=weight, at=use.backward_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"backward at {use.backward_at} adds up {number} micro-batches that are not "
+                f"divided by {number}: the gradient is {number} times as large",
+            )
+
+
+ACCUMULATION_NOT_DIVIDED = Rule(
+    code="accumulation-not-divided",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Accumulated gradients that are not divided",
+    explanation="The sum of n mean losses has n times the gradient of the mean over all of them.",
+    source="the mean over a large batch is the mean of the means of its equal parts",
+    advice="Divide each loss by the number of micro-batches before backward, or the learning rate.",
+    thresholds={
+        "loop_steps": SMALLEST_STEPS,
+        "accumulated_weight": Threshold(
+            0.9, "sum of the weights of the means over their number", "1 where nothing is divided"
+        ),
+    },
+    find_in_loop=accumulation_not_divided,
+    effects=OF_WRONG_SCALE,
+)

@@ -1,0 +1,151 @@
+"""How a loop treats its models: randomness in eval mode, copies, wrappers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.thresholds import Thresholds
+
+_AVERAGES_GRADIENTS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
+
+
+def dropout_in_eval(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Dropout, or other randomness, in passes in eval mode."""
+    for model in record.models:
+        if model.dropout_in_eval is not None:
+            finding = DROPOUT_IN_EVAL.finding(
+                Severity.WARNING, (), score=1.0,
+                function=model.dropout_in_eval, passes=model.random_in_eval, at=model.dropout_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"{model.dropout_in_eval} at {model.dropout_at} drops values in eval mode too",
+            )
+
+
+DROPOUT_IN_EVAL = Rule(
+    code="dropout-in-eval",
+    stage=CausalStage.LOOP,
+    cause="mode",
+    title="Dropout that is on in eval mode",
+    explanation="Predictions are random: validation is worse than the network is, and never the same.",
+    source="functional dropout knows no mode",
+    advice="Pass training=self.training, or dropout_p=self.p if self.training else 0.0.",
+    find_in_loop=dropout_in_eval,
+)
+
+
+def frozen_statistics(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Batch norms that train and whose running statistics cannot move."""
+    for model in record.models:
+        if model.train_passes and model.frozen_statistics:
+            yield FROZEN_STATISTICS.finding(
+                Severity.WARNING, model.frozen_statistics, score=float(len(model.frozen_statistics))
+            )
+
+
+FROZEN_STATISTICS = Rule(
+    code="frozen-statistics",
+    stage=CausalStage.LOOP,
+    cause="mode",
+    title="Running statistics that never move",
+    explanation="In eval mode the norm uses mean 0 and variance 1, whatever the data are.",
+    source="running ← (1 − momentum) · running + momentum · batch",
+    advice="Use a momentum above 0 (torch's momentum is 1 minus that of other frameworks).",
+    find_in_loop=frozen_statistics,
+)
+
+
+def copy_never_moves(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """A copy of a trained model that is loaded again and again without any effect."""
+    trained_moves = any(m.is_trained and m.has_moved for m in record.models)
+    for model in record.models:
+        if model.is_trained or model.wrapper or model.loads < 2 or not trained_moves:
+            continue
+        if model.self_loads >= 2 or model.loads_without_effect == model.loads:
+            finding = COPY_NEVER_MOVES.finding(
+                Severity.PROBLEM, (), score=float(model.loads),
+                loads=model.loads, without_effect=model.loads_without_effect,
+                from_itself=model.self_loads, at=model.loaded_at,
+            )  # fmt: skip
+            source = "its own weights" if model.self_loads >= 2 else "weights that it has already"
+            yield replace(
+                finding,
+                title=f"load_state_dict at {model.loaded_at} gives the copy of {model.kind} {source}: "
+                "it never moves",
+            )
+
+
+COPY_NEVER_MOVES = Rule(
+    code="copy-never-moves",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="A target network that never moves",
+    explanation="Its answers stay those of the initialization, and the training chases them.",
+    source="the weights of the copy before and after each load_state_dict",
+    advice="Load the state dict of the network that is trained: target.load_state_dict(online.state_dict()).",
+    find_in_loop=copy_never_moves,
+)
+
+
+def wrapper_bypassed(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Wrappers around a model that is trained without them."""
+    for wrapper in record.models:
+        if wrapper.wraps is None or wrapper.wrapper == "AveragedModel":
+            continue
+        inner = record.models[wrapper.wraps]
+        direct = inner.train_passes + inner.eval_passes
+        if direct < 4 or wrapper.train_passes + wrapper.eval_passes > 0:
+            continue
+        averages = wrapper.wrapper in _AVERAGES_GRADIENTS
+        finding = WRAPPER_BYPASSED.finding(
+            Severity.PROBLEM if averages else Severity.WARNING, (), score=float(direct),
+            cause="ranks" if averages else "loop",
+            wrapper=wrapper.wrapper, direct_calls=direct, at=inner.called_at,
+        )  # fmt: skip
+        effect = "gradients are never averaged" if averages else "its compiled code never runs"
+        yield replace(
+            finding,
+            title=f"The call at {inner.called_at} goes around {wrapper.wrapper}: {effect}",
+        )
+
+
+WRAPPER_BYPASSED = Rule(
+    code="wrapper-bypassed",
+    stage=CausalStage.LOOP,
+    cause="ranks",
+    title="A wrapper that the loop goes around",
+    explanation="What the wrapper does at each pass (averaging gradients, compiled code) does not happen.",
+    source="a wrapper works when it is called itself",
+    advice="Call the wrapper in place of the module inside.",
+    find_in_loop=wrapper_bypassed,
+)
+
+
+def wrapped_parameters_replaced(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters that a data-parallel wrapper does not know."""
+    for model in record.models:
+        if model.replaced_parameters:
+            finding = WRAPPED_PARAMETERS_REPLACED.finding(
+                Severity.PROBLEM, (), score=float(model.replaced_parameters),
+                num_parameters=model.replaced_parameters, wrapper=model.wrapper,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"{model.replaced_parameters} parameters were replaced after {model.wrapper} was "
+                "made: their gradients are not averaged",
+            )
+
+
+WRAPPED_PARAMETERS_REPLACED = Rule(
+    code="wrapped-parameters-replaced",
+    stage=CausalStage.LOOP,
+    cause="ranks",
+    title="Parameters that the wrapper does not know",
+    explanation="It averages the gradients of the old ones, and each rank trains on its own data alone.",
+    source="a data-parallel wrapper sets its hooks on the parameters it finds when it is made",
+    advice="Change the model first (devices, dtypes, adapters, ties) and wrap it afterwards.",
+    find_in_loop=wrapped_parameters_replaced,
+)

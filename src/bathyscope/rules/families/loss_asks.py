@@ -1,0 +1,225 @@
+"""What the gradient of the loss asks for: ignored classes, weights, temperature, logarithms, terms."""
+
+from collections.abc import Iterator
+
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.evidence import Evidence
+from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+
+def ignored_class(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Classes among the labels for which the loss never asks, other than padding."""
+    asked = evidence.about("effective_targets")
+    if asked.number("ignored"):
+        yield IGNORED_CLASS.finding(
+            Severity.PROBLEM,
+            (),
+            score=asked.number("ignored_fraction") or 0.0,
+            classes=asked.word("ignored_classes"),
+            fraction_of_labels=asked.number("ignored_fraction"),
+        )
+
+
+IGNORED_CLASS = Rule(
+    code="ignored-class",
+    stage=CausalStage.LABELS,
+    cause="loss",
+    title="A class that the loss ignores",
+    explanation="Labels of this class, which stand among the others and not only at the ends of "
+    "sequences, have "
+    "no gradient: ignore_index, or a weight of zero, leaves the class out, and it is never learned.",
+    source="∂loss/∂output = 0 wherever the label is of this class",
+    advice="Use an index for padding that is not a class, such as −100, and ignore_index=-100.",
+    reads=("effective_targets",),
+    find=ignored_class,
+)
+
+
+def scrambled_outputs(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Classes that are asked for at other places than those of their labels."""
+    asked = evidence.about("effective_targets")
+    agreement = asked.number("agreement")
+    if agreement is None or asked.number("offset") is not None:
+        return
+    if agreement < thresholds["agreement"]:
+        yield SCRAMBLED_OUTPUTS.finding(
+            Severity.PROBLEM, (), score=1 - agreement, labels_asked_at_their_place=agreement
+        )
+
+
+SCRAMBLED_OUTPUTS = Rule(
+    code="scrambled-outputs",
+    stage=CausalStage.LOSS,
+    cause="loss",
+    title="A loss that reads the outputs in another order than the labels",
+    explanation="What the loss asks for at a position has nothing to do with the label there: outputs or "
+    "labels "
+    "were reshaped where they had to be transposed, so that each label meets the output of another position.",
+    source="∂loss/∂output is smallest at the class that the loss asks for",
+    advice="F.cross_entropy takes classes second: logits.transpose(1, 2), or logits.flatten(0, 1) with "
+    "labels.flatten(); not logits.view(n, classes, length).",
+    reads=("effective_targets",),
+    thresholds={
+        "agreement": Threshold(
+            0.6,
+            "fraction of labels that the loss asks for at their own place, classes renamed at will",
+            "1 for every loss on labels, about one over the number of classes where they are scrambled",
+        ),
+    },
+    find=scrambled_outputs,
+)
+
+
+def frequent_classes_weigh_more(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Weights of classes that grow with their frequency."""
+    asked = evidence.about("effective_targets")
+    slope, correlation = asked.number("weight_slope"), asked.number("weight_correlation")
+    if slope is None or correlation is None:
+        return
+    most, minimum = asked.number("largest_count") or 0, asked.number("smallest_count") or 1
+    ranges = min(asked.number("weight_range") or 1.0, most / max(1.0, minimum))
+    if ranges < 1.5 or most < thresholds["weighed_labels"]:
+        return
+    if slope > thresholds["weight_slope"] and correlation > thresholds["weight_correlation"]:
+        yield FREQUENT_CLASSES_WEIGH_MORE.finding(
+            Severity.PROBLEM,
+            (),
+            score=slope,
+            slope_of_log_weight=slope,
+            correlation=correlation,
+            largest_over_smallest_weight=asked.number("weight_range"),
+        )
+
+
+FREQUENT_CLASSES_WEIGH_MORE = Rule(
+    code="frequent-classes-weigh-more",
+    stage=CausalStage.LOSS,
+    cause="loss",
+    title="Class weights that grow with the frequency",
+    explanation="A sample of a frequent class weighs more in the loss than one of a rare class: rare "
+    "classes, "
+    "which the weights are meant to help, count for nothing.",
+    source="the gradient of the loss at equal outputs, class by class",
+    advice="Use the inverse: weight = counts.sum() / (num_classes * counts).",
+    reads=("effective_targets",),
+    thresholds={
+        "weight_slope": Threshold(
+            0.3,
+            "slope of log weight over log count of the classes",
+            "1 where weights are frequencies, 0 without weights, −1 where they are the inverse",
+        ),
+        "weight_correlation": Threshold(0.8, "correlation of log weight and log count", MEASURED),
+        "weighed_labels": Threshold(
+            8.0,
+            "labels of the most frequent class, from which frequencies in a batch are trusted",
+            MEASURED,
+        ),
+    },
+    find=frequent_classes_weigh_more,
+)
+
+
+def missing_temperature(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Vectors of length 1 in a softmax that cannot fall far, however they are placed."""
+    asked = evidence.about("effective_targets")
+    reachable, collapsed = asked.number("reachable_loss"), asked.number("collapsed_loss")
+    temperature = asked.number("temperature")
+    if reachable is None or collapsed is None or temperature is None:
+        return
+    if reachable > thresholds["floor"] * collapsed and temperature > thresholds["temperature"]:
+        yield MISSING_TEMPERATURE.finding(
+            Severity.PROBLEM,
+            (),
+            score=reachable / collapsed,
+            smallest_reachable_loss=reachable,
+            loss_of_equal_vectors=collapsed,
+            temperature=temperature,
+        )
+
+
+MISSING_TEMPERATURE = Rule(
+    code="missing-temperature",
+    stage=CausalStage.LOSS,
+    cause="loss",
+    title="Similarities of unit vectors without a temperature",
+    explanation="Similarities between −1 and 1 go into a softmax as they are: even perfect vectors leave the "
+    "loss near where it begins, and hard negatives weigh as much as easy ones.",
+    source="softmax over n similarities in [−1, 1]: the loss falls from ln n by 1/temperature at best",
+    advice="Divide the similarities by a temperature of about 0.1 before the softmax.",
+    reads=("effective_targets",),
+    thresholds={
+        "floor": Threshold(0.3, "smallest loss of unit vectors over that of equal ones", MEASURED),
+        "temperature": Threshold(
+            0.67,
+            "temperature of the softmax, from how far unit vectors lower its loss",
+            "usual ones are 0.05 to 0.5; 1 is none",
+        ),
+    },
+    find=missing_temperature,
+)
+
+
+def missing_logarithm(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A loss on log-probabilities that is given probabilities or logits."""
+    asked = evidence.about("effective_targets")
+    given = asked.word("given")
+    if asked.holds("takes_logarithms") and given in ("probabilities", "logits"):
+        yield MISSING_LOGARITHM.finding(
+            Severity.PROBLEM,
+            evidence.last_block,
+            score=1.0,
+            given=given,
+            loss=asked.number("value"),
+        )
+
+
+MISSING_LOGARITHM = Rule(
+    code="missing-logarithm",
+    stage=CausalStage.OUTPUT,
+    cause="output",
+    title="A loss on log-probabilities that is given something else",
+    explanation="nll_loss and kl_div take log-probabilities and are linear in them: with probabilities or "
+    "logits "
+    "their gradient does not depend on the prediction, and the loss falls below zero.",
+    source="−Σ t log p is linear in log p",
+    advice="End with F.log_softmax(x, dim=1), or use F.cross_entropy on the logits.",
+    reads=("effective_targets",),
+    find=missing_logarithm,
+    effects=(*OF_FLAT_OUTPUT, "output-misfit", "unreachable-targets", "negated-loss"),
+)
+
+
+def unbalanced_terms(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A term that does not see the prediction, and outweighs those that do on the parameters they share."""
+    ratio = evidence.about("effective_targets").number("outweighs")
+    if ratio is not None and ratio > thresholds["outweighs"]:
+        yield UNBALANCED_TERMS.finding(
+            Severity.PROBLEM if ratio > thresholds["outweighs_severe"] else Severity.WARNING,
+            (),
+            score=ratio,
+            gradient_of_the_penalty_over_that_of_the_fit=ratio,
+        )
+
+
+UNBALANCED_TERMS = Rule(
+    code="unbalanced-terms",
+    stage=CausalStage.LOSS,
+    cause="loss",
+    title="A penalty that outweighs the fit",
+    explanation="A term of the loss that does not see the prediction, such as a divergence or a penalty, "
+    "has a "
+    "far larger gradient at the parameters that it shares with the terms that do: the network learns to "
+    "please it alone. A sum beside a mean does that.",
+    source="the gradient of a sum is the sum of the gradients",
+    advice="Reduce both terms in the same way: sum over features and mean over samples, as in "
+    "error.sum(1).mean() + divergence.sum(1).mean().",
+    reads=("effective_targets",),
+    thresholds={
+        "outweighs": Threshold(
+            30.0, "gradient of the terms that do not see the prediction over the others'", MEASURED
+        ),
+        "outweighs_severe": Threshold(100.0, "the same, a problem", MEASURED),
+    },
+    find=unbalanced_terms,
+)

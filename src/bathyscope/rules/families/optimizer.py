@@ -1,0 +1,187 @@
+"""Which parameters are trained, and what pulls at them."""
+
+from collections.abc import Iterator
+
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.evidence import Evidence, decades
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+USUAL_DECAY = 0.01
+
+
+def frozen_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """All parameters, or most of them, without a gradient of their own."""
+    facts = evidence.about("parameters")
+    frozen, entries = facts.number("frozen_entries") or 0, facts.number("entries") or 1
+    fraction = frozen / entries
+    if fraction > thresholds["frozen_fraction"]:
+        yield FROZEN_PARAMETERS.finding(
+            Severity.PROBLEM if fraction == 1 else Severity.WARNING,
+            (),
+            score=fraction,
+            frozen_fraction=fraction,
+            frozen=facts.word("frozen_names"),
+        )
+
+
+FROZEN_PARAMETERS = Rule(
+    code="frozen-parameters",
+    stage=CausalStage.OPTIMIZER,
+    cause="optimizer",
+    title="Frozen parameters",
+    explanation="Without requires_grad a parameter has no gradient and stays as it is.",
+    source="autograd follows tensors that require a gradient",
+    advice="If it is not intended: for p in model.parameters(): p.requires_grad_(True).",
+    reads=("parameters",),
+    thresholds={
+        "frozen_fraction": Threshold(
+            0.5, "fraction of the parameters that are frozen", "most of them"
+        ),
+    },
+    find=frozen_parameters,
+    effects=("zero-gradient", "cut-gradient"),
+)
+
+
+def not_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters with a gradient that no step will move."""
+    facts = evidence.about("parameters")
+    missing = facts.number("missing") or 0
+    if missing:
+        yield NOT_IN_OPTIMIZER.finding(Severity.PROBLEM, (), score=missing,
+            num_parameters=missing, parameters=facts.word("missing_names"),
+        )  # fmt: skip
+
+
+def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters that get gradients at the steps of a loop and that no optimizer holds."""
+    missing = [
+        p
+        for p in record.parameters
+        if p.trainable and not p.in_optimizer and p.looks >= 4 and p.unstepped >= 0.5 * p.looks
+    ]
+    if missing:
+        held = sum(p.numel for p in record.parameters if p.in_optimizer)
+        left_out = sum(p.numel for p in missing)
+        # a body without steps below a head that has them can be meant
+        severity = Severity.WARNING if left_out < held else Severity.NOTE
+        yield NOT_IN_OPTIMIZER.finding(severity, (), score=left_out / (held + left_out),
+            num_parameters=len(missing), parameters=", ".join(p.name for p in missing[:4]),
+        )  # fmt: skip
+
+
+NOT_IN_OPTIMIZER = Rule(
+    code="not-in-optimizer",
+    stage=CausalStage.OPTIMIZER,
+    cause="optimizer",
+    title="Parameters that are missing from the optimizer",
+    explanation="They have a gradient, and no step ever moves them.",
+    source="an optimizer steps what it was given",
+    advice="Build the optimizer from model.parameters(), after the last change to the model.",
+    reads=("parameters",),
+    find=not_in_optimizer,
+    find_in_loop=not_in_optimizer_in_loop,
+    effects=("loss-does-not-fall",),
+)
+
+
+def twice_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters listed more than once."""
+    facts = evidence.about("parameters")
+    if facts.number("twice"):
+        yield TWICE_IN_OPTIMIZER.finding(Severity.WARNING, (), score=1.0,
+            parameters=facts.word("twice_names"),
+        )  # fmt: skip
+
+
+TWICE_IN_OPTIMIZER = Rule(
+    code="twice-in-optimizer",
+    stage=CausalStage.OPTIMIZER,
+    cause="optimizer",
+    title="Parameters that are in the optimizer twice",
+    explanation="Each step moves them once for every time that they are listed.",
+    source="an optimizer steps what it was given",
+    advice="List every parameter once.",
+    reads=("parameters",),
+    find=twice_in_optimizer,
+)
+
+
+def unreached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters that the loss does not depend on; more than half of them is worth a look."""
+    facts = evidence.about("parameters")
+    number, total = facts.number("unreached") or 0, facts.number("parameters") or 1
+    if number:
+        yield UNREACHED_PARAMETERS.finding(
+            Severity.WARNING if number > total / 2 else Severity.NOTE,
+            (),
+            score=number / total,
+            num_parameters=number,
+            parameters=facts.word("unreached_names"),
+        )
+
+
+def unreached_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Parameters of an optimizer that have had no gradient at any step."""
+    held = [p for p in record.parameters if p.in_optimizer and p.trainable and p.looks >= 4]
+    unreached = [p for p in held if p.with_gradient == 0]
+    total, number = sum(p.numel for p in held), sum(p.numel for p in unreached)
+    if unreached and len(unreached) < len(held):
+        yield UNREACHED_PARAMETERS.finding(
+            Severity.PROBLEM if number > total / 2 else Severity.WARNING, (), score=number / total,
+            num_parameters=len(unreached), parameters=", ".join(p.name for p in unreached[:4]),
+        )  # fmt: skip
+
+
+UNREACHED_PARAMETERS = Rule(
+    code="unreached-parameters",
+    stage=CausalStage.OPTIMIZER,
+    cause="data-flow",
+    title="Parameters that the loss does not depend on",
+    explanation="No gradient reaches them: they stay as they were initialized.",
+    source="the chain rule",
+    advice="Use them in forward(), or remove them.",
+    reads=("parameters",),
+    find=unreached_parameters,
+    find_in_loop=unreached_in_loop,
+)
+
+
+def heavy_weight_decay(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """The pull of weight decay against that of the loss, at the median weight.
+
+    A decay of the usual size outweighs only a gradient that has vanished, which is then the fault.
+    """
+    facts = evidence.about("parameters")
+    ratio, decay = facts.number("decay_over_gradient"), facts.number("largest_decay") or 0.0
+    if ratio is not None and ratio > thresholds["decay"] and decay > USUAL_DECAY:
+        severe = ratio > thresholds["decay_severe"]
+        yield HEAVY_WEIGHT_DECAY.finding(
+            Severity.PROBLEM if severe else Severity.WARNING,
+            (),
+            score=decades(ratio),
+            decay_over_gradient=ratio,
+            weight_decay=decay,
+        )
+
+
+HEAVY_WEIGHT_DECAY = Rule(
+    code="heavy-weight-decay",
+    stage=CausalStage.OPTIMIZER,
+    cause="optimizer",
+    title="Weight decay that outweighs the gradient",
+    explanation="The weights decay to zero faster than the gradient of the loss can hold them.",
+    source="λ‖W‖ against ‖∂E/∂W‖",
+    advice="Lower weight_decay: 1e-4 to 1e-2 is usual.",
+    reads=("parameters",),
+    thresholds={
+        "decay": Threshold(
+            1.0, "pull of weight decay over that of the gradient", "the stronger one"
+        ),
+        "decay_severe": Threshold(10.0, "the same, a problem", MEASURED),
+    },
+    find=heavy_weight_decay,
+    effects=("large-update", "overshooting-step", "loss-does-not-fall"),
+)

@@ -1,0 +1,184 @@
+"""Steps of the optimizer that are as large as the weights, or too small to change them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.evidence import Evidence, decades
+from bathyscope.rules.rule import NINE_IN_TEN, ROUNDING, CausalStage, Rule, Transition
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+_SIZEABLE = "Steps that are a good part of the weights"
+
+
+def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks with a layer that one step would replace, the worst first.
+
+    Stem and head are result where a step replaces them, not where it is a good part of them: theirs are
+    the largest steps of many a healthy network. A layer that a batch norm follows may take a longer
+    step, as long as that lowers the loss.
+    """
+    evidence = evidence.everywhere
+    ratios = evidence.column("updates", "largest_ratio")
+    layers = evidence.description("updates", "largest_ratio_layer")
+    limits = _limits(evidence, thresholds)
+    large = [
+        i for i, r in enumerate(ratios) if r is not None and r > thresholds["large_update_warning"]
+    ]
+    severe = [i for i in large if (ratios[i] or 0.0) > limits[i]]
+    mild = [i for i in large if i not in severe and evidence.blocks[i].part == "body"]
+    for severity, out in ((Severity.PROBLEM, severe), (Severity.WARNING, mild)):
+        if out:
+            out.sort(key=lambda i: -(ratios[i] or 0.0))
+            result = LARGE_UPDATE.finding(
+                severity,
+                evidence.labels(out),
+                score=decades(ratios[out[0]] or 1.0),
+                update_ratio=ratios[out[0]],
+                layer=layers[out[0]],
+                num_blocks=len(out),
+            )
+            yield result if (ratios[out[0]] or 0.0) > 1.0 else replace(result, title=_SIZEABLE)
+
+
+LARGE_UPDATE = Rule(
+    code="large-update",
+    stage=CausalStage.UPDATES,
+    cause="learning-rate",
+    title="Steps as large as the weights",
+    explanation="One step replaces what the layer has learned; the loss jumps and the layers after it see "
+    "another network.",
+    source="‖ΔW‖/‖W‖ of one step of this optimizer",
+    advice="A lower learning rate, a warm-up, or gradient clipping.",
+    reads=(
+        "updates.largest_ratio",
+        "updates.largest_ratio_layer",
+        "normalization.variance_over_epsilon",
+        "output",
+        "step",
+    ),
+    thresholds={
+        "large_update_warning": Threshold(
+            0.3,
+            "the same, worth a look",
+            "usual steps lie between 1e-4 and 1e-2, Adam's first up to 0.2",
+        ),
+        "large_update": Threshold(6.5, "‖ΔW‖ / ‖W‖ of one step", NINE_IN_TEN),
+        "large_update_normalized": Threshold(
+            10.0,
+            "the same where a batch norm follows and the step lowers the loss",
+            "there only the weights' direction counts, and a long step lengthens them, which shortens "
+            "the next (Arora, Li and Lyu 2018, auto rate-tuning)",
+        ),
+    },
+    find=large_update,
+    downstream=("unstable-rate", "overshooting-step", "loss-does-not-fall"),
+)
+
+
+def unstable_rate(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A learning rate far above 2(1 + β)/λmax, with the largest one that is stable."""
+    curvature = evidence.about("curvature")
+    rate, stable = curvature.number("learning_rate"), curvature.number("stable_rate")
+    if rate is None or stable is None:
+        return
+    times = rate / stable
+    if times <= thresholds["unstable_rate"]:
+        return
+    largest = evidence.column("curvature", "largest")
+    known = [i for i, value in enumerate(largest) if value is not None]
+    order = sorted(known, key=lambda i: -(largest[i] or 0.0))
+    result = UNSTABLE_RATE.finding(
+        Severity.PROBLEM if times > thresholds["unstable_rate_severe"] else Severity.WARNING,
+        evidence.labels(order[:1]),
+        score=decades(times),
+        learning_rate=rate,
+        stable_rate=stable,
+        times=times,
+        largest_eigenvalue=curvature.number("largest"),
+    )
+    yield replace(
+        result, remedy=f"Lower the learning rate from {rate:.2g} to {stable:.2g} or less."
+    )
+
+
+UNSTABLE_RATE = Rule(
+    code="unstable-rate",
+    stage=CausalStage.UPDATES,
+    cause="learning-rate",
+    title="A learning rate far above the stability limit",
+    explanation="Along the direction of largest curvature each step overshoots and the error grows: the "
+    "loss rises until the weights have moved to a flatter region, or for good.",
+    source="gradient descent with momentum β on a quadratic is stable up to 2(1 + β)/λmax",
+    advice="A learning rate at or below the stability limit, or a warm-up towards this one.",
+    reads=("curvature", "curvature.largest"),
+    thresholds={
+        "unstable_rate": Threshold(
+            10.0,
+            "learning rate over 2(1 + β)/λmax at initialization",
+            "wide networks leave a sharp initialization by themselves up to about six times the "
+            "stability limit",
+        ),
+        "unstable_rate_severe": Threshold(
+            100.0,
+            "the same, a problem",
+            "along that direction per step multiplies the error by 2·100 − 1: the loss by 4·10⁴",
+        ),
+    },
+    find=unstable_rate,
+    downstream=("large-update", "overshooting-step", "loss-does-not-fall"),
+    remedies=("stable-learning-rate",),
+)
+
+
+def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks that have a gradient, but whose step is lost in rounding, the worst first."""
+    ratios = evidence.column("updates", "ratio")
+    gradients = evidence.column("parameter_gradients", "fraction")
+    out = [
+        i
+        for i, r in enumerate(ratios)
+        if r is not None and r < thresholds["small_update"] and gradients[i]
+    ]
+    if out:
+        out.sort(key=lambda i: ratios[i] or 0.0)
+        yield SMALL_UPDATE.finding(
+            Severity.PROBLEM,
+            evidence.labels(out),
+            score=decades(max(ratios[out[0]] or 0.0, 1e-40)),
+            update_ratio=ratios[out[0]],
+            gradient_fraction=gradients[out[0]],
+            num_blocks=len(out),
+        )
+
+
+SMALL_UPDATE = Rule(
+    code="small-update",
+    stage=CausalStage.UPDATES,
+    cause="learning-rate",
+    title="Steps too small to change the weights",
+    explanation="The step is lost in the rounding of the weight it is added to: the layer does not learn.",
+    source="‖ΔW‖/‖W‖ below the dtype's ε",
+    advice="A higher learning rate for these parameters, or weights kept in a longer format.",
+    reads=("updates.ratio", "parameter_gradients.fraction"),
+    thresholds={
+        "small_update": Threshold(1e-07, "‖ΔW‖ / ‖W‖ of one step", ROUNDING),
+    },
+    find=small_update,
+    downstream=("small-budget", "loss-does-not-fall"),
+    reads_gradients=True,
+    event=Transition(
+        title="the steps became too small to change the weights",
+        advice="Look for a learning rate that fell to zero, or a schedule that ended.",
+    ),
+)
+
+
+def _limits(evidence: Evidence, thresholds: Thresholds) -> list[float]:
+    """The step of each block from which on it is a problem."""
+    before = evidence.about("output").number("loss")
+    after = evidence.about("step").number("loss_after")
+    lowers = before is not None and after is not None and after < before
+    norms = evidence.column("normalization", "variance_over_epsilon")
+    usual, normalized = thresholds["large_update"], thresholds["large_update_normalized"]
+    return [usual if norm is None or not lowers else max(usual, normalized) for norm in norms]

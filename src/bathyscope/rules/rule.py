@@ -1,0 +1,176 @@
+"""One rule, one object: all there is to say about one kind of finding."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Any
+
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.records import Cause, Finding, Number, Severity
+from bathyscope.rules.evidence import Evidence
+from bathyscope.rules.thresholds import Threshold, Thresholds
+
+ROUNDING = "rounding: an update or branch below the dtype's ε is lost in the addition"
+MEASURED = "measured on healthy networks, see the page on findings"
+NINE_IN_TEN = (
+    "from here on nine in ten random networks of the forecast's table failed, in round numbers"
+)
+
+
+class CausalStage(IntEnum):
+    """How early in the chain of causes a fault lies: of two findings of one severity the earlier leads."""
+
+    LOOP = auto()
+    INPUT = auto()
+    LABELS = auto()
+    STRUCTURE = auto()
+    OUTPUT = auto()
+    LOSS = auto()
+    OPTIMIZER = auto()
+    MODE = auto()
+    SATURATION = auto()
+    NON_FINITE = auto()
+    FLATNESS = auto()
+    ATTENTION = auto()
+    WEIGHTS = auto()
+    UNITS = auto()
+    TOKENS = auto()
+    REPRESENTATIONS = auto()
+    GRADIENTS = auto()
+    UPDATES = auto()
+    CERTIFICATE = auto()
+    BATCH = auto()
+    OUTCOME = auto()
+    EVENT = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """How the fault of a rule shows as an event while training.
+
+    With a `column` it is a block whose sample crosses a limit that the samples before it kept; without
+    one the recorder notices it in the loss, the gradients or the weights of every step.
+
+    Attributes:
+        title: what happened, as part of a sentence.
+        advice: what to do; the rule's own advice where it is None.
+        column: one of those that a watch samples per block (`std`, `dead`, `variety`, `entropy`, …).
+        above, below: the limit that the block has crossed.
+        before: what the median of the samples before had to keep: at most this much for `above`, at
+            smallest for `below`.
+        times: `above` and `below` in units of that median.
+        last: compare with the last n samples alone; with all of them by default.
+        unless: codes of events of the same block and step that explain this one.
+    """
+
+    title: str
+    advice: str | None = None
+    column: str | None = None
+    above: float | None = None
+    below: float | None = None
+    before: float | None = None
+    times: bool = False
+    last: int | None = None
+    unless: tuple[str, ...] = ()
+
+
+Find = Callable[[Evidence, Thresholds], Iterator[Finding]]
+FindInLoop = Callable[[LoopRecord, Thresholds], Iterator[Finding]]
+Targeted = str | Callable[..., Iterator[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A fault: how it is found, what it means, what it brings about, what helps.
+
+    Attributes:
+        code: names the finding and the event everywhere.
+        stage: how early in the chain of causes it lies.
+        cause: the part of the training in which the fault usually lies.
+        title, explanation, source, advice: for a reader.
+        reads: columns, `measurement.column`, and measurements of the network as a whole.
+        thresholds: by the name under which a user overrides them.
+        find: the findings in some evidence; None where only training shows it.
+        find_in_loop: the findings in the record of a training loop.
+        effects: codes that it brings about wherever they are found; it is as severe as they are.
+        downstream, upstream: codes that it brings about in its block and later ones, or in its block
+            and earlier ones (by backpropagation).
+        event: how the same fault shows while training.
+        remedies: recipes that `treat` tries for it: names in `rules.targeted`, or functions
+            `(context, findings) -> recipes`.
+        repairs: steps at input or output that belong together in one recipe; as `remedies`.
+        compares_samples: left out where the batch is one sample, repeated.
+        reads_gradients: left out there too if a batch norm gives such samples its bias.
+        initial_only: says something of a fresh network only: one that fits its batch has it too.
+    """
+
+    code: str
+    stage: CausalStage
+    cause: Cause
+    title: str
+    explanation: str
+    source: str
+    advice: str | None
+    reads: tuple[str, ...] = ()
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    find: Find | None = None
+    find_in_loop: FindInLoop | None = None
+    effects: tuple[str, ...] = ()
+    downstream: tuple[str, ...] = ()
+    upstream: tuple[str, ...] = ()
+    event: Transition | None = None
+    remedies: tuple[Targeted, ...] = ()
+    repairs: tuple[Targeted, ...] = ()
+    compares_samples: bool = False
+    reads_gradients: bool = False
+    initial_only: bool = False
+
+    def finding(
+        self,
+        severity: Severity,
+        blocks: Sequence[str],
+        *,
+        score: float,
+        cause: Cause | None = None,
+        **numbers: Number,
+    ) -> Finding:
+        """A finding of this rule at some blocks, with the numbers that decided."""
+        return Finding(
+            code=self.code,
+            severity=severity,
+            title=self.title,
+            blocks=tuple(blocks),
+            evidence=numbers,
+            why=self.explanation,
+            source=self.source,
+            remedy=self.advice,
+            score=score,
+            cause=cause or self.cause,
+        )
+
+    @property
+    def remedy_names(self) -> tuple[str, ...]:
+        """What `treat` tries for it, by name."""
+        every = (*self.remedies, *self.repairs)
+        return tuple(one if isinstance(one, str) else one.__name__ for one in every)
+
+    @property
+    def event_advice(self) -> str:
+        """What to do when it happens while training."""
+        advice = self.event.advice if self.event is not None else None
+        return advice or self.advice or "none known"
+
+
+OF_WRONG_SCALE = (
+    *("saturated-output", "constant-output", "poor-start", "overshooting-step"),
+    *("loss-does-not-fall", "unstable-rate", "large-update", "zero-gradient", "dead-units"),
+    *("precision-loss", "collapsed-representation", "singular-representation", "batchnorm-masks"),
+    *("not-norm-preserving", "exploding-gradient", "vanishing-gradient", "non-finite"),
+)
+"""What values of the wrong size bring about."""
+
+OF_FLAT_OUTPUT = (
+    *("saturated-output", "constant-output", "zero-gradient", "poor-start", "loss-does-not-fall"),
+    *("cut-gradient", "collapsed-representation", "not-norm-preserving", "vanishing-gradient"),
+)
+"""What an output that does not fit its loss brings about."""

@@ -1,0 +1,17 @@
+from bathyscope.studies.gallery import write_gallery as write_gallery
+from bathyscope.studies.publishing import publish as publish
+from bathyscope.studies.publishing import publish_claims as publish_claims
+from bathyscope.studies.publishing import published_claims as published_claims
+from bathyscope.studies.publishing import read_published as read_published
+from bathyscope.studies.record import PRESETS as PRESETS
+from bathyscope.studies.record import Check as Check
+from bathyscope.studies.record import Preset as Preset
+from bathyscope.studies.record import Study as Study
+from bathyscope.studies.record import StudyResult as StudyResult
+from bathyscope.studies.registry import all_studies as all_studies
+from bathyscope.studies.registry import studies_of as studies_of
+from bathyscope.studies.registry import study_of as study_of
+from bathyscope.studies.runner import missing_data as missing_data
+from bathyscope.studies.runner import names as names
+from bathyscope.studies.runner import run as run
+from bathyscope.studies.runner import settings_of as settings_of

@@ -1,0 +1,13 @@
+from bathyscope.sweep.backends import Backend as Backend
+from bathyscope.sweep.backends import backend_of as backend_of
+from bathyscope.sweep.backends import dask as dask
+from bathyscope.sweep.backends import local as local
+from bathyscope.sweep.backends import on_executor as on_executor
+from bathyscope.sweep.backends import slurm as slurm
+from bathyscope.sweep.grid import Grid as Grid
+from bathyscope.sweep.grid import read_grid as read_grid
+from bathyscope.sweep.mapping import map_over as map_over
+from bathyscope.sweep.progress import GridProgress as GridProgress
+from bathyscope.sweep.run import Tally as Tally
+from bathyscope.sweep.run import read_plan as read_plan
+from bathyscope.sweep.run import sweep as sweep

@@ -1,0 +1,13 @@
+from bathyscope.training.batches import Data as Data
+from bathyscope.training.batches import Examples as Examples
+from bathyscope.training.callbacks import Callback as Callback
+from bathyscope.training.callbacks import LoopView as LoopView
+from bathyscope.training.callbacks import Record as Record
+from bathyscope.training.config import TrainingConfig as TrainingConfig
+from bathyscope.training.evaluation import evaluate as evaluate
+from bathyscope.training.progress_bar import ProgressBar as ProgressBar
+from bathyscope.training.runner import Outcome as Outcome
+from bathyscope.training.runner import fit as fit
+from bathyscope.training.runner import outcome_of as outcome_of
+from bathyscope.training.runner import train as train
+from bathyscope.training.saving import Saving as Saving

@@ -1,0 +1,171 @@
+"""`bathyscope run`: scripts as files in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.loops import programs
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "loops" / "programs"
+ENV = os.environ | {
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    "OMP_NUM_THREADS": "1",
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+}
+LOOP = """
+import sys
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    loss = model(torch.randn(3, 4)).square().mean()
+    {clear}
+    loss.backward()
+    optimizer.step()
+print("done", sys.argv[1:])
+{end}
+"""
+
+
+def script(folder, *, clear="optimizer.zero_grad()", end="", name="train.py"):
+    path = folder / name
+    path.write_text(LOOP.format(clear=clear, end=end))
+    return path
+
+
+def run(*text, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "bathyscope", "run", *map(str, text)],
+        capture_output=True,
+        text=True,
+        env=ENV,
+        cwd=cwd,
+        timeout=280,
+        check=False,
+    )
+
+
+def line_of(path, text):
+    return next(i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line)
+
+
+def test_a_fault_is_named_with_its_line_and_the_script_keeps_its_own(tmp_path):
+    path = script(tmp_path, clear="", end="sys.exit(5)")
+    result = run(
+        "--steps", "50", "--json", tmp_path / "report.json", path, "--debug", "--steps", "1"
+    )
+    assert result.stdout == "done ['--debug', '--steps', '1']\n"
+    assert result.returncode == 5
+    assert f"backward at train.py:{line_of(path, 'backward')}" in result.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["findings"][0]["code"] == "gradients-not-cleared"
+    assert report["record"]["steps"] == 12
+
+
+def test_a_healthy_script(tmp_path):
+    result = run("--fail-on", "warning", "--out", tmp_path / "page.html", script(tmp_path))
+    assert result.returncode == 0
+    assert "Nothing is wrong with the loop" in result.stderr
+    assert "<svg" in (tmp_path / "page.html").read_text()
+
+
+def test_fail_on(tmp_path):
+    assert run("--fail-on", "problem", script(tmp_path, clear="")).returncode == 3
+
+
+def test_an_exception_is_the_scripts_own(tmp_path):
+    path = script(tmp_path, clear="", end="raise LookupError('of mine')")
+    result = run(path)
+    assert result.returncode == 1
+    assert "LookupError: of mine" in result.stderr
+    assert "cli/run.py" not in result.stderr
+    assert "gradients-not-cleared" in result.stderr
+
+
+def test_a_module(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    script(tmp_path / "package", clear="", name="train.py")
+    result = run("-m", "package.train", "x", cwd=tmp_path)
+    assert result.stdout == "done ['x']\n"
+    assert "gradients-not-cleared" in result.stderr
+
+
+def test_a_script_that_trains_nothing(tmp_path):
+    path = tmp_path / "nothing.py"
+    path.write_text("print('hello')\n")
+    result = run(path)
+    assert (result.returncode, result.stdout) == (0, "hello\n")
+    assert "nothing was trained" in result.stderr
+
+
+def test_an_update_rule_of_ones_own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import torch\n"
+        "w = torch.ones(3, requires_grad=True)\n"
+        "for _ in range(5):\n"
+        "    w.square().sum().backward()\n"
+        "    with torch.no_grad():\n"
+        "        w -= 0.1 * w.grad\n"
+        "        w.grad = None\n"
+    )
+    result = run(path)
+    assert result.returncode == 0
+    assert "No optimizer of torch.optim took a step" in result.stderr
+
+
+def test_ctrl_c_still_reports(tmp_path):
+    path = script(
+        tmp_path, clear="", end="print('waiting', flush=True)\nimport time\ntime.sleep(200)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bathyscope", "run", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENV,
+    )
+    assert process.stdout is not None
+    while "waiting" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 130
+    assert "gradients-not-cleared" in errors
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    result = run(tmp_path / "missing.py")
+    assert result.returncode == 2
+    assert "There is no file" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", programs.SCRIPTS)
+def test_scripts_run_as_without_it(name):
+    path = PROGRAMS / f"{name}.py"
+    plain = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, env=ENV, check=False
+    )
+    watched = run(path)
+    assert watched.stdout == plain.stdout
+    assert watched.returncode == plain.returncode == 0
+    assert "problem" in watched.stderr or "warning" in watched.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["lo02", "lo04", "lo06", "lo08", "lo10", "lo14", "lo16", "lo18", "tc02"]
+)
+def test_file_and_line_of_the_fault(name):
+    path = PROGRAMS / f"{name}.py"
+    assert f"{path.name}:{line_of(path, '# the fault')}" in run(path).stderr

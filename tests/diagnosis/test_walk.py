@@ -1,0 +1,47 @@
+"""How far a reader has to walk: the files that a diagnosis executes, and those that it imports."""
+
+import json
+import subprocess
+import sys
+
+MOST_FILES = 85
+MOST_MODULES = 141
+"""Both as they are today: what raises one of them is to be worth it."""
+
+SCRIPT = """
+import json, sys
+import torch
+from torch import nn
+import bathyscope as bs
+
+layers = [layer for _ in range(21) for layer in (nn.Linear(16, 16), nn.ReLU())]
+model = nn.Sequential(*layers, nn.Linear(16, 4))
+batch = torch.randn(32, 16), torch.randint(4, (32,))
+blocks = len(bs.diagnose(model, batch).blocks)
+modules = sorted(name for name in sys.modules if name.split(".")[0] == "bathyscope")
+files = set()
+
+def visit(frame, event, argument):
+    if event == "call" and "/bathyscope/" in frame.f_code.co_filename:
+        files.add(frame.f_code.co_filename)
+
+sys.setprofile(visit)
+bs.diagnose(model, batch)
+sys.setprofile(None)
+print(json.dumps({"blocks": blocks, "files": sorted(files), "modules": modules}))
+"""
+
+
+def walk():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_warm_diagnosis_walks_through_few_files():
+    seen = walk()
+    assert seen["blocks"] == 22
+    assert len(seen["files"]) <= MOST_FILES, seen["files"]
+    assert len(seen["modules"]) <= MOST_MODULES, seen["modules"]
+    assert not any(".curvature" in name or ".nets" in name for name in seen["modules"])

@@ -1,0 +1,1 @@
+"""Small networks of the usual types, each built from a plain dictionary of choices."""

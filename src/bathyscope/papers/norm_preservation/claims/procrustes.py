@@ -191,7 +191,7 @@ def measure_algorithm_1(seed: int) -> Measured:
         taps = exact_projection(polyphase(convolution_of(kernel)), target, grid=(n, n))
         after = taps.weight[0].reshape(d, c, k, k)
         values = conv_singular_values(after, n, padding="circular").values / target
-        result[f"{name}_least"], result[f"{name}_largest"] = float(values[-1]), float(values[0])
+        result[f"{name}_smallest"], result[f"{name}_largest"] = float(values[-1]), float(values[0])
         before = conv_singular_values(kernel, n, padding="circular").spread
         result[f"{name}_spread_before"] = before
     return Measured(numbers=result, settings={"c": c, "d": d, "image": n})
@@ -217,7 +217,7 @@ def _on_target(numbers: Numbers, names: tuple[str, ...]) -> list[Relation]:
         for relation in (
             at_least(
                 f"{name} kernel: smallest σ over its target",
-                numbers[f"{name}_least"],
+                numbers[f"{name}_smallest"],
                 1.0,
                 slack=1e-6,
             ),

@@ -62,10 +62,18 @@ def context(seed: int, *, family: str | None = None, **options: Any) -> Treatmen
         labels = torch.randint(10, (16,), generator=generator)
     else:
         sizes = {"vocabulary": 40, "context": 24}
-        inputs = torch.randint(40, (8, 24), generator=generator)
-        labels = inputs.roll(-1, 1)
+        inputs, labels = token_batch(family, generator)
     model = nets.build(f"{family}-{depth}", seed=seed, **(sizes | chosen))
     return TreatmentContext(model, (inputs, labels), family)
+
+
+def token_batch(family: str, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    """Tokens with what is asked of them: the next one, or of a network that sees both sides a masked one."""
+    tokens = torch.randint(39, (8, 24), generator=generator)
+    if family != "bert":
+        return tokens, tokens.roll(-1, 1)
+    is_masked = torch.rand(tokens.shape, generator=generator) < 0.25
+    return tokens.masked_fill(is_masked, 39), tokens.masked_fill(~is_masked, -100)
 
 
 def entropy_collapse(seed: int) -> TreatmentContext:

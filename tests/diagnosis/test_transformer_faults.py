@@ -7,7 +7,14 @@ from torch import nn
 from bathyscope import diagnose, nets
 from bathyscope.rules.families import attention, residual_stream
 from bathyscope.rules.rule import Rule
-from benchmarks.transformer_faults import FAULTS, diagnosis_of, is_named, lines, token_loss
+from benchmarks.transformer_faults import (
+    FAULTS,
+    diagnosis_of,
+    is_named,
+    lines,
+    token_batch,
+    token_loss,
+)
 
 ATTENTION_CODES = {
     rule.code
@@ -40,8 +47,7 @@ def test_healthy_transformers_have_no_problem(family, norm):
     if family == "vit":
         batch = torch.randn(16, 3, 16, 16), torch.randint(10, (16,))
     else:
-        tokens = torch.randint(40, (8, 24))
-        batch = tokens, tokens.roll(-1, 1)
+        batch = token_batch(family)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
     result = diagnose(model, batch, loss=token_loss, optimizer=optimizer)
     assert not [f for f in result.findings if f.severity == "problem"]

@@ -225,6 +225,18 @@ def test_losses_on_logarithms_know_what_they_were_given(given, activation, loss)
     assert result.given == given
 
 
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_loss_on_tokens_knows_what_it_was_given_wherever_the_classes_stand(axis):
+    labels = torch.randint(17, (4, 20), generator=torch.Generator().manual_seed(0))
+
+    def loss(output, targets):
+        return F.nll_loss(output.movedim(axis, -1).flatten(0, 1), targets.flatten())
+
+    result = read(free(4, 20, 17).softmax(-1).movedim(-1, axis), labels, loss).floor
+    assert result.is_linear
+    assert result.given == "probabilities"
+
+
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_the_offset_of_a_language_model(shift):
     tokens = torch.randint(17, (4, 20), generator=torch.Generator().manual_seed(0))

@@ -98,19 +98,26 @@ def _asks_for(gradient: Tensor, y: Tensor, targets: Tensor | None) -> bool:
             return False
         wanted = targets.double()
     else:
-        if targets.ndim != y.ndim - 1:
+        axis = _class_axis(y, targets)
+        if axis is None:
             return False
-        known = targets.clamp(0, y.shape[1] - 1).long()
-        wanted = torch.nn.functional.one_hot(known, y.shape[1]).double().movedim(-1, 1)
+        known = targets.clamp(0, y.shape[axis] - 1).long()
+        wanted = torch.nn.functional.one_hot(known, y.shape[axis]).double().movedim(-1, axis)
     rows = -gradient.double()
     cosine = (rows * wanted).sum() / (rows.norm() * wanted.norm()).clamp_min(1e-300)
     return bool((rows >= 0).all()) and float(cosine) > 0.5
 
 
+def _class_axis(y: Tensor, targets: Tensor) -> int | None:
+    """The axis of the output that class indices lack, the second where several would do; None without one."""
+    fits = (a for a in range(1, y.ndim) if targets.shape == (*y.shape[:a], *y.shape[a + 1 :]))
+    return next(fits, None)
+
+
 def _given(y: Tensor, targets: Tensor | None) -> Given:
-    axis = 1
-    if targets is not None and targets.is_floating_point():
-        axis = -1
+    axis = -1
+    if targets is not None and not targets.is_floating_point():
+        axis = _class_axis(y, targets) or 1
     if bool((torch.logsumexp(y.double(), axis).abs() < 1e-3).all()):
         return "log-probabilities"
     sums = y.double().sum(axis)

@@ -44,6 +44,11 @@ class WatchedTraining(Shown):
         """How many were taken so far."""
         raise NotImplementedError
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether it still listens to the training."""
+        raise NotImplementedError
+
     def report(self, path: str | Path = "watch.html") -> Path:
         """Write the page of the training: events, curves over the steps, the blocks where it began.
 
@@ -92,6 +97,8 @@ class WatchedTraining(Shown):
     def _rows(self) -> Iterable[tuple[str, str]]:
         for event in self.events:
             yield event.code, event.sentence
+        if self.is_recording:
+            yield "recording", "watch.remove() stops it and writes what is open"
         if self.recording is None:
             yield "recorded", "nothing yet: no training step was seen"
         elif len(self.recording.curve.steps):

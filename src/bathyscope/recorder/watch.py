@@ -1,5 +1,6 @@
 """Watching a training loop from inside: cheap signals at every step, full ones at every k-th."""
 
+import atexit
 import math
 import time
 import warnings
@@ -90,6 +91,7 @@ class Watch(WatchedTraining):
         self._calls: CallObserver | None = None
         self._remove_loss_hook: Callable[[], None] = _nothing
         self._is_active = False
+        self._is_entered = self._is_started = False
         self._step = OpenStep()
         self._given = model
         self._group: Processes | None = None
@@ -97,13 +99,20 @@ class Watch(WatchedTraining):
         self._has_attention = True  # as long as no sample has shown that it has none
 
     def __enter__(self) -> "Watch":
-        if self._is_active:
+        if self._is_entered:
             raise UsageError(
                 "This watch is entered already; make a second one with bathyscope.watch(model)."
             )
+        self._is_entered = True
+        if not self._is_started:  # it was removed before: it records again
+            self._start()
+        return self
+
+    def _start(self) -> None:
         if self._folder is not None and is_first_process():
             self._log = Log(self._folder)
-        self._is_active = True
+        self._is_active = self._is_started = True
+        atexit.register(self.remove)  # without a `with` block the program's end is its end
         with self._guard():
             self._group = join_if_all_come(self._given)
             if self._group is None and processes_of(self._given) is not None:
@@ -111,7 +120,6 @@ class Watch(WatchedTraining):
         with self._guard():
             if self._is_active:  # else it has stopped: the other processes may not watch
                 self._set_hooks()
-        return self
 
     def _warn_of_part(self) -> None:
         """Only some of the processes watch."""
@@ -148,6 +156,8 @@ class Watch(WatchedTraining):
 
     def remove(self) -> None:
         """Stop at once: write what is open and take every hook away."""
+        self._is_entered = self._is_started = False
+        atexit.unregister(self.remove)
         was_traced = self._was_traced or (self._calls is not None and self._calls.was_traced)
         if was_traced and not self.steps:
             warnings.warn(
@@ -165,6 +175,11 @@ class Watch(WatchedTraining):
                 self.recording.write_weights()
         self._let_go()
         self._ledger.stop()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether it still listens: until `remove()`, or the end of its `with` block."""
+        return self._is_active
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -395,7 +410,8 @@ def watch(
 ) -> Watch:
     """Watch the blocks of a model while a loop of one's own trains it, and notice what happens.
 
-    Use it as a context. At every step the loss, the learning rate, and the norms of gradients and
+    It records from this call on, until `remove()`, the end of its `with` block, or the end of the
+    program. At every step the loss, the learning rate, and the norms of gradients and
     weights of every block are looked at; at every k-th the moments of every block's output, its dead
     units, how much samples differ, and the gradient at its input and output are recorded too. What is
     out of the ordinary becomes an event: `seen.events`.
@@ -424,6 +440,14 @@ def watch(
         ...         net(torch.randn(8, 4)).sum().backward()
         >>> sorted(set(seen.table.step)), len(seen.table), seen.events
         ([0, 2], 4, ())
+
+    Without a `with` block `remove()` ends it:
+
+        >>> seen = watch(net)
+        >>> net(torch.randn(8, 4)).sum().backward()
+        >>> seen.remove()
+        >>> seen.steps
+        1
     """
     check_parameters(model, with_values=False)  # a lazy layer gets its values in the loop
     if blocks is not None and not isinstance(blocks, Blocks):
@@ -433,7 +457,7 @@ def watch(
             f"on_event is called with each event, but a {type(on_event).__name__} was given; "
             "give a function of one argument."
         )
-    return Watch(
+    result = Watch(
         model,
         every=check_count("every", every, minimum=1),
         log=None if log is None else check_path("log", log),
@@ -442,6 +466,8 @@ def watch(
         blocks=blocks,
         on_event=on_event,
     )
+    result._start()
+    return result
 
 
 def _nothing() -> None:

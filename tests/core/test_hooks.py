@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 import bathyscope
 from bathyscope import remedies
@@ -176,3 +177,20 @@ def test_observed_around_compiled_code():
     assert calls == ["in", "compiled", "out"]
     hooks.remove()
     assert layer._compiled_call_impl is compiled
+
+
+def test_a_hook_on_every_step_can_be_removed_by_what_it_calls():
+    layer, calls = nn.Linear(2, 1), []
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    first, second = Hooks(), Hooks()
+    for hooks in (first, second):
+        hooks.before_step(None, lambda *_: calls.append("before"))
+        hooks.after_step(None, lambda *_: (calls.append("after"), first.remove()))
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()  # torch iterates over its table while the first group leaves it
+    assert calls == ["before", "before", "after", "after"]
+    optimizer.step()
+    assert calls[4:] == ["before", "after"]
+    second.remove()
+    assert not _global_optimizer_pre_hooks
+    assert not _global_optimizer_post_hooks

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils.hooks import RemovableHandle
 
 Hook = Callable[..., Any]
 """Of torch's signature for the place at which it is set; what it returns, if not None, replaces."""
@@ -55,6 +56,7 @@ class Hooks:
     def remove(self) -> None:
         """Remove every hook of this group."""
         self._stack.close()
+        _AnyStepHook.remove_waiting()
 
     def before_forward(
         self, module: nn.Module, hook: Hook, *, with_kwargs: bool = False, prepend: bool = False
@@ -86,14 +88,18 @@ class Hooks:
     def before_step(self, optimizer: Optimizer | None, hook: Hook) -> None:
         """Call `hook(optimizer, args, kwargs)` before each step; of every optimizer for None."""
         if optimizer is None:
-            self._stack.callback(register_optimizer_step_pre_hook(hook).remove)
+            any_step = _AnyStepHook(hook)
+            handle = register_optimizer_step_pre_hook(any_step)
+            self._stack.callback(any_step.remove, handle)
         else:
             self._stack.callback(optimizer.register_step_pre_hook(hook).remove)
 
     def after_step(self, optimizer: Optimizer | None, hook: Hook) -> None:
         """Call `hook(optimizer, args, kwargs)` after each step; of every optimizer for None."""
         if optimizer is None:
-            self._stack.callback(register_optimizer_step_post_hook(hook).remove)
+            any_step = _AnyStepHook(hook)
+            handle = register_optimizer_step_post_hook(any_step)
+            self._stack.callback(any_step.remove, handle)
         else:
             self._stack.callback(optimizer.register_step_post_hook(hook).remove)
 
@@ -101,6 +107,42 @@ class Hooks:
         """Call `saved` on the state dict that an optimizer gives out, `loaded` on one it is given."""
         self._stack.callback(optimizer.register_state_dict_post_hook(saved).remove)
         self._stack.callback(optimizer.register_load_state_dict_pre_hook(loaded).remove)
+
+
+class _AnyStepHook:
+    """A hook on the steps of every optimizer, which may be removed by what it calls.
+
+    torch iterates over its table of these hooks while it calls them, so that an entry that is removed
+    meanwhile ends the user's step with a RuntimeError. Such an entry does nothing from then on, and
+    leaves the table with the next removal outside of a step.
+    """
+
+    _calls = 0
+    _to_remove: ClassVar[list[RemovableHandle]] = []
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook: Hook | None = hook
+
+    def __call__(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        if self._hook is None:
+            return None
+        _AnyStepHook._calls += 1
+        try:
+            return self._hook(optimizer, args, kwargs)
+        finally:
+            _AnyStepHook._calls -= 1
+
+    def remove(self, handle: RemovableHandle) -> None:
+        """Do nothing from here on, and leave the table of torch's as soon as that can be."""
+        self._hook = None
+        self._to_remove.append(handle)
+        self.remove_waiting()
+
+    @classmethod
+    def remove_waiting(cls) -> None:
+        """Remove what could not be removed within a step, unless this is one."""
+        while cls._to_remove and not cls._calls:
+            cls._to_remove.pop().remove()
 
 
 def on_gradient(tensor: Tensor | Node, hook: Hook) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.loop_record import LoopRecord, OptimizerUse, ParameterUse, StepRow
 from bathyscope.recorder.moves import Look, read_before, take_in
-from bathyscope.recorder.sketch import can_be_read, entries
+from bathyscope.recorder.sketch import can_be_read, entries, local_part
 
 if TYPE_CHECKING:
     from bathyscope.recorder.ledger_models import ModelLedger
@@ -66,12 +66,13 @@ class Tracked:
         for p in self.probe_tensors():
             if p.device.type != "cpu" or not can_be_read(p):
                 return None
+            part = local_part(p)
             pointer, view = self._views.get(id(p), (0, None))
-            if view is None or pointer != p.data_ptr():  # `p.data` was replaced
+            if view is None or pointer != part.data_ptr():  # `p.data` was replaced
                 # not a view where the layout allows none: then it is made again each time
-                view = entries(p)[:8]
-                if view.untyped_storage().data_ptr() == p.untyped_storage().data_ptr():
-                    self._views[id(p)] = (p.data_ptr(), view)
+                view = entries(part)[:8]
+                if view.untyped_storage().data_ptr() == part.untyped_storage().data_ptr():
+                    self._views[id(p)] = (part.data_ptr(), view)
             values.append(view.tolist())
         return values
 

@@ -16,11 +16,15 @@ _PER_SAMPLE = 64
 _MOST_SAMPLES = 32
 
 
+def local_part(tensor: Tensor) -> Tensor:
+    """The tensor; of a distributed one the shard that lies in this process."""
+    tensor = tensor.detach()
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
 def entries(tensor: Tensor) -> Tensor:
     """Up to 32 entries at fixed places spread over a tensor; a view where its layout allows one."""
-    tensor = tensor.detach()
-    if hasattr(tensor, "to_local"):  # a shard of a distributed tensor
-        tensor = tensor.to_local()
+    tensor = local_part(tensor)
     if tensor.is_sparse:
         tensor = tensor.to_dense()
     count = tensor.numel()

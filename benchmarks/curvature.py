@@ -103,12 +103,10 @@ def _top_five(
             yield line | {"ratio": None, "not_installed": str(error)}
             continue
         tools[f"{name}, {usual}"] = make(model, batch, usual)
-        for (
-            setting
-        ) in cheaper:  # the smallest work that still reaches 1e-5, which a user cannot know
+        for setting in cheaper:  # the least work that still reaches 1e-5, which a user cannot know
             run = make(model, batch, setting)
             if _error(run(), top) <= 1e-5:
-                tools[f"{name}, {setting} (the smallest that does, known beforehand)"] = run
+                tools[f"{name}, {setting} (the least that does, known beforehand)"] = run
                 break
     times = interleaved(tools, repeats=repeats)
     for name, run in tools.items():

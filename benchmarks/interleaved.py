@@ -33,7 +33,7 @@ class Times:
         return statistics.median(self._ratios_to(other))
 
     def fastest_ratio_to(self, other: "Times") -> float:
-        """The ratio of the smallest CPU times, which a busy machine disturbs smallest."""
+        """The ratio of the smallest CPU times, which a busy machine disturbs least."""
         return min(other.cpu) / min(self.cpu)
 
     def spread_to(self, other: "Times") -> float:

@@ -1,7 +1,7 @@
 """What the Procrustes remedy costs and how well it holds, against the paper's way of doing it.
 
 `ratio` is the other's CPU time over ours, the median over rounds; `ratio_of_smallest` that of the
-smallest times, which other work on the machine disturbs smallest. `cold` is the first projection of
+smallest times, which other work on the machine disturbs least. `cold` is the first projection of
 kernels as they were initialized, `warm` each later one. Percentages are of a training step of
 procresnet-166 at batch 128 on 32×32 images, with a projection after every second step.
 """

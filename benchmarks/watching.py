@@ -1,7 +1,7 @@
 """What `watch` costs a training loop: time, memory, and whether the training stays bit for bit the same.
 
 Cheap signals are taken at every step, full ones at every fiftieth. `ratio` is their fraction of the run's
-time, from two parts that can each be reported from the noise of the machine: the CPU seconds inside the
+time, from two parts that can each be told from the noise of the machine: the CPU seconds inside the
 hooks of the steps without a sample (the mean, for the weights are read at some of them only) over those
 of the step; and a fiftieth of what a step with a sample takes longer. The first steps, on one sample
 each and never the same, fill the record: events are looked for in full only after some fifty. Were one

@@ -16,7 +16,8 @@ PATTERNS = {
     r"\bgoes on\b": "resumes, continues",
     r"\banew\b": "again, re-initialize",
     r"\b[Gg]reatest\b": "largest",
-    r"(?<!\bat )(?<!\bAt )(?<!not )\bleast\b(?![ -]squares)": "smallest",
+    r"(?<!\bat )(?<!\bAt )(?<!not )(?<!changes )(?<!changes\n    )(?<!costs )(?<!copies )"
+    r"\bleast\b(?![ -]squares)": "smallest",
     r"\b[Ss]hares? of\b|_share\b|\bshare_(?!memory|batches|[xy]\b)": "fraction",
     r"\b[Cc]ut-?offs?\b|_cutoff\b": "tolerance",
     r"^\s*(found|told|words)\b\s*[:=]|\bfor (found|told|words) in\b": "what it is",
@@ -29,6 +30,12 @@ PATTERNS = {
     r"\bnot[ _-]finite\b": "non-finite",
     r"\b(tally|stand-in)\b": "summary, substitute",
     r"\b(learnt|colour|normalis|initialis|behaviour|neighbour)": "American spelling, as PyTorch",
+    # what replacing one word by another without reading the sentence leaves behind
+    r"\b(that|they|to|who) fractions?\b (?!of)|\b(changes|costs|takes|needs|copies) smallest\b"
+    r"|\b(is|are|was|were|been|being) reported (anything|what|so|otherwise)\b|\bare result\b"
+    r"|\bseverest severity\b|most severe severity|\bis not a (narrower|wider|farther|learning)\b"
+    r"|\b(per) (block|step|run|batch|token|vector|pass|study|branch) (is|has|reads|runs|ends|belongs|gives"
+    r"|passes|multiplies)\b": "the word that the sentence needs",
     r"\bQueries that may look at nothing\b|\bTurn the sign\b": "fully masked queries, negate",
 }
 

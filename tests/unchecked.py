@@ -1,4 +1,4 @@
-"""Calls with wrong types on purpose: what a user is reported, not what beartype says under test."""
+"""Calls with wrong types on purpose: what a user is told, not what beartype says under test."""
 
 import json
 import os

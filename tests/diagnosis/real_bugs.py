@@ -2,7 +2,7 @@
 
 Written again from descriptions, with Keras's defaults: Glorot uniform weights, zero biases, Adam and
 RMSprop at 1e-3, SGD at 1e-2. Digits of 8×8 stand in for MNIST (enlarged to 28×28 where the size
-matters) and, as three channels of 32×32, for CIFAR-10; the census table is sampled with the ranges of
+matters) and, as three channels of 32×32, for CIFAR-10; the census table is drawn with the ranges of
 the real one. `causes` says which causes the corrections remove.
 """
 

@@ -1,4 +1,4 @@
-"""One process with the whole batch against two that fraction it: DistributedDataParallel and fully_shard."""
+"""One process with the whole batch against two that share it: DistributedDataParallel and fully_shard."""
 
 import os
 import signal

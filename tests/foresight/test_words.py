@@ -1,4 +1,4 @@
-"""A forecast's features as a reader is reported them."""
+"""A forecast's features as a reader is told them."""
 
 import math
 

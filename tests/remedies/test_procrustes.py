@@ -224,7 +224,7 @@ def test_channels_last_and_strided_transposed_grouped_layers():
     for _ in range(10):
         handle.project()
     after = [layer.spread for layer in handle.report().layers]
-    # As many channels in as out leave an isometry of few taps the smallest room.
+    # As many channels in as out leave an isometry of few taps the least room.
     assert all(a < 0.2 and a < b / 2 for a, b in zip(after, before, strict=True))
     assert layers[0].weight.is_contiguous(memory_format=torch.channels_last)
     for layer, size, spread in zip(layers, [8, 8, 4, 8, 6, None], after, strict=True):

@@ -67,7 +67,7 @@ def test_a_block_that_flattens_is_refused_and_so_is_none():
 
 
 class Wandering(nn.Module):
-    """Of its two layers per pass runs those that are named."""
+    """Of its two layers a pass runs those that are named."""
 
     def __init__(self):
         super().__init__()

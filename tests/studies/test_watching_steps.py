@@ -1,4 +1,4 @@
-"""When is measured, and what of a task's records per study reads."""
+"""When is measured, and what of a task's records a study reads."""
 
 import math
 

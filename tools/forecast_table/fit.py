@@ -168,7 +168,7 @@ def _fit_stage(rows: Sequence[Row], step: int) -> StageModel:
         if len(set(result.trains.tolist())) < 2:
             raise UsageError(
                 f"All {len(result.trains)} networks end alike within {budget} steps: "
-                "there is nothing to show apart; label more."
+                "there is nothing to tell apart; label more."
             )
         standard = (np.clip(result.values, low, high) - mean) / scale
         w, b = logistic_weights(standard, result.trains, signs=[SIGNS[name] for name in names])

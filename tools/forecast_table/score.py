@@ -20,7 +20,7 @@ TUNED_ON = frozenset([*range(409), *range(962, 1000)])
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """So many of this many, with its binomial error.
+    """This many of that many, with its binomial error.
 
     Examples:
         >>> str(Count(1, 102))

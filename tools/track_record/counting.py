@@ -22,7 +22,7 @@ from tools.forecast_table.tasks import task
 
 
 def severities_of(number: int) -> dict[str, str]:
-    """The most severe severity of each code that a random network shows at its start, by the rules alone."""
+    """The highest severity of each code that a random network shows at its start, by the rules alone."""
     drawn = draw(number)
     model, batch = network(drawn), next(batches(drawn, seed=0))
     blocks = blocks_of(model, batch[0])

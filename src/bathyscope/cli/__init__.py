@@ -1,4 +1,4 @@
-"""The command line: one file a command, registered here by name.
+"""The command line: one file per command, registered here by name.
 
 Command modules import typer and light modules only; what loads torch is imported inside the functions,
 so that `bathyscope --help` answers at once.

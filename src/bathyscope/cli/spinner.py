@@ -9,7 +9,7 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
     """A spinner with what is going on and for how long; nothing where output is not a terminal.
 
     Yields:
-        A function that is reported what is done and what is left, shown behind the text.
+        A function that is called with what is done and what is left, shown behind the text.
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column

@@ -12,13 +12,13 @@ _LONGEST_NAME = 255  # bytes of a file's name: the limit of the usual file syste
 
 
 def check_count(name: str, value: object, *, minimum: int = 0, most: int | None = None) -> int:
-    """A whole number of at least this many, and of at most this many.
+    """A whole number of at least this many, and of at most that many.
 
     Raises:
         UsageError: it is none, too small, or too large.
 
     Examples:
-        >>> check_count("k", 3, smallest=1)
+        >>> check_count("k", 3, minimum=1)
         3
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:

@@ -82,7 +82,7 @@ def _copy_function(function: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copy_cell(cell: CellType, memo: dict[int, Any]) -> CellType:
-    """A variable of a closure; functions that fraction it share its copy."""
+    """A variable of a closure; functions that share it share its copy."""
     if id(cell) not in memo:
         memo[id(cell)] = twin = CellType()
         contents = cell.cell_contents

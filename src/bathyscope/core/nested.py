@@ -24,7 +24,7 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def main_tensor(value: object) -> Tensor | None:
-    """The tensor per block passes on: the first floating one in its output or input.
+    """The tensor that a block passes on: the first floating one in its output or input.
 
     Examples:
         >>> main_tensor((torch.zeros(2, 3), {"attention": torch.ones(1)})).shape

@@ -24,7 +24,7 @@ class Block:
     linear layer with its activation: the input is taken where `name` is called, the output where
     `end` returns. `call` counts the calls of a module that is used more than once.
     A weighted module before or after the body is described in the same way; its `part` says so, and
-    its `index` resumes from those of the body: below 0 in the stem.
+    its `index` continues that of the body: below 0 in the stem.
     """
 
     index: int

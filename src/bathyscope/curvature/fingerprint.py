@@ -1,4 +1,4 @@
-"""What shows a kept graph that the values it was made from have changed."""
+"""Whether the values that a kept graph was made from have changed since."""
 
 import zlib
 from collections.abc import Iterable

@@ -271,7 +271,7 @@ class CurvatureOperator:
         wide = all(p.dtype in (torch.float32, torch.float64) for p in self.parameters)
         together = one_graph <= _TOGETHER_BYTES and wide
         work = max(one_graph, 1)
-        # one by one per vector and its product take room, together as much as the graph each
+        # one by one a vector and its product take room, together as much as the graph each
         each = work if together else 2 * self.shape[0] * torch.finfo(self.dtype).bits // 8
         at_once = max(1, min(_MOST_AT_ONCE, (max(free, whole) - whole) // (4 * each)))
         # every process must cut a block of vectors in the same way

@@ -1,7 +1,7 @@
 """Whether products with a curvature matrix are those of a symmetric matrix, as they must be.
 
 A second derivative that torch, or a function of one's own, computes wrongly is hardly ever wrong in a
-symmetric way. So vᵀ(Hw) and wᵀ(Hv) for two random vectors show at the cost of two products on one
+symmetric way. So vᵀ(Hw) and wᵀ(Hv) for two random vectors tell at the cost of two products on one
 batch what no later symmetrizing may hide.
 """
 

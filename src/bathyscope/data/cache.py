@@ -48,7 +48,7 @@ def stage(final: Path, *, report: Report) -> Iterator[Path]:
 
     Args:
         final: the folder to make or to replace.
-        report: is reported when another process has to be waited for.
+        report: is called when another process has to be waited for.
 
     Raises:
         DiskFull: there is no room; nothing was kept.

@@ -32,7 +32,7 @@ from bathyscope.linalg import ExtremeEigenvalues, extreme_eigenvalues
 _SEARCH = 12  # products for both ends of the whole spectrum
 _SIGNS = 4  # products for the traces
 _BY_BLOCK = 48  # products for the ends of all blocks together
-_SMALLEST_STEPS = 12  # with fewer steps per block's ends mean little
+_SMALLEST_STEPS = 12  # with fewer steps a block's ends mean little
 _FORMED_UP_TO = 128  # parameters: condition number and index need the matrix itself
 _CONFIDENCE = 0.95  # of the bound on the condition number where it is not
 
@@ -63,7 +63,7 @@ def curvature_probe(
         model: left as it was; BatchNorm uses the batch's statistics where the model is in train mode.
         batch: inputs and targets.
         loss: averaged over the batch.
-        blocks: where curvature is distinguished.
+        blocks: those whose curvature is reported apart.
         optimizer: whose rate is compared; SGD only, for others the bound does not hold.
     """
     settings: JsonObject = {"batchnorm": "batch" if model.training else "running"}
@@ -209,7 +209,7 @@ def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, object]:
 
 
 def _left_out(matrix: CurvatureMatrix, settings: dict[str, object], blocks: int) -> list[str]:
-    """What the reader does not get, with what is known of it and who shows."""
+    """What the reader does not get, with what is known of it."""
     said = []
     if "condition_number_at_least" in settings:
         said.append(

@@ -60,7 +60,7 @@ class Diagnosis(Reported):
 
     @property
     def severity(self) -> Severity | None:
-        """The most severe severity found; None for a clean bill."""
+        """The highest severity found; None for a clean bill."""
         return max((f.severity for f in self.findings), key=lambda s: s.rank, default=None)
 
     @property

@@ -78,7 +78,7 @@ class Attempt:
     def promise(self) -> float:
         """What it has learned, and once more what it learned lately: a late start is not yet a bad one.
 
-        Falling from above to the best constant is not a learning: it counts from a quarter above it on.
+        Falling from above to the best constant is no learning: it counts from a quarter above it on.
         """
         quarter = max(1, len(self.losses) // 4)
         if not math.isfinite(self.end) or len(self.losses) < 2 * quarter:

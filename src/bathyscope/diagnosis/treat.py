@@ -70,7 +70,7 @@ def treat(
 
     Recipes of remedies race on copies over the user's batches: settings, weights, activations, structure.
     Half of them drop out after 8, 16 and 32 steps. Of the finalists that have learned, the one that changes
-    smallest is trained again with other batches and another seed; where it does not pass, the next is. What
+    least is trained again with other batches and another seed; where it does not pass, the next is. What
     passes is applied to the model. A network that trains as it is, is left so.
 
     Args:

@@ -22,7 +22,7 @@ E = TypeVar("E", bound="_Classification")
 class _Classification(ClassifierMixin, NonlinearEstimator):
     """What the three classifiers share."""
 
-    _announced: npt.NDArray[np.generic] | None  # the classes that `partial_fit` was reported of
+    _announced: npt.NDArray[np.generic] | None  # the classes given to `partial_fit`
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

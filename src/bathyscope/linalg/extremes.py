@@ -254,7 +254,7 @@ class _Search:
         return bool(sign * (view.values[i] - edge.value) > slack)
 
     def _is_inside(self, view: "_Ritz", i: int, sign: int) -> bool:
-        """Settled well enough to say that it is not a farther out than the k-th found."""
+        """Settled well enough to say that it is no farther out than the k-th found."""
         if self._is_converged(view, i):
             return True
         reach = sign * (self.pairs[sign][-1].value - view.values[i])

@@ -92,7 +92,7 @@ def refine(
         square = square + torch.linalg.vector_norm(imaginary, dim=(1, 2)).square()
     variance = (square / (m * target**4) - mean.square()).clamp_min(0)
     bound = 1 + (mean + ((m - 1) * variance).sqrt()).max().item()
-    if bound < _ROUNDED:  # the excess is −I but for rounding; the kernel itself shows
+    if bound < _ROUNDED:  # the excess is −I but for rounding; the kernel itself decides
         bound = (torch.linalg.vector_norm(x, dim=(1, 2)).max().item() / target) ** 2
     finer = Gauge(gauge.spread, bound)
     if gauge.spread <= _WARM_SPREAD and not finer.is_near:

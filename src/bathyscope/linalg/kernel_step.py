@@ -21,7 +21,7 @@ class Approach(NamedTuple):
 
 
 def approach(taps: Taps, target: float, *, finely: bool = True) -> Approach:
-    """Measure a kernel against its target, in the form that costs smallest.
+    """Measure a kernel against its target, in the form that costs least.
 
     The Gram matrix is that of the smaller side: a step commutes with the transpose.
 

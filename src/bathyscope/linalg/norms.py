@@ -129,7 +129,7 @@ def gram_matrix(
 
 
 def _rows_gram(view: Float[Tensor, " a n b"]) -> Float[Tensor, " n n"]:
-    """Σ_a X_a X_aᵀ, by whichever product copies smallest."""
+    """Σ_a X_a X_aᵀ, by whichever product copies least."""
     before, size, after = view.shape
     if before == 1:
         return view[0] @ view[0].T

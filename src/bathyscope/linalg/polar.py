@@ -108,7 +108,7 @@ def _by_svd(matrix: Inexact[Tensor, " *b d c"]) -> Inexact[Tensor, " *b d c"]:
 
 
 def inverse_root(gram: Inexact[Tensor, " *b c c"]) -> Inexact[Tensor, " *b c c"] | None:
-    """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to be distinguished.
+    """G^{-1/2} from eigenvalues, or None where some G is too ill-conditioned to tell.
 
     Examples:
         >>> inverse_root(torch.tensor([[4.0]]))

@@ -1,7 +1,7 @@
 """A kernel as taps: matrices at offsets, of which the Fourier transform is a small product.
 
 P(ω) = Σ_t W_t e^{iω·q_t}. Stride becomes more input channels (polyphase components), dilation and
-the number of axes become offsets, groups per batch: what follows needs to know none of them.
+the number of axes become offsets, groups a batch: what follows needs to know none of them.
 """
 
 import itertools

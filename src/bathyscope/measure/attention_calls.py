@@ -64,7 +64,7 @@ class AttentionCall:
 
 
 class AttentionCalls(FunctionWatch):
-    """Within, shows of every call of attention: `reported(call)`, once it is done."""
+    """Within, reports every call of attention: `reported(call)`, once it is done."""
 
     def __init__(self, result: Callable[[AttentionCall], None]) -> None:
         super().__init__()

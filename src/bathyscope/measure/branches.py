@@ -37,7 +37,7 @@ class Sum:
 
 
 class ResidualSums(FunctionWatch):
-    """Within, shows of every sum of two tensors of the stream's shape: `reported(sum)`.
+    """Within, reports every sum of two tensors of the stream's shape: `reported(sum)`.
 
     Of the two the older one is the stream: the branch was computed from it. A stream that is
     multiplied by a number (DeepNorm) stays as old as it was.

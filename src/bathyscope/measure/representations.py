@@ -20,7 +20,7 @@ LARGEST_SIDE = 1024
 
 
 _FEW_UNITS = 4
-"""Of fewer, after their mean is taken away, too few directions are left to show a collapse by."""
+"""Of fewer, after their mean is taken away, too few directions are left to show a collapse."""
 
 _NEAR = 1e-2
 """Samples this near to one direction are compared again after centring."""

@@ -17,7 +17,7 @@ class Attention(nn.Module):
         width: of the tokens; a multiple of `heads`.
         heads: how many.
         causal: whether a token sees only those before it and itself.
-        rotary: whether queries and keys are turned by angles that show their position.
+        rotary: whether queries and keys are turned by angles that tell their position.
         query_norm: normalizes each head's queries; None for none.
         key_norm: the same of the keys.
         bias: whether the linear layers have one.

@@ -29,7 +29,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """Vectors, of the network's own width unless it is reported otherwise.
+    """Vectors, of the network's own width unless another one is given.
 
     Attributes:
         in_features: put a linear layer from this many inputs in front; an image is flattened.

@@ -36,7 +36,7 @@ class Design:
         epsilon: of the norms.
         feed_forward: GELU with four times the width, or SwiGLU with as many parameters.
         tanh_gelu: GELU by its tanh formula, as GPT-2 has it.
-        rotary: whether the attention shows positions by angles.
+        rotary: whether positions enter the attention as angles.
         qk_norm: whether queries and keys are normalized.
         branch_scale: a learned factor for each feature of a branch (LayerScale) or for all of them,
             from zero (ReZero).

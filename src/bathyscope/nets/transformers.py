@@ -95,7 +95,7 @@ def bert(
 ) -> Network:
     """Predicts tokens from those on both sides; with its defaults the design of BERT.
 
-    BERT's second table, for the segment per token belongs to, is left out: sequences have one segment.
+    BERT's second table, for the segment that a token belongs to, is left out: sequences have one segment.
 
     Args:
         num_blocks: attention and feed-forward, this many times.

@@ -46,7 +46,7 @@ class Autopsy:
 
     Attributes:
         sentences: what happened, in order.
-        began: where it began, if that can be reported: a block or layer, `batch`, `learning rate`, …
+        began: where it began, if that can be said: a block or layer, `batch`, `learning rate`, …
         advice: what to change.
         events: that were recorded or found in the metrics.
         layers: between two states of the weights, the furthest first.

@@ -117,7 +117,7 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 
 def _notify(method: str, *args: object) -> None:
-    """Call a method of every listener; one that raises is reported so, and hears no more."""
+    """Call a method of every listener; of one that raises this is reported, and it hears no more."""
     if torch.compiler.is_compiling() or is_measuring():
         return
     for listener in tuple(_listeners):

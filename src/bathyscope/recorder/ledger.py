@@ -1,4 +1,4 @@
-"""The ledger: what a training loop did, one row per step of an optimizer, without being reported anything.
+"""The ledger: what a training loop did, one row per step of an optimizer, with no word from the user.
 
 It listens at torch's own entry points and around the calls of the models that are trained, and reads a few
 entries of each parameter now and then. It changes nothing and never raises into the loop.

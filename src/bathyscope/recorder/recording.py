@@ -65,7 +65,7 @@ class Recording:
         first_step: its number; other than 0 where the log holds an earlier part of the training.
         steps: the number of the step that comes next.
         events: in order.
-        waiting: events that nobody has been reported of yet.
+        waiting: events that `on_event` has not seen yet.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Recording:
         """Keep a log; where it holds an earlier part of the training, count on from there.
 
         Weights, of these norms by group, that are not those it ended with, up to ordinary steps, are
-        reported of: a checkpoint that was damaged, or another one.
+        reported: a checkpoint that was damaged, or another one.
         """
         self.log = log
         last = last_weights(log.folder)

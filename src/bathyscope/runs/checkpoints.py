@@ -59,7 +59,7 @@ def save_checkpoint(
     Args:
         run_folder: the run.
         step: by which checkpoints are ordered.
-        weights: tensors by name; those that fraction memory are written one by one.
+        weights: tensors by name; those that share memory are written one by one.
         state: tensors, numbers, strings, and lists and dicts of them.
 
     Raises:
@@ -134,7 +134,7 @@ def _newest_first(run_folder: Path) -> list[Path]:
 
 
 def _write(folder: Path, weights: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
-    # A clone each: safetensors refuses tensors that fraction memory, as tied weights do.
+    # A clone each: safetensors refuses tensors that share memory, as tied weights do.
     separate = {k: v.detach().cpu().clone().contiguous() for k, v in weights.items()}
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
@@ -155,7 +155,7 @@ def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[
     for name, data in contents.items():
         entry = index.get(name) if isinstance(index, dict) else None
         if not isinstance(entry, dict):
-            raise DamagedCheckpoint(f"{_INDEX} does not show of {name}.")
+            raise DamagedCheckpoint(f"{_INDEX} does not name {name}.")
         if entry.get("bytes") != len(data):
             raise DamagedCheckpoint(f"{name} has {len(data)} of {entry.get('bytes')} bytes.")
         if entry.get("sha256") != hashlib.sha256(data).hexdigest():

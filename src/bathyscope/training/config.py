@@ -11,7 +11,7 @@ Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TrainingConfig(Configuration):
-    """Every choice that changes the numbers per run ends with.
+    """Every choice that changes the numbers a run ends with.
 
     What does not (where it is written, how often it is saved, the progress bar) is an argument of
     `train`. One optimizer step takes one batch of `batch_size` samples, however many parts
@@ -24,7 +24,7 @@ class TrainingConfig(Configuration):
         max_steps: largest number of optimizer steps; no bound for None.
         batch_size: samples in an optimizer step; the whole training set for None.
         drop_last: leave out the last batch of an epoch where it is smaller.
-        accumulate: parts per batch is split into, one after the other, to save memory.
+        accumulate: parts a batch is split into, one after the other, to save memory.
         loss: `cross_entropy` for labels, `token_cross_entropy` for a label at each
             token, `mse` (mean over all entries) for targets.
         optimizer: `sgd`, `adam` or `adamw`.

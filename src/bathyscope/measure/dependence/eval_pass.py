@@ -142,7 +142,7 @@ def few_of(
     """A few samples of every tensor that has as many entries on that axis as the first one.
 
     Their number is one that no other axis of the first tensor has, so that the output's axis of the
-    samples can be reported by its length.
+    samples can be known by its length.
 
     Args:
         inputs: of a batch.

@@ -14,7 +14,7 @@ _SIZEABLE = "Steps that are a good part of the weights"
 def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks with a layer that one step would replace, the worst first.
 
-    Stem and head are result where a step replaces them, not where it is a good part of them: theirs are
+    Stem and head are named where a step replaces them, not where it is a good part of them: theirs are
     the largest steps of many a healthy network. A layer that a batch norm follows may take a longer
     step, as long as that lowers the loss.
     """
@@ -122,7 +122,7 @@ UNSTABLE_RATE = Rule(
         "unstable_rate_severe": Threshold(
             100.0,
             "the same, a problem",
-            "along that direction per step multiplies the error by 2·100 − 1: the loss by 4·10⁴",
+            "along that direction a step multiplies the error by 2·100 − 1: the loss by 4·10⁴",
         ),
     },
     find=unstable_rate,

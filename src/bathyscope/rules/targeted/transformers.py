@@ -156,7 +156,7 @@ def layer_scale(model: nn.Module) -> LearnFactors | None:
 
 
 def _width(branch: nn.Module) -> int | None:
-    """How many features per branch gives out: as many as its last linear map does."""
+    """How many features a branch gives out: as many as its last linear map does."""
     maps = [m for m in branch.modules() if isinstance(m, nn.Linear)]
     return maps[-1].out_features if maps else None
 

@@ -61,7 +61,7 @@ ASSUMPTION_2 = Claim(
 )
 ASSUMPTION_3 = Claim(
     name="nests.assumption_3",
-    statement="The residual representation is not a narrower than the output: M ≥ N_o.",
+    statement="The residual representation is no narrower than the output: M ≥ N_o.",
     tested="A condition on sizes, evaluated by every claim that needs it; it asserts nothing.",
 )
 

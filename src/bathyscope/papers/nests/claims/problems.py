@@ -44,7 +44,7 @@ def estimator(
     inputs: int = INPUTS,
     features: tuple[int, ...] = FEATURES,
 ) -> ResNEst:
-    """A ResNEst in float64 with weights re-initialized, without intercept so that K_0 = N_in.
+    """A ResNEst in float64 with random weights, without intercept so that K_0 = N_in.
 
     The functions are steep, so that features are far from linear, and where there is room the
     columns of W_0, …, W_{L−1} are orthonormal: the minima of the prediction weights are then well

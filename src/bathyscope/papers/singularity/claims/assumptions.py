@@ -1,3 +1,3 @@
 """The assumptions of the theme `singularity` that several statements share."""
 
-LINEAR = "linear networks with weights re-initialized"
+LINEAR = "linear networks with randomly initialized weights"

@@ -187,11 +187,11 @@ def _forecast(case: OddModel) -> None:
 
 def _evaluate(case: OddModel) -> None:
     """The passes are the user's own, but every module gets its mode back."""
-    modes = [module.training for module in case.model.modules()]
+    modes = {module: module.training for module in case.model.modules()}
     try:
         training.evaluate(case.model, case.batch, loss=case.loss, batch_size=2)
     finally:
-        if modes != [module.training for module in case.model.modules()]:
+        if any(module.training != mode for module, mode in modes.items()):
             raise Wrong("an evaluation leaves another mode")
 
 
@@ -268,6 +268,9 @@ def state_of(model: nn.Module) -> State:
         result.append((f"hooks of {name}", dict(tensor._backward_hooks or {})))
     for name, module in model.named_modules():
         result.append((f"mode of {name or 'the model'}", module.training))
+        for key, value in sorted(vars(module).items()):
+            if not key.startswith("_") and key != "training":
+                result.append((f"{key} of {name or 'the model'}", _frozen(value)))
         for table in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
             result.append(
                 (f"{table} of {name or 'the model'}", dict(getattr(module, table, {}) or {}))
@@ -278,6 +281,27 @@ def state_of(model: nn.Module) -> State:
     return result
 
 
+def _frozen(value: Any) -> Any:
+    """A value that can be compared later with what has become of it; None for what is not looked at."""
+    if isinstance(value, Tensor):
+        return None if value.is_meta else value.detach().clone()
+    if isinstance(value, torch.Generator):
+        return value.get_state()
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, list | tuple | dict):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return repr([(key, _frozen(item)) for key, item in items])
+    return value if isinstance(value, int | float | str | None) else None
+
+
+def _bits(tensor: Tensor) -> bytes:
+    """Bit for bit: −0 is not 0, and NaN is itself."""
+    return (
+        bytes(tensor.contiguous().flatten().view(torch.uint8).tolist()) if tensor.numel() else b""
+    )
+
+
 def first_difference(before: State, after: State) -> str:
     """What is no longer as it was, or nothing."""
     if [key for key, _ in before] != [key for key, _ in after]:
@@ -285,7 +309,7 @@ def first_difference(before: State, after: State) -> str:
     for (key, one), (_, other) in zip(before, after, strict=True):
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             a, b = (t.to_dense() if t.layout is not torch.strided else t for t in (one, other))
-            same = a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+            same = a.shape == b.shape and a.dtype == b.dtype and _bits(a) == _bits(b)
         else:
             same = one == other
         if not same:

@@ -31,6 +31,10 @@ def broken():
 """
 RECIPE = '{"steps": [{"name": "draw-weights"}, {"name": "scale-rate", "factor": 0.1}]}'
 EVENT = '{"code": "loss-spike", "step": 7, "began": "batch", "numbers": {"loss": 9.0}}\n'
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b]52;c;aGk=\x07\x9b31m[/red][bold]"
+"""Sets the title, clears the screen, writes to the clipboard, and breaks markup, if it is obeyed."""
+SPECIAL = ("/dev/null", "/dev/full")
+"""Targets that are not regular files."""
 _MODEL = (
     "odd:flat",
     "odd:plain",
@@ -57,6 +61,7 @@ _MODEL = (
     "../odd:flat",
     "x" * 500,
     "\u202e",
+    f"resnet-{HOSTILE}",
 )
 _DATA = (
     "digits",
@@ -95,11 +100,11 @@ _CASE = {
     "--seed": _NUMBERS,
     "--weights": ("weights.safetensors", "damaged", "loop/a", ".", ""),
     "--blocks": ("1", "*", "", "zz"),
-    "--json": ("-", "a.json", "loop/a", "/nowhere/a", ""),
+    "--json": ("-", "a.json", "loop/a", "/nowhere/a", "", *SPECIAL),
     "--momentum": _NUMBERS,
-    "--set": ("x=1", "x", "=", ""),
+    "--set": ("x=1", "x", "=", "", f"{HOSTILE}=1"),
 }
-_OUT = ("r.html", "r.json", "r.xyz", "loop/a", ".", "", "x" * 300)
+_OUT = ("r.html", "r.json", "r.xyz", "loop/a", ".", "", "x" * 300, *SPECIAL)
 _OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "diagnose": {
         "--probes": ("standard", "x", ""),
@@ -125,7 +130,7 @@ _OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "certify": {"--out": ("c.json", "loop/a")},
     "forecast": {"--budget": _NUMBERS, "--spend": ("1", "0", "-1", "x", "nan")},
     "treat": {
-        "--apply": ("recipe.json", "damaged", "loop/a", "grid.toml", ""),
+        "--apply": ("recipe.json", "damaged", "loop/a", "grid.toml", "", "hostile.json"),
         "--allow": ("settings", "x", "", "settings,x"),
         "--spend": ("0", "-1", "x", "nan"),
         "--save": _OUT,
@@ -151,19 +156,19 @@ _LOCATIONS = {
         "--workers": ("0", "-1", "x"),
     },
     "sweep": {
-        "": ("grid.toml", "damaged", "loop/a", ".", "nowhere", ""),
+        "": ("grid.toml", "damaged", "loop/a", ".", "nowhere", "", "hostile.toml"),
         "--out": ("loop/a", "odd.py", "s"),
         "--on": ("x", "", "dask://", "slurmx"),
         "--workers": ("0", "-1", "x"),
     },
     "show": {
-        "": (".", "damaged", "loop/a", "nowhere", "odd.py", "", "log"),
+        "": (".", "damaged", "loop/a", "nowhere", "odd.py", "", "log", "hostile", HOSTILE),
         "--metric": ("loss", "x", ""),
         "--table": ("t.csv", "loop/a", "t.xyz", "."),
         "--plot": ("p.png", "loop/a", "p.xyz"),
     },
     "autopsy": {
-        "": (".", "damaged", "loop/a", "nowhere", "weights.safetensors", "log", ""),
+        "": (".", "damaged", "loop/a", "nowhere", "weights.safetensors", "log", "", "hostile"),
         "--json": ("-", "loop/a"),
     },
     "data fetch": {
@@ -279,6 +284,10 @@ def run_command(text: tuple[str, ...]) -> Outcome:
     finally:
         sys.argv, sys.path[:] = before
     said = err.getvalue().strip()
+    if any(not c.isprintable() and c not in "\n\t" for c in out.getvalue() + said):
+        return Outcome("defect", "an escape sequence reaches the terminal")
+    if replaced := [name for name in SPECIAL if Path(name).is_file()]:
+        return Outcome("defect", f"{replaced[0]} was replaced by a file")
     if "Traceback" in said or "--debug shows where" in said:
         return Outcome("defect", f"raw: {said.splitlines()[-1][:250]}")
     if code not in (0, 1, 2, 3):
@@ -296,9 +305,13 @@ def odd_location(folder: Path) -> Iterator[None]:
     (folder / "damaged").write_bytes(b"\x80\x04{[\xff")
     (folder / "grid.toml").write_text("[product]\nlr = [0.1, 0.2]\n")
     (folder / "recipe.json").write_text(RECIPE)
-    (folder / "log").mkdir()
-    (folder / "log" / "steps.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    (folder / "log" / "events.jsonl").write_text(EVENT)
+    for name, code in (("log", "loss-spike"), ("hostile", HOSTILE)):
+        (folder / name).mkdir()
+        (folder / name / "steps.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+        event = json.loads(EVENT) | {"code": code, "began": code}
+        (folder / name / "events.jsonl").write_text(json.dumps(event) + "\n")
+    (folder / "hostile.json").write_text(json.dumps({"steps": [{"name": HOSTILE}]}))
+    (folder / "hostile.toml").write_text(f"[product]\n{json.dumps(HOSTILE)} = [1]\n")
     (folder / "loop").symlink_to("loop")
     before = Path.cwd()
     os.chdir(folder)

@@ -14,29 +14,10 @@ from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.fuzzing.layers import LAYERS, PARAMETRIZATIONS, network
+from benchmarks.fuzzing.mlp import Mlp
+from benchmarks.fuzzing.stateful import STATEFUL
 
 Case = tuple[nn.Module, tuple[Any, Any], Callable[[Any, Any], Tensor]]
-
-
-class Mlp(nn.Module):
-    """Three layers, with room for something odd in `touch`."""
-
-    def __init__(self, width: int = 6) -> None:
-        super().__init__()
-        self.first, self.inner, self.last = (
-            nn.Linear(4, width),
-            nn.Linear(width, width),
-            nn.Linear(width, 3),
-        )
-
-    def touch(self, x: Tensor) -> Tensor:
-        """What is odd about it."""
-        return x
-
-    def forward(self, x: Tensor) -> Any:
-        """Three outputs a sample."""
-        x = torch.tanh(self.first(x))
-        return self.last(self.touch(torch.tanh(self.inner(x))))
 
 
 class Checkpointed(Mlp):
@@ -391,6 +372,12 @@ class OddModel:
     batch: tuple[Any, Any]
     loss: Callable[[Any, Any], Tensor]
 
+
+def _stateful(make: Callable[[], nn.Module]) -> Callable[[], tuple[nn.Module, Any]]:
+    return lambda: _mlp(make())
+
+
+ODD.update({name: _stateful(make) for name, make in STATEFUL.items()})
 
 NAMES = (*ODD, *(f"layer: {name}" for name in (*LAYERS, *PARAMETRIZATIONS)))
 

@@ -76,6 +76,7 @@ test-processors: $(STAMP)  ## the numerical tests as on processors without AVX-5
 	    tests/training/test_loop.py tests/training/test_memory_format.py 'tests/papers/test_studies.py::test_a_study_runs_from_end_to_end[nests.convolutional]'
 	$(TEST_ENV) $(AS_TWO_THREADS) $(BIN)/python -m pytest -q -m 'not slow' tests/linalg/test_conditioning.py tests/claims \
 	    tests/certificates/test_saddle.py tests/certificates/test_regularity.py
+	$(TEST_ENV) $(BIN)/python -m pytest -q tests/test_processors.py -k some
 
 test-docs: $(STAMP)  ## the long code of README, docs and notebooks, which `make test` leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m slow tests/test_docs_code.py tests/test_notebooks.py

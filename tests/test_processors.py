@@ -50,6 +50,7 @@ def assert_equal_outcomes(processor: str, *, every: int, networks: int) -> None:
         assert actual[what] == expected[what]
 
 
+@pytest.mark.slow  # run by `make test-processors`
 @pytest.mark.parametrize("processor", ["SSE4.1"])
 def test_some_verdicts_and_findings_are_those_of_another_processor(processor):
     assert_equal_outcomes(processor, every=12, networks=6)

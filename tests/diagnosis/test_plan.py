@@ -53,14 +53,14 @@ def test_a_model_with_weights_and_its_skeleton_have_one_plan():
 def test_samples_and_blocks_are_chosen_to_fit():
     x = torch.zeros(512, 3, 32, 32)
     roomy, tight = (plan_diagnosis(nets.skeleton("resnet-56"), x, memory=m) for m in (100.0, 0.5))
-    assert (roomy.samples, roomy.blocks) == (512, roomy.result)
+    assert (roomy.samples, roomy.blocks) == (512, roomy.total_blocks)
     assert 2 <= tight.samples < 512
     assert tight.memory <= tight.ceiling < roomy.memory
     assert f"{tight.samples} of 512 samples" in str(tight)
     wide = nets.skeleton("gpt-12", width=1024, vocabulary=97, context=8)
     few = plan_diagnosis(wide, torch.zeros(2, 8, dtype=torch.long), memory=100.0)
     assert (
-        2 <= few.blocks < few.result
+        2 <= few.blocks < few.total_blocks
     )  # spectra of wide weights cost far more than two short samples
     with pytest.raises(UsageError, match=r"more than 1\.05 MB, the ceiling"):
         plan_diagnosis(nets.skeleton("resnet-56"), x, memory=2**20 / 2**30 * 1.0)

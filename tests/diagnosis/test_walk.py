@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 MOST_FILES = 85
-MOST_MODULES = 141
-"""Both as they are today: what raises one of them is to be worth it."""
+MOST_MODULES = 150
+"""What raises one of them is to be worth it."""
 
 SCRIPT = """
 import json, sys

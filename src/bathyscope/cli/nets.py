@@ -16,7 +16,7 @@ def nets(
     name: Annotated[str | None, typer.Argument(help="A network to look at, as resnet-56.")] = None,
     size: Annotated[
         int | None,
-        typer.Option(min=8, help="Side of the images (32; 224 for the ImageNet forms)."),
+        typer.Option(min=8, max=2**16, help="Side of the images (32; 224 for the ImageNet forms)."),
     ] = None,
     channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
     classes: Annotated[

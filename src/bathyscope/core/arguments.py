@@ -9,9 +9,10 @@ from pathlib import Path
 from bathyscope.core.errors import UsageError, shorten
 
 _LONGEST_NAME = 255  # bytes of a file's name: the limit of the usual file systems
+_MOST = 2**63 - 1  # what torch counts with
 
 
-def check_count(name: str, value: object, *, minimum: int = 0, most: int | None = None) -> int:
+def check_count(name: str, value: object, *, minimum: int = 0, most: int = _MOST) -> int:
     """A whole number of at least this many, and of at most that many.
 
     Raises:
@@ -25,7 +26,7 @@ def check_count(name: str, value: object, *, minimum: int = 0, most: int | None 
         raise UsageError(
             f"{name} is a whole number of at least {minimum}, but {shorten(value)} was given."
         )
-    if most is not None and int(value) > most:
+    if int(value) > most:
         raise UsageError(f"{name} is at most {most}, but {shorten(value)} was given.")
     return int(value)
 
@@ -158,4 +159,4 @@ def check_seed(value: object) -> int:
     Raises:
         UsageError: it is none, or too large.
     """
-    return check_count("seed", value, most=2**63 - 1)
+    return check_count("seed", value)

@@ -69,7 +69,7 @@ class DiagnosisPlan:
         samples: of the batch that fit, of those asked for.
         asked: samples asked for.
         blocks: to measure, of those there are.
-        result: blocks there are.
+        total_blocks: there are.
         ceiling: bytes that measuring may take.
         step: operations of one training step on those samples.
         rate: operations per second, tried on this machine by a product of matrices.
@@ -81,7 +81,7 @@ class DiagnosisPlan:
     samples: int
     asked: int
     blocks: int
-    result: int
+    total_blocks: int
     ceiling: int
     step: float
     rate: float
@@ -109,7 +109,7 @@ class DiagnosisPlan:
 
     def __str__(self) -> str:
         fewer = "" if self.samples == self.asked else f" of {self.asked}"
-        some = "" if self.blocks == self.result else f" of {self.result}, spread evenly"
+        some = "" if self.blocks == self.total_blocks else f" of {self.total_blocks}, spread evenly"
         return (
             f"{self.parameters:,} parameters ({readable_size(self.weights)}): measuring "
             f"{self.samples}{fewer} samples and {self.blocks}{some} blocks takes about "
@@ -145,7 +145,7 @@ def plan_diagnosis(
     Examples:
         >>> from bathyscope import nets
         >>> plan = plan_diagnosis(nets.skeleton("resnet-110"), torch.zeros(64, 3, 32, 32))
-        >>> plan.parameters, plan.samples, plan.found
+        >>> plan.parameters, plan.samples, plan.total_blocks
         (1727962, 64, 54)
     """
     check_parameters(model, with_values=False)
@@ -190,7 +190,7 @@ def plan_diagnosis(
         samples=samples,
         asked=asked,
         blocks=kept,
-        result=len(blocks),
+        total_blocks=len(blocks),
         ceiling=ceiling,
         step=3 * one_pass,
         rate=_rate(),

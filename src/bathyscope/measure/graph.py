@@ -169,7 +169,7 @@ def adjacent_maps(output: Tensor) -> AdjacentMaps:
         >>> from torch import nn
         >>> one, two, three = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)
         >>> adjacent_maps(three(two(one(torch.randn(4, 3))).relu()))
-        AdjacentMaps(pairs=1, share=0.5)
+        AdjacentMaps(pairs=1, fraction=0.5)
     """
     pairs = 0
     nodes = list(_nodes(output.grad_fn))

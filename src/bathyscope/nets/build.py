@@ -194,8 +194,9 @@ def _make_network(name: str, options: dict[str, object]) -> AnyNetwork:
     parsed.family.check(name, options)
     try:
         return parsed.family.build(parsed.arguments, options, erased=parsed.erased)
-    except RuntimeError as error:
-        if "allocate" not in str(error):
+    except (RuntimeError, TypeError) as error:
+        # torch's words for a size beyond the memory, and for one beyond 64 bits
+        if not any(word in str(error) for word in ("allocate", "Overflow", "overflow")):
             raise
         raise UsageError(
             f"{name} with these options does not fit into the memory; make it smaller."

@@ -163,7 +163,7 @@ def autopsy_of_metrics(records: Iterable[Mapping[str, object]]) -> Autopsy:
     return _of_events(events)
 
 
-def autopsy_of_weights(before: Mapping[Any, Tensor], after: Mapping[str, Tensor]) -> Autopsy:
+def autopsy_of_weights(before: Mapping[Any, Tensor], after: Mapping[Any, Tensor]) -> Autopsy:
     """Which layer changed unlike the others between two states of the weights.
 
     Where every layer is lost, the weights do not show where that began, and the answer says so.
@@ -227,7 +227,7 @@ def autopsy_of_weights(before: Mapping[Any, Tensor], after: Mapping[str, Tensor]
 
 
 def layer_changes(
-    before: Mapping[Any, Tensor], after: Mapping[str, Tensor]
+    before: Mapping[Any, Tensor], after: Mapping[Any, Tensor]
 ) -> tuple[LayerChange, ...]:
     """Every layer's change between two states of the weights, the furthest first.
 

@@ -92,7 +92,7 @@ class Recipe(BaseModel):
 
     Examples:
         >>> recipe = Recipe(steps=(DrawWeights(scheme="orthogonal"), ScaleRate(factor=0.1)))
-        >>> recipe.words
+        >>> recipe.description
         'weights re-initialized (orthogonal, gain 1), learning rate × 0.1'
         >>> recipe.level
         'weights'

@@ -55,7 +55,7 @@ def rule_of(code: str) -> Rule:
 
     Examples:
         >>> rule_of("dead-units").title
-        'Units that give the same value for every sample'
+        'Dead units: the same value for every sample'
     """
     if code not in all_rules():
         raise UnknownName("finding", code, all_rules())

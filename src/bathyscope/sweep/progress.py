@@ -34,16 +34,16 @@ class GridProgress:
                 self._bar.task_ids[0],
                 completed=summary.done,
                 total=summary.total,
-                text=arguments_of(summary),
+                text=summary_line(summary),
             )
 
 
-def arguments_of(summary: Tally) -> str:
+def summary_line(summary: Tally) -> str:
     """`3 finished, 1 diverged, 2 before`.
 
     Examples:
         >>> from collections import Counter
-        >>> words(Tally(total=3, skipped=1, ended=Counter({"diverged": 2})))
+        >>> summary_line(Tally(total=3, skipped=1, ended=Counter({"diverged": 2})))
         '2 diverged, 1 before'
     """
     parts = [f"{count} {how}" for how, count in summary.ended.items() if count]

@@ -21,9 +21,9 @@ def near_dirac(weight: Float[Tensor, " d c k k"], *, fraction: float) -> Float[T
 
     Examples:
         >>> kernel = nn.init.dirac_(torch.empty(2, 2, 3, 3))
-        >>> torch.equal(near_dirac(kernel, share=0.5), kernel)
+        >>> torch.equal(near_dirac(kernel, fraction=0.5), kernel)
         True
-        >>> far = near_dirac(kernel + 1, share=0.5)
+        >>> far = near_dirac(kernel + 1, fraction=0.5)
         >>> round(float((far - kernel).norm() / kernel.norm()), 4)
         0.5
     """

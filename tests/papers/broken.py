@@ -39,7 +39,11 @@ BROKEN = {
     ],
     "shortcut_length.equation_1": vanishes("error_without_shortcuts"),
     "shortcut_length.definition_1": vanishes("error_without_shortcuts"),
-    "shortcut_length.equation_3": lambda n: [at_most("κ", n["condition_with_biases"][1], 1e12)],
+    "shortcut_length.equation_3": lambda n: [
+        at_least(
+            "κ falls with depth", n["condition_in_weights"][0], 2 * n["condition_in_weights"][2]
+        )
+    ],
     "shortcut_length.theorem_1": lambda n: [
         at_most(
             "‖W‖·R",

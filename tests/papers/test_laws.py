@@ -28,7 +28,9 @@ def case(n, **changed):
 
 
 CASES = [case(1), case(2), case(3)]
-ENDS = {"residual": [9.0, 3.0], "aggregated": [8.0, 3.0]}
+ENDS = {
+    kind: {"condition": [1.0, 3.0], "error": [0.0, 0.0]} for kind in ("residual", "aggregated")
+}
 # law, numbers at its bounds, and changes of which each is beyond one bound: where, and the value
 LAWS = [
     (
@@ -43,7 +45,7 @@ LAWS = [
     ),
     (
         branch_bound.says_nothing,
-        {"blocks": [block(1.0, 5.0), block(1.0, 1.0), block(1.0, 0.1, branch_bound._SCALED)]},
+        {"blocks": [block(1.0, 5.0), block(1.0, 1.0), block(1.0, 1.5, branch_bound._SCALED)]},
         {("blocks", 1, "delta"): 0.99},
     ),
     (
@@ -109,9 +111,13 @@ LAWS = [
         {("condition_number",): 1e300, ("amplification",): 9e5},
     ),
     (
-        stability.corollary_2_corrected,
-        {"gaussian": {"residual": 2.0, "aggregated": 2.0}, "networks": ENDS},
-        {("gaussian", "residual"): 1.9, ("networks", "residual", 1): 3.1},
+        stability.corollary_2_equal,
+        {"gaussian": {"residual": 2.0, "aggregated": 2.0}, "equal_variance": ENDS},
+        {
+            ("gaussian", "residual"): 1.9,
+            ("equal_variance", "residual", "condition", 0): 0.5,
+            ("equal_variance", "aggregated", "condition", 1): 3.1,
+        },
     ),
     (
         procrustes.equation_8_hermitian,

@@ -1,5 +1,6 @@
 from bathyscope.claims.check import check as check
 from bathyscope.claims.claim import Claim as Claim
+from bathyscope.claims.claim import Link as Link
 from bathyscope.claims.claim import Measured as Measured
 from bathyscope.claims.ledger import ledger as ledger
 from bathyscope.claims.registry import all_claims as all_claims

@@ -28,7 +28,8 @@ def check(
     statement as printed, `holds under` where they do so with one more assumption, which is named,
     and else `violated`, with the statement that is true instead where one is known and was found
     to hold on the same numbers. Of a statement on training in general small experiments can say
-    no more than `not supported here`. One that holds and says nothing is flagged vacuous.
+    no more than `not supported here`. One that holds and says nothing is flagged vacuous, one that
+    cannot fail (an identity of the implementation, a fact of textbooks) as a definition.
 
     Args:
         claim: its name, such as "nests.theorem_1".
@@ -85,12 +86,15 @@ def judge(claim: Claim, measured: Measured, *, law: Law | None = None, seed: int
     if law is not None and not printed:
         raise UsageError(f"The law given for {claim.name} compares nothing; return a relation.")
     assert printed or not measured.numbers, f"{claim.name}: a law compares something"
-    others = (claim.law_under, claim.law_corrected, claim.vacuous) if law is None else (None,) * 3
-    extended, corrected, vacuous = (_relations(other, measured) for other in others)
+    others = (claim.law_under, claim.law_strict, claim.law_corrected, claim.vacuous)
+    extended, strict, corrected, vacuous = (
+        _relations(other if law is None else None, measured) for other in others
+    )
     verdict = _verdict(claim, measured, printed, extended)
     relations = {
         "printed": printed,
         "under": extended,
+        "strict": strict,
         "corrected": corrected,
         "vacuous": vacuous,
     }
@@ -111,6 +115,7 @@ def judge(claim: Claim, measured: Measured, *, law: Law | None = None, seed: int
         extra_assumption=claim.under if verdict is Verdict.HOLDS_UNDER else None,
         corrected=claim.corrected if against and _all_hold(corrected) else None,
         vacuous=verdict is Verdict.HOLDS and _all_hold(vacuous),
+        definition=claim.definition if verdict is Verdict.HOLDS and law is None else "",
         settings={"seed": seed, **measured.settings},
     )
 

@@ -9,6 +9,7 @@ from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.records import Assumption
 
 Status = Literal["coded", "nothing to test"]
+Definition = Literal["", "an identity of the implementation", "a fact of textbooks"]
 Numbers = JsonMapping
 Law = Callable[[Numbers], Sequence[Relation]]
 
@@ -20,6 +21,21 @@ class Measured:
     numbers: Numbers
     assumptions: tuple[Assumption, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Another claim, or a check of a study, that speaks of the same thing.
+
+    Attributes:
+        to: name of the claim or of the study.
+        check: words of that study's check; all of its judged checks where empty.
+        difference: why the two may come out differently; where empty they must agree.
+    """
+
+    to: str
+    check: str = ""
+    difference: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +52,16 @@ class Claim:
             asserts nothing measurable.
         law: the statement as the paper prints it.
         under: an assumption that the paper leaves out, and under which `law_under` is tested.
+        law_strict: a stricter or more general reading than the printed one, shown beside it; it does
+            not change the verdict.
         corrected: what is true instead, said only where `law_corrected` holds.
         empirical: the statement speaks of training in general and is tested by small experiments:
             numbers that speak against it say "not supported here", and refute nothing.
         vacuous: where these relations hold the statement is true and says nothing.
         takes: keyword arguments of `measure`: "model" and "data" of the user, and sizes.
+        definition: why the statement cannot fail: it is how the networks are built, or in textbooks.
+            Its check tests the implementation, and is counted apart.
+        links: claims and studies that speak of the same thing.
     """
 
     name: str
@@ -52,11 +73,14 @@ class Claim:
     law: Law | None = None
     under: str | None = None
     law_under: Law | None = None
+    law_strict: Law | None = None
     corrected: str | None = None
     law_corrected: Law | None = None
     empirical: bool = False
     vacuous: Law | None = None
     takes: tuple[str, ...] = ()
+    definition: Definition = ""
+    links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
         assert (self.measure is None) == (self.law is None), f"{self.name}: numbers need a law"

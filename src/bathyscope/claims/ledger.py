@@ -12,8 +12,8 @@ def ledger(checks: Iterable[ClaimCheck] = ()) -> pd.DataFrame:
     """A row for every numbered statement of the papers, indexed by name.
 
     Columns: theme, number, status ("coded", "nothing to test"), statement,
-    assumptions, tested; and, where checks are given, verdict, extra_assumption, corrected
-    and vacuous, empty for claims that were not checked.
+    assumptions, tested, definition, links; and, where checks are given, verdict,
+    extra_assumption, corrected and vacuous, empty for claims that were not checked.
 
     Examples:
         >>> table = ledger()
@@ -29,6 +29,8 @@ def ledger(checks: Iterable[ClaimCheck] = ()) -> pd.DataFrame:
             "statement": claim.statement,
             "assumptions": "; ".join(claim.assumptions),
             "tested": claim.tested,
+            "definition": claim.definition,
+            "links": ", ".join(link.to for link in claim.links),
         }
         for claim in claims.values()
     ).set_index(pd.Index(claims, name="claim"))

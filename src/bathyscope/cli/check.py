@@ -200,6 +200,7 @@ def _record(record: ClaimCheck | None) -> JsonObject:
         "extra_assumption": record.extra_assumption,
         "corrected": record.corrected,
         "vacuous": record.vacuous,
+        "definition": record.definition,
         "assumptions": [
             {"statement": a.statement, "holds": a.holds, "value": encode_json(a.value)}
             for a in record.assumptions
@@ -218,7 +219,7 @@ def _print_list(rows: list[dict[str, object]]) -> None:
 
 
 def _print_check(record: ClaimCheck, *, short: bool) -> None:
-    echo(f"{record.claim}: {record.verdict.value}{', vacuously' if record.vacuous else ''}")
+    echo(f"{record.claim}: {record.in_words}")
     if record.extra_assumption:
         echo(f"    under: {record.extra_assumption}")
     if record.corrected:
@@ -246,6 +247,7 @@ def _print_check(record: ClaimCheck, *, short: bool) -> None:
 _GROUPS = {
     "printed": "as printed",
     "under": "with the extra assumption",
+    "strict": "in a stricter reading",
     "corrected": "as corrected",
     "vacuous": "it says nothing where",
 }

@@ -210,7 +210,8 @@ class Assumption:
 class ClaimCheck(Shown):
     """A claim of a paper, tested: verdict, the assumptions as they were found, and the numbers.
 
-    `vacuous` marks a claim that holds and says nothing about these numbers.
+    `vacuous` marks a claim that holds and says nothing about these numbers; `definition` says why one
+    that holds could not have failed.
     """
 
     claim: str
@@ -221,10 +222,17 @@ class ClaimCheck(Shown):
     extra_assumption: str | None = None
     corrected: str | None = None
     vacuous: bool = False
+    definition: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def _headline(self) -> str:
-        return f"{self.claim}: {self.verdict}{', vacuously' * self.vacuous}"
+        return f"{self.claim}: {self.in_words}"
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, and whether it says anything."""
+        why = f" (definition: {self.definition})" if self.definition else ""
+        return f"{self.verdict.value}{', vacuously' * self.vacuous}{why}"
 
     def _rows(self) -> Iterable[tuple[str, str]]:
         yield "statement", self.statement

@@ -50,6 +50,7 @@ def publish_claims(checks: Iterable[ClaimCheck], folder: Path, *, commit: str) -
         record.claim: {
             "verdict": record.verdict.value,
             "vacuous": record.vacuous,
+            "definition": record.definition,
             "extra_assumption": record.extra_assumption,
             "corrected": record.corrected,
             "assumptions": [asdict(assumption) for assumption in record.assumptions],

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bathyscope.certificates import best_predictor, convex_loss, nested_basis
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.records import Assumption
 from bathyscope.nets import ResNEst, resnest
@@ -108,6 +108,7 @@ EQUATION_7 = Claim(
     tested="Block by block risks of random networks, with the weights of the whole cut off "
     "(the statement read literally) and with weights solved again; a feature that is made "
     "predictable must not lower the risk.",
+    links=(Link(to="nests.blocks", check="with the prediction weights solved again"),),
     measure=measure_equation_7,
     law=equation_7,
     under="H_0, …, H_i are solved again for each i; cut off from the whole solution the risk can rise",
@@ -265,6 +266,7 @@ COROLLARY_2 = Claim(
     assumptions=(A2, A3, A4),
     tested="Risks at local minima from several starts against the best linear predictor, and "
     "the augmented risk with and without features.",
+    links=(Link(to="nests.bottleneck", check="local minima that are worse"),),
     measure=measure_corollary_2,
     law=corollary_2,
     under="for strictness: the smallest augmented risk with all features lies below the smallest with the "

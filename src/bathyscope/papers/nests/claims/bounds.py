@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from bathyscope.certificates import certify, mixing_matrix
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.core.json_values import JsonObject
@@ -103,6 +103,13 @@ PROPOSITION_2 = Claim(
     assumptions=(A2,),
     tested="ε of ResNEsts as drawn and at local minima, for two widths, squared and "
     "cross-entropy loss; the augmented risk along chords of prediction weights.",
+    links=(
+        Link(
+            to="nests.convolutional",
+            check="A-ResNEst ends at no greater",
+            difference="the study compares networks that were trained apart and are not at local minima",
+        ),
+    ),
     measure=measure_proposition_2,
     law=proposition_2,
     takes=("model", "data"),
@@ -182,6 +189,7 @@ THEOREM_1 = Claim(
     tested="ε at local minima found from several starts, at widths from just enough up; "
     "widths below are reported "
     "beside them.",
+    links=(Link(to="nests.bottleneck"),),
     measure=measure_theorem_1,
     law=theorem_1,
     takes=("model", "data", "width"),

@@ -6,7 +6,7 @@ from copy import deepcopy
 import torch
 from torch import nn
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.batch import Batch
 from bathyscope.core.errors import UsageError
@@ -131,6 +131,7 @@ PROPOSITION_3 = Claim(
     statement="A local minimum of a DenseNEst is no worse than the best linear predictor.",
     assumptions=(A2,),
     tested="Risks of DenseNEsts trained to a local minimum in all their weights, for two losses.",
+    links=(Link(to="nests.held_out", check="training risk"),),
     measure=measure_proposition_3,
     law=proposition_3,
     takes=("model", "data", "train"),

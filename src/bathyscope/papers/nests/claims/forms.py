@@ -77,6 +77,7 @@ EQUATION_2 = Claim(
     statement="The output of a ResNEst is linear in its features: ŷ = W_{L+1} Σ_i W_i v_i "
     "(with equation 1).",
     tested="The output against the sum over the features of the network.",
+    definition="an identity of the implementation",
     measure=measure_equation_2,
     law=linear_in_features,
 )
@@ -85,6 +86,7 @@ EQUATION_4 = Claim(
     formula=r"\hat y = \sum_{i=0}^{L} H_i\, v_i(x)",
     statement="The augmented form predicts with Σ_i H_i v_i; H_i = W_{L+1} W_i gives the ResNEst.",
     tested="The output of the augmented form of a ResNEst against the ResNEst's.",
+    definition="an identity of the implementation",
     measure=measure_equation_4,
     law=linear_in_features,
 )
@@ -93,6 +95,7 @@ EQUATION_9 = Claim(
     formula=r"\hat y = \sum_{i=0}^{L} W_{L+1,i}\, v_i(x)",
     statement="The output of a DenseNEst is Σ_i W_{L+1,i} v_i (with equation 8).",
     tested="The output against the sum over the features of the network.",
+    definition="an identity of the implementation",
     measure=measure_equation_9,
     law=linear_in_features,
 )

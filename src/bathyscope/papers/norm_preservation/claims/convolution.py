@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.core.records import Assumption
@@ -142,6 +142,7 @@ EQUATION_5 = Claim(
     statement="The gradient at the input of a convolution is a linear map of that at its "
     "output, Δx = Ŵ Δy, and Δx = Σ σ_j u_j ⟨Δy, v_j⟩ (equation 6).",
     tested="Automatic differentiation against the explicit matrix of the layer and its SVD.",
+    definition="an identity of the implementation",
     measure=measure_equation_5,
     law=equation_5,
 )
@@ -238,6 +239,14 @@ SECTION_3_RELU = Claim(
     "the mean square of the gradient.",
     assumptions=("gradients that spread evenly over all directions",),
     tested="Gradient-norm ratios of such layers with isotropic gradients, for several c and d.",
+    links=(
+        Link(
+            to="norm_preservation.figure_2",
+            check="projection brings",
+            difference="the claim takes gradients that are isotropic; the figure the gradients of a "
+            "training network, of which one cell in eight misses",
+        ),
+    ),
     measure=measure_relu,
     law=relu,
 )

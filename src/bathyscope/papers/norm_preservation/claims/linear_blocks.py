@@ -245,6 +245,7 @@ EQUATION_3 = Claim(
     name="norm_preservation.equation_3",
     statement="A linear residual network is the map y = ∏_l (I + W_l) x (with equation 2).",
     tested="The output of a network against the product of its matrices.",
+    definition="an identity of the implementation",
     measure=measure_form,
     law=equation_3,
 )
@@ -253,6 +254,7 @@ EQUATION_10 = Claim(
     statement="The gradient at the input of a linear residual block is (I + Wᵀ) times that "
     "at its output.",
     tested="Automatic differentiation through a network against the product.",
+    definition="an identity of the implementation",
     measure=measure_form,
     law=equation_10,
 )

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import data, measure, nets
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.reading import numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.blocks import blocks_of
@@ -27,9 +27,12 @@ def _digits() -> Examples:
     return result.in_memory()[0], result.train_labels
 
 
-def spread(model: nn.Module, probe: Examples) -> float:
-    """The largest |log ratio| of a block that keeps the dimension; infinite where one is non-finite."""
-    blocks = [b for b in blocks_of(model, probe[0]) if not b.changes_dimension]
+def spread(model: nn.Module, probe: Examples, *, transition: bool) -> float:
+    """The largest |log ratio| of a block; infinite where one is non-finite.
+
+    Of the transition blocks, which change the dimension, or of the others.
+    """
+    blocks = [b for b in blocks_of(model, probe[0]) if b.changes_dimension == transition]
     result = measure.gradients(
         model, probe, loss=F.cross_entropy, blocks=[block.name for block in blocks]
     )
@@ -61,11 +64,14 @@ def measure_training(seed: int) -> Measured:
     rows: dict[str, object] = {}
     for name, family in _FAMILIES.items():
         model = nets.build(f"{family}-{_DEPTH}", in_channels=1, seed=seed)
-        start = spread(model, probe)
+        start = [spread(model, probe, transition=which) for which in (False, True)]
         losses = train_briefly(model, examples, steps=_STEPS, lr=_RATE)
+        end = [spread(model, probe, transition=which) for which in (False, True)]
         rows[name] = {
-            "spread_at_start": start,
-            "spread_at_end": spread(model, probe),
+            "spread_at_start": start[0],
+            "spread_at_end": end[0],
+            "all_blocks_at_start": max(start),
+            "all_blocks_at_end": max(end),
             "loss": losses[-1] / losses[0],
         }
     return Measured(
@@ -75,12 +81,21 @@ def measure_training(seed: int) -> Measured:
 
 
 def start_is_not_enough(numbers: Numbers) -> list[Relation]:
-    """Plain is norm-preserving at the start and not later; residual stays so."""
+    """Plain is norm-preserving at the start and not later, over all blocks; residual stays so."""
+    return _leaves(numbers, "all_blocks")
+
+
+def start_is_not_enough_without_transitions(numbers: Numbers) -> list[Relation]:
+    """The same of the blocks that keep the dimension alone."""
+    return _leaves(numbers, "spread")
+
+
+def _leaves(numbers: Numbers, which: str) -> list[Relation]:
     plain, residual = numbers["plain"], numbers["residual"]
     return [
-        at_most("plain, start: largest |log ratio|", plain["spread_at_start"], _ROUGHLY),
-        at_least("plain, end: largest |log ratio|", plain["spread_at_end"], _ROUGHLY),
-        at_most("residual, end: largest |log ratio|", residual["spread_at_end"], _ROUGHLY),
+        at_most("plain, start: largest |log ratio|", plain[f"{which}_at_start"], _ROUGHLY),
+        at_least("plain, end: largest |log ratio|", plain[f"{which}_at_end"], _ROUGHLY),
+        at_most("residual, end: largest |log ratio|", residual[f"{which}_at_end"], _ROUGHLY),
     ]
 
 
@@ -88,11 +103,21 @@ SECTION_4_1_START = Claim(
     name="norm_preservation.section_4_1_start",
     statement="A plain network is norm-preserving at its start, and its ratios leave 1 as the "
     "parameters are updated; skips keep them there.",
-    tested="Largest |log| of the gradient-norm ratio over the blocks that keep the dimension, of a "
-    "plain and a residual network of 29 layers, before the first step and after 24 on digits.",
+    tested="Largest |log| of the gradient-norm ratio over all blocks of a plain and a residual network "
+    "of 29 layers, before the first step and after 24 on digits. Read more strictly, of the blocks that "
+    "keep the dimension alone, it is not so here: as in the paper it is the transition blocks that leave.",
     measure=measure_training,
     law=start_is_not_enough,
+    law_strict=start_is_not_enough_without_transitions,
     empirical=True,
+    links=(
+        Link(to="norm_preservation.section_4_1_stable"),
+        Link(
+            to="norm_preservation.figure_3",
+            check="Plain blocks are farther",
+            difference="figure 3 compares trained networks by the mean over their blocks",
+        ),
+    ),
 )
 
 
@@ -126,7 +151,8 @@ SECTION_4_1_STABLE = Claim(
     statement="While training is stable the ratios of all networks, plain ones too, are roughly "
     "concentrated around 1.",
     assumptions=("training is stable",),
-    tested="The networks of section 4.1 start after 24 steps: every block within a factor of three.",
+    tested="The networks of section 4.1 start after 24 steps: every block that keeps the dimension within a "
+    "factor of three.",
     measure=measure_stable,
     law=stable_is_roughly_preserving,
     empirical=True,

@@ -9,7 +9,7 @@ from jaxtyping import Complex
 from scipy.linalg import fractional_matrix_power
 from torch import Tensor
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.linalg import (
@@ -237,6 +237,7 @@ ALGORITHM_1 = Claim(
     "norm-preserving: all nonzero singular values at their target.",
     tested="Singular values after one pass, for a kernel as large as the image and for one "
     "that is cut back to its 3 × 3 taps.",
+    links=(Link(to="norm_preservation.figure_3", check="bare treated"),),
     measure=measure_algorithm_1,
     law=algorithm_1,
     under="kernels of one tap or as large as the image: the cut back to fewer taps undoes part of it",

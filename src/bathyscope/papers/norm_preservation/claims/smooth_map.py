@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_most
 from bathyscope.core.json_values import JsonObject
@@ -150,6 +150,7 @@ THEOREM_1 = Claim(
     tested="The blocks are built for one such map by the dilation of the cited existence "
     "proof; the constant is not given, so only the rate is judged: "
     "δ·L/log(2L) must not grow with L.",
+    links=(Link(to="norm_preservation.figure_3", check="the deeper, the nearer"),),
     measure=measure_rate,
     law=theorem_1,
     takes=("orientation",),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.records import Assumption
 from bathyscope.papers.shortcut_length.claims.assumptions import APART, SAMPLES
@@ -239,9 +239,19 @@ THEOREM_1 = Claim(
     assumptions=(SAMPLES, APART, "n ≥ 3 and m ≫ 1"),
     tested="The network is built, unit by unit, for growing R; its outputs are compared with "
     "the labels, and ‖W‖·√R must stay constant, below √(8π) √(m/ρ) (m + 1/ρ).",
+    links=(
+        Link(to="shortcut_length.figure_10"),
+        Link(
+            to="shortcut_length.figure_2",
+            check="the deeper",
+            difference="the theorem says that such a network exists; the figure asks whether "
+            "training finds it, and a few epochs do not move far from the start",
+        ),
+    ),
     measure=measure_theorem_1,
     law=theorem_1,
-    under="n is the number of units R, as the proof has it: the shortcuts of equation 3 have length 2, "
+    under="n is the number of units R, as the proof has it: the shortcuts of equation 3 have length "
+    "2,"
     "and a bound in their length would not fall with depth. Labels that differ are at most d_y, so "
     "that m ≤ d_y and m ≫ 1 asks for many classes",
     law_under=theorem_1_in_units,

@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import half_squares
 from bathyscope.claims.relation import Relation, at_most, equal
 from bathyscope.curvature import exact_condition_number
@@ -154,6 +154,10 @@ THEOREM_2 = Claim(
     tested="Dense Hessians of the networks by automatic differentiation, with tanh or "
     "nothing at every "
     "one of the three positions, against the closed forms, at two depths.",
+    links=(
+        Link(to="shortcut_length.figure_4", check="2-shortcut at zero"),
+        Link(to="shortcut_length.figure_11"),
+    ),
     measure=measure_theorem_2,
     law=theorem_2,
     takes=("data", "activations"),
@@ -283,6 +287,7 @@ EQUATION_10 = Claim(
     "bound with the number of units (text after theorem 2).",
     assumptions=(SMOOTH,),
     tested="|λ|max over the 10th percentile of |λ| at 2 to 32 units, from the closed form.",
+    links=(Link(to="shortcut_length.figure_4", check="1-shortcut"),),
     measure=measure_equation_10,
     law=equation_10,
     takes=("data",),

@@ -83,7 +83,8 @@ STUDY = Study(
     checks=checks,
     draw=draw,
     notes=(
-        "At their start He weights have a norm that does not depend on depth: reduced runs show "
-        "the beginning of the difference that 200 epochs with weight decay make.",
+        "At their start deeper networks have the slightly larger mean norm (7.5, 8.0 and 8.15 at depths "
+        "8, 20 and 38): the first and the last layer, whose weights are smaller, are fewer among more. "
+        "Reduced runs show the beginning of the difference that long training with weight decay makes.",
     ),
 )

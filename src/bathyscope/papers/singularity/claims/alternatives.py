@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from bathyscope import nets
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.blocks import blocks_of
 from bathyscope.core.json_values import JsonObject
@@ -113,6 +113,12 @@ FINDING_4 = Claim(
     tested="Narrow networks of 20 layers after 32 steps on digits: residual, plain from a "
     "delta-orthogonal start, DiracNet, and a delta-orthogonal one whose kernels are projected "
     "back after every step.",
+    links=(
+        Link(
+            to="singularity.similar_networks",
+            difference="the study gives each network its own best rate and more steps",
+        ),
+    ),
     measure=measure_starts,
     law=finding_4,
     empirical=True,

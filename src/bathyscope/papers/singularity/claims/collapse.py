@@ -1,11 +1,13 @@
 """Theorem 2 and remarks 1 to 3: what becomes of representations in deep linear networks."""
 
 import math
+from dataclasses import replace
 from statistics import mean
 
 import torch
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
+from bathyscope.claims.draws import normal
 from bathyscope.claims.reading import linear_layers
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.papers.singularity.claims.assumptions import LINEAR
@@ -22,6 +24,7 @@ from bathyscope.papers.singularity.claims.depth import (
     top_fraction,
 )
 
+_LAYERS = 2000  # (σ_2/σ_1)^{2m} must be small: their gap can be a few thousandths
 _NARROW = 8  # the gap of the first two growth rates falls as 1/n: at 8 it shows within 82 blocks
 
 
@@ -54,6 +57,28 @@ def measure_plain(seed: int) -> Measured:
     )
 
 
+def measure_theorem_2(seed: int) -> Measured:
+    """The plain network as drawn, and one all of whose layers are W = BBᵀ with σ and u of B."""
+    general = measure_plain(seed)
+    generator = torch.Generator().manual_seed(seed)
+    B = normal(generator, _NARROW, _NARROW)
+    U, values, _ = torch.linalg.svd(B)
+    x = normal(generator, _NARROW)
+    # Divided by σ_1² a layer, so that nothing leaves the numbers: the formula is then α_1 u_1.
+    W, h = B @ B.T / values[0].square(), x
+    for _ in range(_LAYERS):
+        h = W @ h
+    formula = (U[:, 0] @ x) * U[:, 0]
+    return replace(
+        general,
+        numbers={
+            **general.numbers,
+            "symmetric_error": float((h - formula).norm() / formula.norm()),
+        },
+        settings={**general.settings, "layers of W = BBᵀ": _LAYERS},
+    )
+
+
 def theorem_2(numbers: Numbers) -> list[Relation]:
     """The last representation lies along u_1 and has the size |α_1| σ_1^{2m}."""
     return [
@@ -62,6 +87,12 @@ def theorem_2(numbers: Numbers) -> list[Relation]:
             "log₁₀ of its size", numbers["log10_size"], numbers["log10_size_by_formula"], slack=1.0
         ),
     ]
+
+
+def theorem_2_symmetric(numbers: Numbers) -> list[Relation]:
+    """With W = BBᵀ the formula; with other W one common direction, which is not u_1."""
+    error = numbers["symmetric_error"]
+    return [at_most("W = BBᵀ: relative error of h^m", error, 1e-6), *collapse(numbers)]
 
 
 def collapse(numbers: Numbers) -> list[Relation]:
@@ -78,13 +109,16 @@ THEOREM_2 = Claim(
     formula=r"h^m \to \alpha_1 \sigma_1^{2m} u_1",
     statement="In a deep linear plain network h^m → α_1 σ_1^{2m} u_1, with σ_1, u_1 of a layer.",
     assumptions=(LINEAR,),
-    tested="Direction and size of the last representation against the formula, and the fraction "
-    "of its largest direction over depth.",
-    measure=measure_plain,
+    tested="Most favorably, with equal layers W = BBᵀ and σ and u of B, as in lemma 2: the last "
+    "representation against the formula. In general, with independent layers: its direction and size "
+    "against the formula, and the fraction of its largest direction over depth.",
+    measure=measure_theorem_2,
     law=theorem_2,
-    corrected="all representations of a batch tend to one common direction, so that "
-    "σ_1²/Σσ² → 1; direction and growth are those of the whole product, not u_1 and σ_1² of a layer",
-    law_corrected=collapse,
+    under="equal layers W = BBᵀ, with σ_1 and u_1 those of B, as the proof takes them from lemma 2. With "
+    "independent layers all representations of a batch still tend to one common direction "
+    "(σ_1²/Σσ² → 1), but direction and growth are those of the whole product",
+    law_under=theorem_2_symmetric,
+    links=(Link(to="singularity.lemma_2"), Link(to="singularity.remark_1")),
 )
 
 
@@ -103,6 +137,10 @@ REMARK_1 = Claim(
     statement="In a deep plain network the columns of H become collinear and H singular.",
     assumptions=(LINEAR,),
     tested="Fraction of the first singular value and condition number of H over depth.",
+    links=(
+        Link(to="singularity.figure_13", check="PlainNet: infinite"),
+        Link(to="singularity.remark_7"),
+    ),
     measure=measure_plain,
     law=remark_1,
 )
@@ -163,6 +201,7 @@ REMARK_2 = Claim(
     assumptions=(LINEAR,),
     tested="Numerical rank of H at 82 blocks, with branches as drawn and scaled by 0.1; "
     "growth of κ with and without skips at 5 blocks.",
+    links=(Link(to="singularity.figure_13", check="ResNet: no infinite"),),
     measure=lambda seed: measure_skips(seed, "residual"),
     law=keeps_all,
     under=_UNDER,
@@ -173,6 +212,7 @@ REMARK_3 = Claim(
     statement="In a deep aggregated network no direction vanishes and H is non-singular.",
     assumptions=(LINEAR,),
     tested="As remark 2, with four paths.",
+    links=(Link(to="singularity.figure_13", check="ResNeXt: no infinite"),),
     measure=lambda seed: measure_skips(seed, "aggregated"),
     law=keeps_all,
     under=_UNDER,

@@ -6,7 +6,7 @@ from statistics import fmean, median, stdev
 from scipy.stats import t
 
 from bathyscope import nets
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.calls import num_parameters
 from bathyscope.core.json_values import JsonObject
@@ -93,6 +93,9 @@ FINDING_1 = Claim(
     "blocks and growth of the gradient before the first step, after it, and after 16 steps at "
     "learning rate 0.1. The order of events over seeds, starts and rates is the study "
     "`singularity.which_came_first`.",
+    links=(
+        Link(to="singularity.which_came_first", check="representations become singular before"),
+    ),
     measure=measure_plain,
     law=finding_1,
     empirical=True,
@@ -151,10 +154,20 @@ FINDING_2 = Claim(
     statement="ResNet and ResNeXt train easily because skips remove that singularity.",
     tested="Narrow networks of both kinds of 20 layers on digits at learning rate 0.02, with "
     "and without batch normalization: accuracy and singular blocks after 40 steps.",
+    links=(
+        Link(
+            to="singularity.which_came_first",
+            check="no residual network with BatchNorm",
+            difference="the study counts networks on images of 8 × 8 pixels, which shrink to 2 × 2, "
+            "where few values a channel make a matrix singular (40 of the 60); the claim "
+            "trains shallow ones that do not shrink so far",
+        ),
+    ),
     measure=measure_skips,
     law=finding_2,
     empirical=True,
-    under="batch normalization, which the paper's networks have and its analysis leaves out: without "
+    under="batch normalization, which the paper's networks have and its analysis leaves out: "
+    "without"
     "it the same networks train badly or not at all",
     law_under=finding_2_normalized,
     takes=("depth", "lr"),
@@ -241,14 +254,14 @@ FINDING_3 = Claim(
         "all networks fit the training data",
         "both networks have the same number of parameters",
     ),
-    tested="Five pairs of narrow networks of 20 layers and 68,000 parameters, trained on 256 digits "
+    tested="Five pairs of narrow networks of 20 layers and 68,000 parameters, trained on 256 digits"
     "until they fit them: median κ of the blocks, and the gain in accuracy on 354 others, which must pass "
     "its 95 % error over the pairs. Differences as small as the paper's, under one percentage point, would "
     "not be seen; long training on natural images may differ.",
     measure=measure_generalization,
     law=finding_3,
     empirical=True,
-    corrected="the aggregated network's representations are better conditioned, but that alone does "
+    corrected="the aggregated network's representations are better conditioned, but that alone does"
     "not make it generalize better: on few digits it does no better than the residual network",
     law_corrected=finding_3_corrected,
     takes=("depth", "lr", "pairs"),

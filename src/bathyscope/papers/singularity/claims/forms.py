@@ -2,7 +2,7 @@
 
 import torch
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.reading import linear_layers
 from bathyscope.claims.relation import Relation, at_most
 from bathyscope.nets import ResidualBlock
@@ -43,6 +43,7 @@ EQUATION_2 = Claim(
     formula=r"h \mapsto W^l W^{l-1} h",
     statement="A block of the plain network is h ↦ W^l W^{l−1} h (equations 1 and 2).",
     tested="The output of a plain linear network against the product of its matrices.",
+    definition="an identity of the implementation",
     measure=lambda seed: measure_form(seed, "plain"),
     law=form,
 )
@@ -51,6 +52,7 @@ EQUATION_5 = Claim(
     formula=r"h \mapsto (W^l W^{l-1} + I)\,h",
     statement="A residual block is h ↦ (W^l W^{l−1} + I) h (equations 3 to 5).",
     tested="The output of a residual linear network against the product of its matrices.",
+    definition="an identity of the implementation",
     measure=lambda seed: measure_form(seed, "residual"),
     law=form,
 )
@@ -59,6 +61,7 @@ EQUATION_8 = Claim(
     formula=r"h \mapsto \Bigl(\sum_{k=1}^{s} W^{l,k} W^{l-1,k} + I\Bigr) h",
     statement="A block with s paths is h ↦ (Σ_k W^{l,k} W^{l−1,k} + I) h (equations 6 to 8).",
     tested="The output of an aggregated linear network against the product of its matrices.",
+    definition="an identity of the implementation",
     measure=lambda seed: measure_form(seed, "aggregated"),
     law=form,
 )
@@ -96,6 +99,14 @@ SECTION_4_DELETION = Claim(
     name="singularity.section_4_deletion",
     statement="With all layers deleted a residual network returns its input, and a plain one zero.",
     tested="Outputs with all branches dropped, and with all weights zero.",
+    definition="an identity of the implementation",
+    links=(
+        Link(
+            to="singularity.layer_deletion",
+            difference="the claim deletes all layers of a linear network at once; the study one "
+            "block of a trained network at a time, and asks what that costs",
+        ),
+    ),
     measure=measure_deletion,
     law=deletion,
 )

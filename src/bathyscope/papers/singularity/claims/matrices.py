@@ -54,6 +54,7 @@ THEOREM_1 = Claim(
     statement="The distance of a matrix of norm one to the singular matrices is 1/κ.",
     assumptions=("‖M‖ = 1", "M is non-singular"),
     tested="A perturbation of size 1/κ that makes it singular, and many smaller ones that do not.",
+    definition="a fact of textbooks",
     measure=measure_theorem_1,
     law=theorem_1,
     takes=("norm",),

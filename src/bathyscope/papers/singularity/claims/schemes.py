@@ -139,6 +139,7 @@ SECTION_7_HIGHWAY = Claim(
     name="singularity.section_7_highway",
     statement="A highway network with both gates at one is a residual network.",
     tested="Outputs of both with the same weights.",
+    definition="an identity of the implementation",
     measure=measure_highway,
     law=highway,
 )

@@ -1,13 +1,14 @@
 """Proposition 2, corollary 2 and remarks 7 to 9: how a solution answers changes of the representation."""
 
 import math
+from functools import cache
 from statistics import mean
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bathyscope.claims.claim import Claim, Measured, Numbers
+from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
 from bathyscope.core.json_values import JsonObject
@@ -193,13 +194,17 @@ REMARK_8 = Claim(
 )
 
 _WIDE, _SLIM, _MANY = 32, 16, 64  # n, q and N
-_DEPTH, _DRAWS = 8, 10
+_DEPTH, _DRAWS, _MORE_DRAWS = 8, 10, 80
+_EQUAL = 0.5
+"""What divides the branches of four aggregated paths to the variance of one."""
 
 
+@cache
 def measure_sizes(seed: int) -> Measured:
     """Mean log₁₀ of κ and of the amplification, for two sizes of H: Gaussian, and in networks.
 
-    κ of the networks is reported after each of eight blocks, the amplification after the last.
+    κ of the networks is reported after each of eight blocks, the amplification after the last; of
+    networks with branches of equal variance, and as they are drawn.
     """
     generator = torch.Generator().manual_seed(seed)
     numbers: JsonObject = {"gaussian": {}, "networks": {}, "amplification": {}}
@@ -222,11 +227,36 @@ def measure_sizes(seed: int) -> Measured:
             "gaussian": mean(gaussian_answers),
             "network": mean(network_answers),
         }
+    numbers["equal_variance"] = {
+        "residual": _equal_variance("residual", _WIDE, 1.0, seed=seed),
+        "aggregated": _equal_variance("aggregated", _SLIM, _EQUAL, seed=seed),
+    }
     return Measured(
         numbers=numbers,
         assumptions=(Assumption(statement="q < n < N", holds=_SLIM < _WIDE < _MANY, value=_SLIM),),
-        settings={"n": _WIDE, "q": _SLIM, "N": _MANY, "paths": 4, "draws": _DRAWS},
+        settings={"n": _WIDE, "q": _SLIM, "N": _MANY, "paths": 4, "draws": (_DRAWS, _MORE_DRAWS)},
     )
+
+
+def _equal_variance(kind: Kind, size: int, scale: float, *, seed: int) -> JsonObject:
+    """Mean log₁₀ κ after every block and its standard error, and mean log₁₀ of the amplification."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, answers = [], []
+    for draw in range(_MORE_DRAWS):
+        network = drawn(kind, _DEPTH, seed=_MORE_DRAWS * seed + draw, width=size, scale=scale)
+        h, row = normal(generator, _MANY, size), []
+        with torch.no_grad():
+            for block in network.blocks:
+                h = block(h)
+                row.append(math.log10(float(torch.linalg.cond(h))))
+        rows.append(row)
+        answers.append(_log_answer(h.T, generator))
+    table = torch.tensor(rows, dtype=torch.float64)
+    return {
+        "condition": table.mean(dim=0).tolist(),
+        "error": (table.std(dim=0) / math.sqrt(_MORE_DRAWS)).tolist(),
+        "amplification": mean(answers),
+    }
 
 
 def _log_answer(H: Tensor, generator: torch.Generator) -> float:
@@ -246,13 +276,27 @@ def corollary_2(numbers: Numbers) -> list[Relation]:
     ]
 
 
-def corollary_2_corrected(numbers: Numbers) -> list[Relation]:
-    """It is for Gaussian H, and smaller at the end of the networks."""
-    free, ends = numbers["gaussian"], {k: v[-1] for k, v in numbers["networks"].items()}
+def corollary_2_equal(numbers: Numbers) -> list[Relation]:
+    """It is for Gaussian H, and with branches of equal variance, within two standard errors."""
+    free = numbers["gaussian"]
+    residual, aggregated = (numbers["equal_variance"][k] for k in ("residual", "aggregated"))
+    errors = zip(residual["error"], aggregated["error"], strict=True)
+    rows = zip(residual["condition"], aggregated["condition"], errors, strict=True)
     return [
         at_least("Gaussian H: log₁₀ κ of n rows against q", free["residual"], free["aggregated"]),
-        at_most(
-            "last block: log₁₀ κ, residual against aggregated", ends["residual"], ends["aggregated"]
+        at_least(
+            "equal variance: mean log₁₀ κ over the blocks, residual against aggregated",
+            mean(residual["condition"]),
+            mean(aggregated["condition"]),
+        ),
+        *(
+            at_least(
+                f"equal variance, {depth} blocks: log₁₀ κ, residual against aggregated",
+                a,
+                b,
+                slack=2 * math.hypot(*error),
+            )
+            for depth, (a, b, error) in enumerate(rows, start=1)
         ),
     ]
 
@@ -262,9 +306,17 @@ def remark_9(numbers: Numbers) -> list[Relation]:
     return [_answers(numbers, "network")]
 
 
-def remark_9_corrected(numbers: Numbers) -> list[Relation]:
-    """It does for Gaussian H alone."""
-    return [_answers(numbers, "gaussian")]
+def remark_9_equal(numbers: Numbers) -> list[Relation]:
+    """It does for Gaussian H, and with branches of equal variance."""
+    equal_ones = numbers["equal_variance"]
+    return [
+        _answers(numbers, "gaussian"),
+        at_least(
+            "equal variance: log₁₀ of the amplification, residual against aggregated",
+            equal_ones["residual"]["amplification"],
+            equal_ones["aggregated"]["amplification"],
+        ),
+    ]
 
 
 def _answers(numbers: Numbers, which: str) -> Relation:
@@ -276,29 +328,41 @@ def _answers(numbers: Numbers, which: str) -> Relation:
     )
 
 
-_GAUSSIAN = (
-    "it is so of Gaussian H of the two sizes, of which the proof speaks; in linear networks as drawn "
-    "the sum over paths makes branches larger, and H of the aggregated network is the worse conditioned"
+_UNDER = (
+    "branches of equal variance: the four paths divided by 2, as in remarks 3 and 6. It is so of Gaussian "
+    "H of the two sizes too, of which the proof speaks; in linear networks as drawn the sum over paths "
+    "makes branches larger, and H of the aggregated network is the worse conditioned"
+)
+_LINKS = (
+    Link(to="singularity.figure_13", check="ResNeXt"),
+    Link(
+        to="singularity.finding_3",
+        difference="finding 3 speaks of trained networks and of their "
+        "accuracy: there ResNeXt is the better conditioned too, and does not generalize better",
+    ),
 )
 COROLLARY_2 = Claim(
     name="singularity.corollary_2",
     statement="The representations of the ResNet are worse conditioned than those of the "
     "ResNeXt, at every layer.",
     assumptions=("q < n < N",),
-    tested="κ of Gaussian H of the two sizes, and κ of H in linear networks of the two kinds.",
+    tested="Most favorably, κ of Gaussian H of the two sizes, and of H in linear networks whose branches "
+    "have equal variance, 80 each; in general, κ of H in networks as they are drawn.",
     measure=measure_sizes,
     law=corollary_2,
-    corrected=_GAUSSIAN,
-    law_corrected=corollary_2_corrected,
+    under=_UNDER,
+    law_under=corollary_2_equal,
+    links=_LINKS,
 )
 REMARK_9 = Claim(
     name="singularity.remark_9",
     statement="The ResNeXt has a more stable solution than the ResNet.",
     assumptions=("q < n < N",),
-    tested="Amplification of small changes of H, for Gaussian H of the two sizes and in linear "
-    "networks of the two kinds.",
+    tested="Amplification of small changes of H, most favorably for Gaussian H of the two sizes and in "
+    "linear networks whose branches have equal variance; in general, in networks as they are drawn.",
     measure=measure_sizes,
     law=remark_9,
-    corrected=_GAUSSIAN,
-    law_corrected=remark_9_corrected,
+    under=_UNDER,
+    law_under=remark_9_equal,
+    links=(Link(to="singularity.corollary_2"), *_LINKS),
 )

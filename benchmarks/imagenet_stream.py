@@ -86,7 +86,7 @@ def _flat(result: data.DataSet) -> dict[str, Any]:
 
 def _task(batch: int, steps: int) -> Any:
     study = all_studies()["singularity.table_4"]
-    tasks = study.tasks(study.presets["paper"])
+    tasks = study.tasks(study.presets["printed"])
     chosen = next(task for task in tasks if task.model == "imagenet-resnet-101")
     update = {"batch_size": batch, "max_steps": steps, "evaluate_every": 0, "patience": None}
     return chosen.model_copy(update=update)

@@ -909,8 +909,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ("studies/publishing.py", "_DIGITS = 4", "_DIGITS = 5"),
         (
             "studies/runner.py",
-            'others = settings.data_names() - study.presets["paper"].data_names()',
-            'others = study.presets["paper"].data_names() - settings.data_names()',
+            "set() if original is None else settings.data_names() - original.data_names()",
+            "set() if original is None else original.data_names() - settings.data_names()",
         ),
         (
             "studies/drawing.py",

@@ -15,6 +15,8 @@ from typing import Any
 
 from bathyscope.claims import Claim, all_claims, themes
 from bathyscope.cli import listings
+from bathyscope.data import entry as data_entry
+from bathyscope.data.catalog import CATALOG
 from bathyscope.diagnosis import Explanation, explain
 from bathyscope.plugins.papers import papers
 from bathyscope.rules import all_rules, all_thresholds
@@ -76,10 +78,13 @@ Every numbered statement of the four papers, in our own words, and how it is tes
 tests one and prints verdict and numbers, `bathyscope check all` all of them. A verdict is *holds*,
 *holds under* (with the extra assumption named), *violated* (with what is true instead, where that is known
 and was checked), *not supported here* (an experiment of ours does not show it, which is not a refutation) or
-*inapplicable* (an assumption failed, shown with its number). A claim that holds and says nothing is flagged
-*vacuous*.
+*inapplicable* (an assumption failed, shown with its number). Every statement is tested in its most favorable
+reading and in the general one; both are shown. A claim that holds and says nothing is flagged *vacuous*, one
+that could not have failed *definition*: it is how the networks are built, or stands in textbooks, and its
+check tests the implementation. Claims and studies that speak of the same thing are linked, and a test fails
+where they contradict each other without a word.
 
-{count} statements, of which {coded} are coded.
+{count} statements, of which {coded} are coded, {definitions} of these definitions.
 {themes}"""
 
 
@@ -90,7 +95,8 @@ def ledger() -> str:
         rows = [claim for claim in all_claims().values() if claim.theme == theme]
         text += f"\n## {theme}\n" + "".join(_claim(claim) for claim in rows)
     coded = sum(claim.status == "coded" for claim in all_claims().values())
-    return LEDGER.format(count=len(all_claims()), coded=coded, themes=text)
+    definitions = sum(bool(claim.definition) for claim in all_claims().values())
+    return LEDGER.format(count=len(all_claims()), coded=coded, definitions=definitions, themes=text)
 
 
 def _claim(claim: Claim) -> str:
@@ -99,10 +105,27 @@ def _claim(claim: Claim) -> str:
         lines.append(f"\n*Assumes:* {_plain('; '.join(claim.assumptions))}.\n")
     mark = "" if claim.status == "coded" else f"**{claim.status.capitalize()}.** "
     lines.append(f"\n*Tested:* {mark}{_plain(claim.tested)}\n")
+    if claim.definition:
+        lines.append(f"\n*Definition:* {claim.definition}.\n")
+    if claim.links:
+        lines.append(f"\n*See also:* {_links(claim, '')}\n")
     if {"model", "data"} & set(claim.takes):
         own = " and ".join(word for word in ("model", "data") if word in claim.takes)
         lines.append(f"\n*Takes your own:* {own}.\n")
     return "".join(lines)
+
+
+def _links(claim: Claim, folder: str) -> str:
+    """What speaks of the same thing, each with its page, and why the two may differ."""
+    parts = []
+    for link in claim.links:
+        theme, _, rest = link.to.partition(".")
+        anchor = f"{folder}ledger.md#{theme}{rest}"
+        if link.to in all_studies():
+            anchor = f"{folder}papers/{theme}.md#{theme}{rest}"
+        why = f" ({_plain(link.difference)})" if link.difference else ""
+        parts.append(f"[{_plain(link.to)}]({anchor}){why}")
+    return "; ".join(parts) + "."
 
 
 STUDY_PAGE = """# Studies
@@ -133,8 +156,10 @@ result.figure()     # a matplotlib figure
 result.provenance   # settings, seeds, versions, hardware
 ```
 
-Presets: `quick` takes minutes on two cores and needs no download; `full` takes larger data at reduced
-length; `paper` has the paper's own settings. `--seeds N` repeats every run with N seeds. Every run has
+Presets: `quick` and `full` are ours, the one of minutes on two cores and without a download, the other with
+larger data at reduced length; `printed` has the settings that the paper prints, `cited` those of the code
+that it names, where it prints none. A study has those that its paper gives, and says of every setting where
+it is from. `--seeds N` repeats every run with N seeds. Every run has
 its folder under `studies/runs`, named by its configuration: a study that was killed continues where it stood,
 studies share the runs they have in common, and two runs of one preset and seed give the same numbers.
 `studies/index.html` shows all results: each figure with its preset, what was met and what was not.
@@ -161,8 +186,20 @@ def _study(study: Study) -> str:
     notes = "".join(f"\n{_plain(note)}\n" for note in study.notes)
     return (
         f"\n### {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n{notes}\n"
-        f"| preset | settings |\n|---|---|\n{rows}\n"
+        f"| preset | settings |\n|---|---|\n{rows}\n{_sources(study)}"
     )
+
+
+def _sources(study: Study) -> str:
+    """Where every setting of the paper's preset is from."""
+    if study.original is None:
+        return ""
+    name = "printed" if "printed" in study.presets else "cited"
+    rows = "".join(
+        f"| {_plain(key)} | {_value(value)} | {_plain(study.source_of(key))} |\n"
+        for key, value in study.original.resolved().items()
+    )
+    return f"\n| setting of `{name}` | value | from |\n|---|---|---|\n{rows}"
 
 
 def _value(value: object) -> str:
@@ -180,12 +217,12 @@ PAPER_PAGE = """# {theme}
 **{title}.** {summary}
 
 {standing}
-{claims}{studies}"""
+{results}{claims}{studies}"""
 RESULTS = DOCS / "results"
 MARKS = {True: "✓", False: "✗", None: "·"}
 OFFICIAL_ONLY = {"cifar-100", "tiny-imagenet", "imagenet"}
 COSTS: dict[str, dict[str, float]] = json.loads((RESULTS / "costs.json").read_text())
-"""Minutes of one core that presets which were not run would take, from timed steps of every network."""
+"""Seconds of one core that a preset took, by study; those of presets that were not run are not in it."""
 
 
 def paper(theme: str) -> str:
@@ -200,6 +237,7 @@ def paper(theme: str) -> str:
         counts: dict[str, int] = {}
         for claim in claims:
             word = verdicts.get(claim.name, {}).get("verdict", claim.status)
+            word = f"{word} by definition" if claim.definition and word == "holds" else word
             counts[word] = counts.get(word, 0) + 1
         text = ", ".join(f"{count} {word}" for word, count in counts.items())
         standing = f"{len(claims)} statements: {text}. {standing}"
@@ -208,6 +246,7 @@ def paper(theme: str) -> str:
         title=package.TITLE,
         summary=package.SUMMARY.replace("\n", " "),
         standing=standing,
+        results=_results_table(own, results) if shown else "",
         claims="\n## Claims\n" + "".join(_verdict(c, verdicts.get(c.name)) for c in claims)
         if claims
         else "",
@@ -222,6 +261,7 @@ def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
     lines: list[tuple[str, str]] = []
     if result is not None:
         word = result["verdict"] + (", vacuously" if result["vacuous"] else "")
+        word += ", by definition" if claim.definition and word == "holds" else ""
         if result["extra_assumption"]:
             lines.append(("Under", f"{result['extra_assumption']}."))
         if result["corrected"]:
@@ -229,18 +269,97 @@ def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
         failed = [a["statement"] for a in result["assumptions"] if not a["holds"]]
         if failed:
             lines.append(("Failed", f"{'; '.join(failed)}."))
-        compared = result["relations"].get("printed", [])
-        rows = [
-            f"{'✓' if r['holds'] else '✗'} {r['what']}: {r['left']} {r['sense']} {r['right']}"
-            for r in compared[:4]
-        ]
-        more = f" (and {len(compared) - 4} more)" if len(compared) > 4 else ""
-        lines.append(("Compared", "; ".join(rows) + more + "."))
+        readings = (("Most favorable reading", "under"), ("As printed", "printed"))
+        for label, group in (*readings, ("Stricter reading", "strict")):
+            if group in result["relations"]:
+                lines.append((label, _compared(result["relations"][group])))
     else:
         lines.append(("Tested", claim.tested))
     formula = f"\n\\[{claim.formula}\\]\n" if claim.formula else ""
     text = "\n\n".join(f"*{label}:* {_plain(line)}" for label, line in lines)
+    text += f"\n\n*See also:* {_links(claim, '../')}" if claim.links else ""
     return f"\n### {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
+
+
+def _compared(relations: list[dict[str, Any]]) -> str:
+    rows = [
+        f"{'✓' if r['holds'] else '✗'} {r['what']}: {r['left']} {r['sense']} {r['right']}"
+        for r in relations[:4]
+    ]
+    return "; ".join(rows) + (f" (and {len(relations) - 4} more)." if len(relations) > 4 else ".")
+
+
+def _results_table(own: list[Study], results: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """One row a study: reproduced, contradicted at this scale or unresolved, and why."""
+    rows, counts, evidence = "", dict.fromkeys(OUTCOMES, 0), set()
+    for study in own:
+        shown = results.get(study.name, {})
+        if not shown:
+            rows += f"| {study.name} | not run | |\n"
+            continue
+        preset = max(shown, key=PRESETS.index)
+        word, reason = _outcome(shown[preset]["checks"])
+        reason += f" Not decided: {'; '.join(study.undecided)}." if study.undecided else ""
+        counts[word] += 1
+        evidence.add(frozenset(_runs(study, preset)))
+        anchor = study.name.replace(".", "")
+        rows += f"| [{_plain(study.name)}](#{anchor}) | {word} (`{preset}`) | {_plain(reason)} |\n"
+    total = ", ".join(f"{count} {word}" for word, count in counts.items())
+    sets = "one set" if len(evidence) == 1 else f"{len(evidence)} sets"
+    return (
+        f"\n## Results\n\n{total}; from {sets} of runs, for studies that look at the same runs are no "
+        f"further evidence. Each by its longest preset that was run.\n\n"
+        f"| study | result | reason |\n|---|---|---|\n{rows}"
+    )
+
+
+OUTCOMES = ("reproduced", "contradicted at this scale", "unresolved")
+
+
+def _outcome(checks: list[dict[str, Any]]) -> tuple[str, str]:
+    """What the judged checks say, and the one that decides it, in a sentence."""
+    judged = [check for check in checks if check["passed"] is not None]
+    failed = [check for check in judged if not check["passed"]]
+    if not judged:
+        return "unresolved", "No check judges what is printed; numbers alone are reported."
+    if not failed:
+        return "reproduced", f"{_first_part(judged[-1])}."
+    unclear = [check for check in failed if _within_error(check["value"])]
+    if len(unclear) == len(failed):
+        return "unresolved", f"{_first_part(failed[0])}: {_power(failed[0]['value'])}."
+    against = next(check for check in failed if check not in unclear)
+    return "contradicted at this scale", f"Not so: {_first_part(against)}."
+
+
+def _first_part(check: dict[str, Any]) -> str:
+    return f"{check['statement'].split(';')[0]} ({check['value']})"
+
+
+_WITH_ERROR = re.compile(r"(-?\d[\d.]*) ± (\d[\d.]*)")
+
+
+def _within_error(value: object) -> bool:
+    """Whether a number with its error is none that two errors would have shown to be of another sign."""
+    pairs = [(float(a), float(b)) for a, b in _WITH_ERROR.findall(str(value))]
+    return bool(pairs) and all(number > -2 * error for number, error in pairs)
+
+
+def _power(value: object) -> str:
+    """What a check could have seen: twice its largest standard error."""
+    errors = [float(error) for _, error in _WITH_ERROR.findall(str(value))]
+    return f"a difference of {2 * max(errors):.2g} would have been seen" if errors else ""
+
+
+def _runs(study: Study, preset: str) -> set[str]:
+    """The folders of its runs, by which studies are seen to share them."""
+    return {task.folder_name() for task in study.tasks(study.presets[preset])}
+
+
+def _sharing(study: Study, preset: str) -> list[str]:
+    """The studies of the paper that look at these very runs, or at some of them."""
+    theme, own = study.name.partition(".")[0], _runs(study, preset)
+    others = [s for n, s in all_studies().items() if n.startswith(f"{theme}.") and s is not study]
+    return [s.name for s in others if preset in s.presets and own & _runs(s, preset)]
 
 
 def _result(study: Study, result: dict[str, dict[str, Any]]) -> str:
@@ -250,19 +369,18 @@ def _result(study: Study, result: dict[str, dict[str, Any]]) -> str:
         lines.append("\nThe paper prints:\n\n" + "".join(f"- {_plain(p)}\n" for p in study.printed))
     for preset in PRESETS:
         if preset in result:
-            lines.append(_published(study.name, preset, result[preset]))
+            lines.append(_published(study, preset, result[preset]))
     notes = " ".join(study.notes)
     if notes:
         lines.append(f"\n*To know:* {_plain(notes)}\n")
-    shown = set(result)
+    if study.undecided:
+        lines.append("\n*Printed there, and decided by no check:* ")
+        lines.append("; ".join(_plain(sentence) for sentence in study.undecided) + ".\n")
     theme = study.name.partition(".")[0]
     if (DOCS / "figures" / f"{study.name.replace('.', '_')}.png").is_file():
-        shown.add("paper")
-        lines.append(
-            f"\nWith the preset `paper` it is on [a page of its own](../{theme}.md), with its figures.\n"
-        )
-    longest = max((PRESETS.index(preset) for preset in shown), default=-1)
-    missing = PRESETS[longest + 1 :]  # what is smaller than something shown is not missed
+        lines.append(f"\nMore on it is on [a page of its own](../{theme}.md).\n")
+    longest = max((PRESETS.index(preset) for preset in result), default=-1)
+    missing = [p for p in PRESETS[longest + 1 :] if p in study.presets]
     if missing:
         reasons = "; ".join(f"`{preset}` ({_why(study, preset)})" for preset in missing)
         lines.append(f"\n*Not run for this page:* {reasons}.\n")
@@ -275,12 +393,23 @@ def _why(study: Study, preset: str) -> str:
     unobtainable = sorted(settings.data_names() & OFFICIAL_ONLY)
     if unobtainable:
         return f"needs {' and '.join(unobtainable)}, which no package registry has"
-    minutes = COSTS.get(study.name, {}).get(preset)
-    if minutes is not None:
-        return f"about {_duration(60 * minutes)} of one core, estimated from timed steps"
-    if preset == "paper" and not study.name.startswith("beyond."):
-        return "the settings of the paper: days to weeks on two cores"
+    steps = sum(_steps(task) for task in study.tasks(settings))
+    done = max((p for p in COSTS.get(study.name, {})), key=PRESETS.index, default=None)
+    if steps and done is not None:
+        before = sum(_steps(task) for task in study.tasks(study.presets[done]))
+        more = f"{steps / before:,.0f}"
+        return f"{more} times as many training steps as `{done}`, of larger batches or networks"
     return "not run yet"
+
+
+def _steps(task: Any) -> int:
+    """Training steps of a task; 0 where it trains nothing or its data cannot be counted."""
+    known = hasattr(task, "epochs") and hasattr(task, "num_train") and task.data in CATALOG
+    if not known:
+        return 0
+    samples = task.num_train or data_entry(task.data).num_train
+    size = getattr(task, "batch_size", None) or samples
+    return int(task.epochs * -(-samples // size))
 
 
 def _duration(seconds: float) -> str:
@@ -289,24 +418,60 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds > 240 else f"{seconds:.0f} seconds"
 
 
-def _published(name: str, preset: str, result: dict[str, Any]) -> str:
-    origin = result["provenance"]
+def _published(study: Study, preset: str, result: dict[str, Any]) -> str:
+    name, origin = study.name, result["provenance"]
     checks = "".join(
-        f"- {MARKS[c['passed']]} {_plain(c['statement'])}: **{_plain(c['value'])}**\n"
+        f"- {MARKS[c['passed']]} {_plain(c['statement'])}: **{_plain(c['value'])}**{_seen(c)}\n"
         for c in result["checks"]
     )
+    shared = _sharing(study, preset) if preset in study.presets else []
+    also = f" The same runs, or some of them, are behind {_listed(shared)}." if shared else ""
     commits = ", ".join(commit[:10] for commit in origin["commits"] if commit) or "unknown"
     time = f"{_duration(origin['seconds'])} by the clock of a busy machine"
     if origin.get("cpu_seconds"):
         time = f"{_duration(origin['cpu_seconds'])} of one core"
     settings = ", ".join(f"{k} {_value(v)}" for k, v in origin["settings"].items())
+    machines = ", ".join(_machine(h) for h in origin.get("hardware", [])) or "unknown"
+    drawn = " (seed 0 is drawn)" if len(origin["seeds"]) > 1 and name in ONE_SEED_DRAWN else ""
     runs = "1 run" if origin["num_runs"] == 1 else f"{origin['num_runs']} runs"
     return (
         f"\n![{result['title']}](../results/{name}.{preset}.png)\n\n{checks}\n"
-        f"*{_plain(result['title'])}. Preset `{preset}`: {_plain(settings)}. {runs}, "
-        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}, {time}; "
-        f"commit {commits}; torch {origin['versions'].get('torch', '?')}.*\n"
+        f"*{_plain(result['title'])}. {IN_WORDS[preset]} (`{preset}`): {_plain(settings)}. {runs}, "
+        f"seeds {', '.join(map(str, origin['seeds'])) or 'none'}{drawn}, {time} ({_plain(machines)}); "
+        f"commit {commits}; torch {origin['versions'].get('torch', '?')}.{also}*\n"
     )
+
+
+ONE_SEED_DRAWN = {
+    *(f"singularity.figure_{k}" for k in (5, 6, 7, 8, 9, 10, 11, 13)),
+    *(f"singularity.figure_a{k}" for k in range(1, 7)),
+    "singularity.layer_deletion",
+    "norm_preservation.figure_3",
+}
+"""Studies whose published figures show the first seed; their checks read all of them."""
+IN_WORDS = {
+    "quick": "Small settings of ours",
+    "full": "Larger settings of ours",
+    "cited": "The settings of the code that the paper names",
+    "printed": "The settings that the paper prints",
+}
+
+
+def _seen(check: dict[str, Any]) -> str:
+    """What a judged check could have seen, where its number has an error."""
+    power = _power(check["value"]) if check["passed"] is not None else ""
+    return f" ({power})" if power else ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(name.partition(".")[2].replace("_", " ") for name in names)
+
+
+def _machine(hardware: dict[str, Any]) -> str:
+    cores, threads = hardware.get("cores", "?"), hardware.get("threads", 1)
+    used = "one thread" if threads == 1 else f"{threads} threads"
+    device, machine = hardware.get("device") or "no accelerator", hardware.get("machine", "?")
+    return f"{device}, {used} on {cores} cores of {machine}"
 
 
 def _plain(text: object) -> str:

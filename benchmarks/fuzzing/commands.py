@@ -150,7 +150,7 @@ _OWN: dict[str, dict[str, tuple[str, ...]]] = {
 _LOCATIONS = {
     "reproduce": {
         "": ("x", "list", "", "nests.figure_99", "shortcut_length.figure_4"),
-        "--preset": ("x", "", "paper"),
+        "--preset": ("x", "", "printed"),
         "--out": ("loop/a", "odd.py"),
         "--seeds": ("0", "-1", "x", "nan"),
         "--workers": ("0", "-1", "x"),

@@ -24,7 +24,7 @@ def test_lists_every_study():
 def test_lists_as_json():
     rows = json.loads(runner.invoke(app, ["reproduce", "list", "--json"]).output)
     assert [row["study"] for row in rows] == list(all_studies())
-    assert rows[0]["presets"]["paper"]["epochs"] == 200
+    assert rows[0]["presets"]["printed"]["epochs"] == 200
 
 
 def test_runs_one_and_writes_the_page(tmp_path, monkeypatch):
@@ -52,7 +52,8 @@ def test_a_theme_passes_over_studies_without_data(tmp_path, monkeypatch):
     ("text", "error", "says"),
     [
         (["shortcut_length.figur_4"], UnknownName, "shortcut_length.figure_4"),
-        ([NAME, "--preset", "papr"], UnknownName, "paper"),
+        ([NAME, "--preset", "print"], UnknownName, "printed"),
+        ([NAME, "--preset", "paper"], UnknownName, "printed"),
         ([NAME, "--out", "/dev/null/x"], UsageError, "cannot be written"),
     ],
 )

@@ -9,7 +9,7 @@ from bathyscope.core.errors import UnknownName
         ("resnet-57", ["resnet-56", "plain-20", "wrn", "digits"], "The nearest: resnet-56."),
         ("zz", map(str, range(10)), "There are: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more."),
         ("zz", {"b", "", "a"}, "There are: a, b."),
-        ("quik", ["quick", "full", "paper"], "There are: quick, full, paper."),
+        ("quik", ["quick", "full", "cited"], "There are: quick, full, cited."),
         ("zz", [], "named 'zz'."),
     ],
 )

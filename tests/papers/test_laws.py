@@ -28,9 +28,7 @@ def case(n, **changed):
 
 
 CASES = [case(1), case(2), case(3)]
-ENDS = {
-    kind: {"condition": [1.0, 3.0], "error": [0.0, 0.0]} for kind in ("residual", "aggregated")
-}
+ENDS = {kind: {"condition": [1.0, 3.0], "error": [0.0, 0.0]} for kind in ("residual", "aggregated")}
 # law, numbers at its bounds, and changes of which each is beyond one bound: where, and the value
 LAWS = [
     (

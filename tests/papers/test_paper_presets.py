@@ -1,4 +1,4 @@
-"""Each paper preset, where memory allows: two steps of every network, and every kind of computation.
+"""The presets `printed` and `cited`, where memory allows: two steps of every network, every computation.
 
 Networks, batch sizes, depths, learning rates and samples used are those of the preset; the images are
 drawn at random in the form of the true set, and training takes two steps or epochs with one seed.
@@ -24,11 +24,15 @@ DEEPEST = 300
 LARGEST = 64
 
 
+def tasks_of(study):
+    return [] if study.original is None else study.tasks(study.original)
+
+
 def paper_tasks():
-    """One trial for every network and batch size of the paper presets."""
+    """One trial for every network and batch size of the papers' presets."""
     result = {}
     for study in all_studies().values():
-        for task in study.tasks(study.presets["paper"]):
+        for task in tasks_of(study):
             if isinstance(task, TrainingTask):
                 # of the grid of channels the last, which is the widest
                 name = "three-layers" if isinstance(task, figure_2.ChannelTrial) else task.model
@@ -37,17 +41,11 @@ def paper_tasks():
     return list(result.values())
 
 
-# More than about two seconds: Hessians of 9,600 rows, whitening 3,072 pixels, eight models, 164 layers.
+# More than about two seconds: Hessians of 9,600 rows, whitening, 164 layers.
 LONG = {
     *(f"figure_4-{kind}-last" for kind in ("shortcut_1", "shortcut_2", "xavier", "orthogonal")),
     *(f"figure_{k}-{kind}-first" for k in (7, 8) for kind in ("shortcut_2", "orthogonal")),
-    *(
-        f"bottleneck-{basis}-{location}"
-        for basis in ("drawn", "learned")
-        for location in ("first", "last")
-    ),
-    *("estimators-first", "estimators-last", "overhead-first", "figure_10-first", "figure_10-last"),
-    "held_out-last",
+    *("overhead-first", "figure_10-first", "figure_10-last"),
 }
 
 
@@ -55,9 +53,9 @@ def paper_computations():
     """The first and the last computation of every study and kind, which are its smallest and largest."""
     groups = {}
     for name, study in all_studies().items():
-        for task in study.tasks(study.presets["paper"]):
+        for task in tasks_of(study):
             if not isinstance(task, TrainingTask):
-                kind = getattr(task, "kind", None) or getattr(task, "basis", None)
+                kind = getattr(task, "kind", None)
                 label = "-".join(filter(None, [name.partition(".")[2], kind]))
                 groups.setdefault(label, []).append(task)
     for label, tasks in groups.items():

@@ -10,14 +10,28 @@ from bathyscope.studies import PRESETS, all_studies
 
 
 @pytest.mark.parametrize("name", all_studies())
-def test_a_study_has_a_name_of_its_theme_three_presets_and_tasks(name):
+def test_a_study_has_a_name_of_its_theme_presets_and_tasks(name):
     study = all_studies()[name]
     assert study.name == name
     assert re.fullmatch(rf"({'|'.join(papers())})\.[a-z_]+[a-z0-9_]*", name)
-    assert tuple(study.presets) == PRESETS
+    assert tuple(study.presets) == tuple(p for p in PRESETS if p in study.presets)
+    assert {"quick", "full"} <= set(study.presets)
     for preset in study.presets.values():
         folders = [task.folder_name() for task in study.tasks(preset)]
         assert len(set(folders)) == len(folders) > 0
+
+
+@pytest.mark.parametrize("name", all_studies())
+def test_every_setting_of_a_paper_says_where_it_is_from(name):
+    study = all_studies()[name]
+    settings = {} if study.original is None else study.original.resolved()
+    assert [key for key in settings if not study.source_of(key)] == []
+
+
+def test_papers_without_settings_have_no_preset_of_their_own():
+    for name, study in all_studies().items():
+        if name.startswith(("nests.", "beyond.")):
+            assert study.original is None, name
 
 
 @pytest.mark.parametrize("name", all_studies())
@@ -51,8 +65,7 @@ def test_studies_share_runs(one, other):
 
 
 @pytest.mark.parametrize("name", ["shortcut_length.figure_2", "shortcut_length.figure_9"])
-@pytest.mark.parametrize("preset", PRESETS)
-def test_shortcuts_of_every_length_fit_every_depth(name, preset):
+def test_shortcuts_of_every_length_fit_every_depth(name):
     """convshortcut-N-n has 3kn + 2 layers."""
-    given = all_studies()[name].presets[preset]
-    assert all((depth - 2) % (3 * n) == 0 for depth in given.depths for n in given.lengths)
+    for given in all_studies()[name].presets.values():
+        assert all((depth - 2) % (3 * n) == 0 for depth in given.depths for n in given.lengths)

@@ -131,11 +131,12 @@ class Also(Preset):
 @unchecked()
 def test_a_title_names_the_data_that_stand_in():
     paper = Also(data="cifar-10", also="mnist")
-    study = SimpleNamespace(title="T", presets={"paper": paper})
+    study = SimpleNamespace(title="T", original=paper)
     assert _title(study, paper) == "T"
     assert _title(study, Also(data="mnist")) == "T"
     assert _title(study, Also(data="digits", also="cifar-10")) == "T [substitute: digits]"
     assert Also(data="digits").data_names() == {"digits"}
+    assert _title(SimpleNamespace(title="T", original=None), paper) == "T"
 
 
 def test_seeds_of_a_preset_are_its_own_unless_given():

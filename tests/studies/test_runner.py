@@ -101,7 +101,7 @@ def test_an_unknown_study_names_the_nearest():
 
 
 def test_an_unknown_preset_names_the_others(tmp_path):
-    with pytest.raises(UnknownName, match="quick, full, paper"):
+    with pytest.raises(UnknownName, match="quick, full, printed"):
         studies.run("shortcut_length.figure_4", preset="quik", out=tmp_path)
 
 

@@ -24,7 +24,8 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Option(
-            help="quick (minutes, digits), full (larger data, reduced length) or paper (as printed)."
+            help="quick or full (ours: minutes on digits; larger data, reduced length), cited (the code "
+            "that the paper names) or printed (what it prints), where a study has them."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(help="Folder of runs, tables, figures and the page.")] = Path(
@@ -137,6 +138,12 @@ def _several(
 
     results = []
     for name in names:
+        if preset not in studies.study_of(name).presets and preset in studies.PRESETS:
+            echo(
+                f"{name}: passed over, for its paper has no settings of the kind {preset}.",
+                err=True,
+            )
+            continue
         missing = studies.missing_data(name, preset)
         if missing:
             echo(

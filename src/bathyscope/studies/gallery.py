@@ -48,7 +48,7 @@ class SavedResult(BaseModel):
 
     study: str
     title: str
-    preset: Literal["quick", "full", "paper"]
+    preset: Literal["quick", "full", "cited", "printed"]
     checks: list[SavedCheck]
     notes: list[str]
     provenance: SavedProvenance

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 from pydantic import Field
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from bathyscope.studies.store import Store
 
-PRESETS = ("quick", "full", "paper")
+PRESETS = ("quick", "full", "cited", "printed")
+"""Settings of ours, small and larger; those of the code that a paper names; those that it prints."""
 
 TABLE, FIGURE, RESULT = "table.csv", "figure.png", "result.json"
 
@@ -29,7 +30,11 @@ class Preset(Configuration):
     Attributes:
         data: name of the data set.
         seeds: how many seeds, 0, 1, …, every run is repeated with.
+
+    `sources` says of every setting of the presets `cited` and `printed` where it is from.
     """
+
+    sources: ClassVar[Mapping[str, str]] = {}
 
     data: str = "digits"
     seeds: int = Field(default=1, ge=1)
@@ -155,13 +160,16 @@ class Study:
         name: `theme.kind_number`.
         title: what it is about, in a line.
         shows: what the paper shows there, in our words.
-        presets: the settings of quick, full and paper.
+        presets: the settings of `PRESETS`: quick and full always, cited and printed where the paper
+            names code or prints settings.
         tasks: the runs that a preset needs; those that other studies need too are run once.
         table: the tidy table, read from the finished runs.
         checks: what of the paper's shape was met.
         draw: the figure.
         notes: how the study departs from the paper, or what the paper leaves open.
         printed: the numbers that the paper itself prints there.
+        undecided: what the paper says there and no check decides.
+        sources: where settings are from, beside what their class says.
     """
 
     name: str
@@ -174,3 +182,16 @@ class Study:
     draw: Callable[[pd.DataFrame, Any], "Figure"]
     notes: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def original(self) -> Preset | None:
+        """The settings of the paper, printed or cited; None where it has none."""
+        return self.presets.get("printed") or self.presets.get("cited")
+
+    def source_of(self, setting: str) -> str:
+        """Where a setting of the presets cited and printed is from; nothing where that is not said."""
+        preset = self.original
+        own = {} if preset is None else type(preset).sources
+        return self.sources.get(setting) or own.get(setting, "") or Preset.sources.get(setting, "")

@@ -46,8 +46,8 @@ def run(
 
     Args:
         name: `theme.kind_number`, one of `names()`.
-        preset: `quick` (minutes, digits), `full` (larger data, reduced length), `paper` (the
-            paper's settings).
+        preset: `quick` (ours: minutes, digits), `full` (ours: larger data, reduced length), `cited`
+            (the settings of the code that the paper names), `printed` (those that it prints).
         out: folder of all that studies write.
         seeds: how many seeds, in place of the preset's.
         workers: processes that run tasks; with one, all happens in this process. More need a
@@ -93,7 +93,8 @@ def run(
 
 def _title(study: Study, settings: Preset) -> str:
     """The study's title, which says where other data than the paper's stand in for them."""
-    others = settings.data_names() - study.presets["paper"].data_names()
+    original = study.original
+    others = set() if original is None else settings.data_names() - original.data_names()
     return f"{study.title} [substitute: {', '.join(sorted(others))}]" if others else study.title
 
 

@@ -12,7 +12,7 @@ PAPER_MILLIONS = {"resnet": 44.5, "resnext": 44.3}
 
 @pytest.mark.parametrize("network", PAPER_MILLIONS)
 def test_the_paper_preset_has_the_papers_networks(network):
-    preset = imagenet_form.PAPER
+    preset = imagenet_form.PRINTED
     model = nets.skeleton(preset.model_of(network), **preset.options_of(network))
     millions = sum(p.numel() for p in model.parameters()) / 1e6
     assert millions == pytest.approx(PAPER_MILLIONS[network], rel=0.005)
@@ -51,9 +51,9 @@ def test_checks_judge_the_papers_shape(result, passed):
     assert [check.passed for check in checks] == [*passed, None, None]
 
 
-def test_the_paper_preset_says_what_to_get_and_where_to_put_it(tmp_path, monkeypatch):
+def test_the_printed_preset_says_what_to_get_and_where_to_put_it(tmp_path, monkeypatch):
     monkeypatch.setenv("BATHYSCOPE_DATA", str(tmp_path))
     with pytest.raises(UsageError, match=rf"image-net\.org.*train/CLASS.* in {tmp_path}/imagenet"):
-        studies.run("singularity.table_4", preset="paper", out=tmp_path / "out")
+        studies.run("singularity.table_4", preset="printed", out=tmp_path / "out")
     with pytest.raises(UsageError, match="data fetch tiny-imagenet"):
         studies.run("singularity.table_4", preset="full", out=tmp_path / "out")

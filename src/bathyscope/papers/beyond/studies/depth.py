@@ -257,7 +257,6 @@ STUDIES = (
         {
             "quick": _DENSE(seeds=2),
             "full": _DENSE(grid=_GRID, curvature=True),
-            "paper": _DENSE(depth=164, steps=600, grid=_GRID, curvature=True),
         },
     ),
     _study(
@@ -272,14 +271,6 @@ STUDIES = (
                 rates=(0.001, 0.001, 0.01, 0.01),
                 grid=_GRID,
             ),
-            "paper": _DENSE(
-                data="mnist",
-                depth=164,
-                num_train=6000,
-                steps=600,
-                rates=(0.001, 0.001, 0.01, 0.01),
-                grid=_GRID,
-            ),
         },
     ),
     _study(
@@ -288,7 +279,6 @@ STUDIES = (
         {
             "quick": _CONVOLUTIONAL(seeds=1, steps=80, wanted=0.5),
             "full": _CONVOLUTIONAL(grid=_GRID),
-            "paper": _CONVOLUTIONAL(depth=100, grid=_GRID),
         },
     ),
 )

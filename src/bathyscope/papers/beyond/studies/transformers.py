@@ -270,17 +270,6 @@ STUDY = Study(
         "full": _SMALL(
             depths=(6, 12, 24, 48, 96), width=32, steps=600, lr=1e-3, curvature=6, seeds=3
         ),
-        "paper": _SMALL(
-            data="text",
-            depths=(6, 12, 24, 48, 96),
-            width=256,
-            context=128,
-            steps=20_000,
-            lr=3e-4,
-            curvature=12,
-            seeds=3,
-            trains=0.5,
-        ),
     },
     tasks=tasks,
     table=table,

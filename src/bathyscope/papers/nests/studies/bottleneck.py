@@ -223,7 +223,6 @@ STUDY = Study(
     presets={
         "quick": BottleneckPreset(offsets=(-12, -8, -4, -2, -1, 0, 1, 2, 6), seeds=2),
         "full": BottleneckPreset(data="fashion-mnist", num_train=500, seeds=3),
-        "paper": BottleneckPreset(data="cifar-10", num_train=2000, seeds=10),
     },
     tasks=tasks,
     table=table,

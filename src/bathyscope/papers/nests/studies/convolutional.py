@@ -174,7 +174,6 @@ STUDY = Study(
             num_test=2000,
             augmented=False,
         ),
-        "paper": ImagePreset(data="cifar-10", epochs=200, seeds=7),
     },
     tasks=tasks,
     table=table,

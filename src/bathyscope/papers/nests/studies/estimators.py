@@ -208,7 +208,6 @@ STUDY = Study(
     presets={
         "quick": EstimatorPreset(num_samples=600),
         "full": EstimatorPreset(seeds=3),
-        "paper": EstimatorPreset(seeds=10),
     },
     tasks=tasks,
     table=table,

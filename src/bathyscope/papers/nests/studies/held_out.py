@@ -97,7 +97,6 @@ STUDY = Study(
     presets={
         "quick": EstimatorPreset(num_samples=300),
         "full": EstimatorPreset(seeds=3),
-        "paper": EstimatorPreset(seeds=10),
     },
     tasks=tasks,
     table=table,

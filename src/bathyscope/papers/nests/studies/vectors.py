@@ -45,9 +45,6 @@ class VectorPreset(Preset):
 PRESETS = {
     "quick": VectorPreset(epochs=20, num_train=1000, seeds=5),
     "full": VectorPreset(data="fashion-mnist", epochs=10, num_train=10_000),
-    "paper": VectorPreset(
-        data="cifar-10", num_blocks=10, features=32, epochs=100, batch_size=128, seeds=10
-    ),
 }
 
 

@@ -72,7 +72,7 @@ STUDY = Study(
         "full": AccuracyPreset(
             data="cifar-10", depths=(11, 20, 38), epochs=5, num_train=5000, num_test=2000, seeds=3
         ),
-        "paper": AccuracyPreset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=200),
+        "cited": AccuracyPreset(data="cifar-10", depths=(20, 83, 164, 272, 1001), epochs=300),
     },
     tasks=tasks,
     table=table,

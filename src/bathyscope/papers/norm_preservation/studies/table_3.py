@@ -77,7 +77,7 @@ STUDY = Study(
         "full": AccuracyPreset(
             data="cifar-10", depths=(20,), epochs=5, num_train=5000, num_test=2000, seeds=3
         ),
-        "paper": AccuracyPreset(data="cifar-100", depths=(164,), epochs=200),
+        "cited": AccuracyPreset(data="cifar-100", depths=(164,), epochs=300),
     },
     tasks=tasks,
     table=table,

@@ -143,11 +143,13 @@ def assumption_3_as_printed(numbers: Numbers) -> list[Relation]:
 def assumption_3_conceded(numbers: Numbers) -> list[Relation]:
     """The smooth ones do; ReLU vanishes, and a local polynomial has one slope at every width."""
     relu = numbers["relu"]
-    least, most = relu["polynomial"]
+    smallest, largest = relu["polynomial"]
     return [
         *_smooth(numbers, ("tanh", "symmetric sigmoid")),
         equal("relu: value at zero", relu["value"], 0.0),
-        equal("relu: slope of its local polynomial on the widest and the narrowest", least, most),
+        equal(
+            "relu: slope of its local polynomial on the widest and the narrowest", smallest, largest
+        ),
     ]
 
 

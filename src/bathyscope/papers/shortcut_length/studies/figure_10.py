@@ -1,6 +1,7 @@
 """Figure 10: the path of a sample through the network of theorem 1, around the others."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,11 @@ class PathPreset(Preset):
         num_units: R of the network.
     """
 
+    sources: ClassVar = {
+        "data": "not printed: three samples in three dimensions, as drawn in the figure",
+        "num_units": "not printed: ours",
+        "seeds": "not printed: the figure shows one set of samples, here ten",
+    }
     data: str = "generated"
     num_units: int
 
@@ -199,7 +205,7 @@ STUDY = Study(
     presets={
         "quick": PathPreset(num_units=150),
         "full": PathPreset(num_units=600, seeds=5),
-        "paper": PathPreset(num_units=3000, seeds=10),
+        "printed": PathPreset(num_units=3000, seeds=10),
     },
     tasks=tasks,
     table=table,

@@ -74,8 +74,13 @@ STUDY = Study(
             num_test=500,
             seeds=3,
         ),
-        "paper": ConvolutionPreset(
-            data="cifar-10", depths=(20, 56, 110, 218), epochs=200, augmented=True
+        "printed": ConvolutionPreset(
+            data="cifar-10",
+            depths=(20, 56, 110, 218),
+            epochs=200,
+            batch_size=32,
+            nesterov=True,
+            augmented=True,
         ),
     },
     tasks=tasks,

@@ -78,7 +78,7 @@ STUDY = Study(
     presets={
         "quick": RatePreset(depths=(4, 8, 16, 32), seeds=3),
         "full": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=5),
-        "paper": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64, 96), seeds=10),
+        "printed": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64, 96), seeds=10),
     },
     tasks=partial(learning_rates.tasks, relu=False),
     table=table,

@@ -68,7 +68,7 @@ STUDY = Study(
             rates=(0.01, 0.03, 0.1, 0.2, 0.5, 1.0),
         ),
         "full": RatePreset(data="mnist", depths=(4, 8, 16, 32), seeds=5, num_train=500),
-        "paper": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=10, num_train=1000),
+        "printed": RatePreset(data="mnist", depths=(4, 8, 16, 32, 64), seeds=10, num_train=1000),
     },
     tasks=partial(learning_rates.tasks, relu=True),
     table=partial(learning_rates.table, relu=True),
@@ -76,6 +76,6 @@ STUDY = Study(
     draw=draw,
     notes=(
         "The number of training samples is not printed in the paper for this figure; the preset "
-        "paper takes 1,000. Computed in float32.",
+        "`printed` takes 1,000. Computed in float32.",
     ),
 )

@@ -77,11 +77,13 @@ STUDY = Study(
             num_test=1000,
             seeds=3,
         ),
-        "paper": ConvolutionPreset(
+        "cited": ConvolutionPreset(
             data="cifar-10",
             lengths=(1, 2, 3, 4),
-            depths=(38, 110, 218, 434),
-            epochs=200,
+            depths=(38, 110, 218, 434, 578),
+            epochs=164,
+            batch_size=32,
+            nesterov=True,
             augmented=True,
             seeds=10,
         ),

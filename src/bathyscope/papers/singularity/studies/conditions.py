@@ -13,8 +13,8 @@ from bathyscope.papers.singularity.studies.trained import (
     CIFAR_PRESETS,
     HUNDRED_PRESETS,
     NETWORKS,
-    PAPER,
     PRESETS,
+    PRINTED,
     QUICK,
     TrainedPreset,
     on,
@@ -180,7 +180,7 @@ STUDIES = (
         "weights",
         "Condition numbers of the weights (MNIST, CIFAR-10)",
         _WEIGHTS,
-        PRESETS | {"paper": on(PAPER, "mnist", "cifar-10")},
+        PRESETS | {"printed": on(PRINTED, "mnist", "cifar-10")},
     ),
     _study(
         "12",
@@ -202,6 +202,6 @@ STUDIES = (
         "Condition numbers of the hidden representations (CIFAR-10, CIFAR-100)",
         "From some layer on the plain network's representations have infinite condition numbers; "
         "those of ResNet and ResNeXt never do, and ResNeXt's are the smaller.",
-        CIFAR_PRESETS | {"paper": on(PAPER, "cifar-10", "cifar-100")},
+        CIFAR_PRESETS | {"printed": on(PRINTED, "cifar-10", "cifar-100")},
     ),
 )

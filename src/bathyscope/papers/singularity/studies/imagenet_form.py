@@ -1,7 +1,7 @@
 """The runs of section VI on ImageNet: networks of 101 layers in the form for large images."""
 
 from bathyscope.core.json_values import JsonObject
-from bathyscope.papers.singularity.studies.trained import PAPER as PAPER_OF_164
+from bathyscope.papers.singularity.studies.trained import PRINTED as PRINTED_OF_164
 from bathyscope.papers.singularity.studies.trained import TrainedPreset
 
 _TRUE_WIDTH = 64
@@ -52,12 +52,12 @@ FULL = ImageNetPreset(
     evaluate_every=5,
     probe_size=64,
 )
-PAPER = ImageNetPreset(
+PRINTED = ImageNetPreset(
     data="imagenet",
-    epochs=PAPER_OF_164.epochs,
-    rates=PAPER_OF_164.rates,
-    batch_size=PAPER_OF_164.batch_size,
-    annealed=PAPER_OF_164.annealed,
+    epochs=PRINTED_OF_164.epochs,
+    rates=PRINTED_OF_164.rates,
+    batch_size=PRINTED_OF_164.batch_size,
+    annealed=PRINTED_OF_164.annealed,
     augmented=True,
 )
-PRESETS = {"quick": QUICK, "full": FULL, "paper": PAPER}
+PRESETS = {"quick": QUICK, "full": FULL, "printed": PRINTED}

@@ -210,7 +210,6 @@ STUDY = Study(
         "full": RivalPreset(
             data="cifar-10", depth=56, epochs=5, lr=0.05, num_train=5000, num_test=2000, seeds=2
         ),
-        "paper": RivalPreset(data="cifar-10", depth=164, epochs=200, lr=0.1, augmented=True),
     },
     tasks=tasks,
     table=table,

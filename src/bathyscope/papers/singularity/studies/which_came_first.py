@@ -174,7 +174,6 @@ STUDY = Study(
         ),
         # less deep, where the order of events is the same: 320 runs in about 20 minutes
         "full": EventPreset(depth=110, batch_size=32, seeds=10),
-        "paper": EventPreset(data="cifar-10", seeds=10, batch_size=128),
     },
     tasks=tasks,
     table=table,

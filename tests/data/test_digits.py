@@ -21,3 +21,12 @@ def test_pixels_lie_between_zero_and_one_and_labels_fit_them():
     means = torch.stack([digits.train_inputs[digits.train_labels == c].mean(0) for c in range(10)])
     nearest = torch.cdist(digits.test_inputs.flatten(1), means.flatten(1)).argmin(1)
     assert (nearest == digits.test_labels).float().mean() > 0.85
+
+
+def test_the_file_that_is_read_holds_what_scikit_learn_gives(monkeypatch):
+    whole = load("digits")
+    monkeypatch.setattr("bathyscope.data.digits.find_spec", lambda name: None)
+    given = load("digits")
+    assert torch.equal(whole.train_inputs, given.train_inputs)
+    assert torch.equal(whole.test_labels, given.test_labels)
+    assert len(whole.train_labels) + len(whole.test_labels) == 1797

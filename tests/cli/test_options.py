@@ -121,7 +121,7 @@ def test_json_means_the_same_everywhere(here, monkeypatch):
 
 def test_a_loss_may_be_spelled_with_a_hyphen_or_an_underscore():
     assert loss_of("cross-entropy") is loss_of("cross_entropy")
-    with pytest.raises(UsageError, match=r"cross-entropy, mse, bce"):
+    with pytest.raises(UsageError, match=r"cross-entropy, .*mse, .*bce"):
         loss_of("hinge")
 
 

@@ -70,7 +70,7 @@ def test_labels_lie_below_the_number_of_classes(label, fine):
     ("loss", "said"),
     [
         (nn.CrossEntropyLoss, r"pass an object of it: CrossEntropyLoss\(\)"),
-        ("cross_entropy", "'cross_entropy' was given; pass one such as"),
+        ("cross_entropy", "'cross_entropy' was given; pass the function itself"),
     ],
 )
 @unchecked()

@@ -21,7 +21,6 @@ def cases(folder):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     pair = torch.randn(8, 8), torch.randint(4, (8,))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*pair), batch_size=4)
     result = diagnose(model, pair)
     file = folder / "file"
     file.touch()
@@ -45,7 +44,6 @@ def cases(folder):
         "a function": lambda: diagnose(torch.relu, pair),
         "no parameters": lambda: diagnose(nn.ReLU(), pair),
         "a failing model": lambda: diagnose(Fails(8, 4), pair),
-        "a loader": lambda: diagnose(model, loader),
         "inputs alone": lambda: diagnose(model, pair[0]),
         "a triple": lambda: diagnose(model, (*pair, 1)),
         "KeyError": of(loss=raising(KeyError("a"))),
@@ -113,8 +111,7 @@ EXPECTED = {
     "a function": "torch.nn.Module, but a builtin",
     "no parameters": "nothing to measure",
     "a failing model": "cannot take .* KeyError: 'mask'",
-    "a loader": r"DataLoader was given; pass one batch: next\(iter\(loader\)\)",
-    "inputs alone": r"Tensor was given; pass \(inputs, targets\)",
+    "inputs alone": r"without targets: call diagnose\(model, x, y\)",
     "a triple": r"tuple of 3 was given; pass several inputs as \(\(a, b\), targets\)",
     "KeyError": r"loss could not be computed .* KeyError: 'a'\.",
     "ZeroDivisionError": "ZeroDivisionError: division by zero",

@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import bathyscope as bs
 from bathyscope.cli.build import loss_of
-from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.errors import BathyscopeError, UsageError
 from tests.unchecked import unchecked
 
-X, Y = torch.randn(8, 6), torch.randint(4, (8,))
+X, Y = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
 IMAGES = torch.rand(8, 3, 6, 6)
 
 
@@ -55,6 +55,11 @@ def frozen() -> nn.Module:
 
 def normed() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def found(model: nn.Module) -> None:
+    """Raise the first finding's advice: this slip is answered by a finding, not by an error."""
+    raise UsageError(str(bs.diagnose(model, X, Y).findings[0].remedy))
 
 
 def raised(output, targets):
@@ -128,7 +133,7 @@ SLIPS = {
         lambda: bs.diagnose(nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 4)), X.abs(), Y),
         r"\.long\(\)",
     ),
-    "everything frozen": (lambda: bs.diagnose(frozen(), X, Y), r"requires_grad_\(True\)"),
+    "everything frozen": (lambda: found(frozen()), r"requires_grad_\(True\)"),
     "a loss for each sample": (
         lambda: bs.diagnose(mlp(), X, Y, loss=nn.CrossEntropyLoss(reduction="none")),
         "reduction='mean'",
@@ -155,7 +160,10 @@ SLIPS = {
         lambda: bs.diagnose(Wrapped(Output), {"x": X}, loss=None),
         "labels=",
     ),
-    "loss none on the command line": (lambda: loss_of("none"), "own loss"),
+    "loss none on the command line": (
+        lambda: bs.diagnose(mlp(), X, Y, loss=loss_of("none")),
+        "carries none; pass loss=",
+    ),
 }
 
 

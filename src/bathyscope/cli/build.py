@@ -13,20 +13,13 @@ from torch import nn, optim
 from bathyscope.cli.options import CommandOptions
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
 from bathyscope.cli.screen import echo
-from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.batch import Batch, LossFn, own_loss
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.losses import LOSSES, loss_named, token_cross_entropy
 from bathyscope.data import SEQUENCES
 
 NEEDS = "bathyscope.recipe"
 """Key of a weights file for the recipe that its network must have and that weights do not hold."""
-
-_LOSSES: dict[str, LossFn] = {
-    "cross-entropy": F.cross_entropy,
-    "token-cross-entropy": token_cross_entropy,
-    "mse": F.mse_loss,
-    "bce": F.binary_cross_entropy_with_logits,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +142,19 @@ def _complete(text: CommandOptions, name: str, model: nn.Module, batch: object) 
 
 
 def loss_of(name: str) -> LossFn:
-    """A loss by name, with a hyphen or an underscore, or as `package.module:function`."""
+    """A loss by name, with a hyphen or an underscore, or as `package.module:function`.
+
+    Raises:
+        UnknownName: there is no such loss. `none` is the one that the model computes itself.
+    """
     if ":" in name:
         result: LossFn = factory_of(name)
         return result
-    known = name.replace("_", "-")
-    if known not in _LOSSES:
-        raise UnknownName("loss", name, _LOSSES, hint="Or give package.module:function.")
-    return _LOSSES[known]
+    if name.lower() in ("none", "own"):
+        return own_loss
+    if name.replace("_", "-") not in LOSSES:
+        raise UnknownName("loss", name, LOSSES, hint="Or give package.module:function.")
+    return loss_named(name)
 
 
 def optimizer_of(text: CommandOptions, parameters: list[nn.Parameter]) -> optim.Optimizer:

@@ -90,9 +90,12 @@ class CommandOptions:
     batch_size: Annotated[
         int, _option("--batch-size", "--samples", min=1, help="Samples of a data set in the batch.")
     ] = 64
-    loss: Annotated[str, _option(help="cross-entropy, mse, bce, or package.module:function.")] = (
-        "cross-entropy"
-    )
+    loss: Annotated[
+        str,
+        _option(
+            help="cross-entropy, mse, mae, bce, nll; none: the model's own; or package.module:function."
+        ),
+    ] = "cross-entropy"
     optimizer: Annotated[str, _option(help="sgd, adam or adamw.")] = "sgd"
     lr: Annotated[float, _option(min=0.0, help="Learning rate you mean to use.")] = 0.1
     momentum: Annotated[

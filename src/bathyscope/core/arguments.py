@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -128,6 +129,24 @@ def check_names(name: str, value: object, *, minimum: int = 0) -> tuple[str, ...
     if len(given) < minimum:
         raise UsageError(f"{name} is empty; give at least {minimum} name{'s' * (minimum > 1)}.")
     return tuple(str(item) for item in given)
+
+
+def matches_glob(name: str, pattern: str) -> bool:
+    """Whether a dotted name fits a glob whose `*` and `?` stop at dots; `**` does not.
+
+    Examples:
+        >>> [matches_glob(name, "layers.*") for name in ("layers.0", "layers.0.conv", "layers")]
+        [True, False, False]
+        >>> matches_glob("encoder.layers.0.conv", "**.conv")
+        True
+    """
+    parts = re.split(r"(\*\*|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
+    regex = "".join(
+        known.get(part) or (part.replace("[!", "[^") if part[:1] == "[" else re.escape(part))
+        for part in parts
+    )
+    return re.fullmatch(regex, name) is not None
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn, strided
 from torch.nn.parameter import is_lazy
 
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line, shorten
+from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, tensors_in
 
 Batch = tuple[Any, Any]
@@ -46,7 +47,8 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
     inputs, targets = batch
     tensors = list(tensors_in(inputs))
     if not tensors:
-        how = "a tensor (torch.as_tensor makes one)" if hasattr(inputs, "__array__") else "a tensor"
+        convertible = hasattr(inputs, "__array__") or isinstance(inputs, list)
+        how = "a tensor (torch.as_tensor makes one)" if convertible else "a tensor"
         raise UsageError(
             f"The inputs hold no tensor, but {type(inputs).__name__}; pass {how}, a tuple or a "
             "mapping of tensors."
@@ -131,6 +133,8 @@ def loss_value(
     else:
         _check_loss(loss)
         if _takes_indices(loss):
+            if not _are_class_targets(output, targets):
+                check_class_targets(output, targets)
             check_labels(output, targets)
         try:
             value = loss(output, targets)
@@ -138,10 +142,16 @@ def loss_value(
             raise
         except Exception as error:  # a user's own code may raise anything
             check_labels(output, targets)
+            hint = loss_hint(output, targets, error)
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
-                f"{_shape_of(targets)}: {in_a_line(error)}."
+                f"{_shape_of(targets)}: {in_a_line(error)}{hint and f'; {hint}'}."
             ) from error
+    if isinstance(value, (int, float)):
+        raise UsageError(
+            "The loss must be a scalar tensor, but it is a number; return the tensor itself, without "
+            ".item()."
+        )
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise UsageError(
             f"The loss must be a scalar tensor, but it is {_shape_of(value)}; "
@@ -150,7 +160,8 @@ def loss_value(
     if differentiable and not value.requires_grad:
         raise UsageError(
             "The loss does not depend on any parameter that requires a gradient (computed under "
-            "no_grad, or everything is frozen?); nothing can be differentiated."
+            "no_grad, or everything is frozen?); nothing can be differentiated. "
+            "model.requires_grad_(True) trains everything."
         )
     return value.reshape(())
 
@@ -163,8 +174,8 @@ def _check_loss(loss: object) -> None:
         )
     if not callable(loss):
         raise UsageError(
-            f"The loss is a function of output and targets, but {shorten(loss)} was given; pass one "
-            "such as torch.nn.functional.cross_entropy."
+            f"The loss is a function of output and targets, but {shorten(loss)} was given; pass the "
+            "function itself: loss=F.cross_entropy."
         )
 
 
@@ -186,12 +197,10 @@ def explain_forward_errors(inputs: object) -> Iterator[None]:
     except BathyscopeError:
         raise
     except Exception as error:  # a user's own code may raise anything
-        hint = ""
-        if "more than 1 value per channel" in str(error):
-            hint = " BatchNorm in train mode needs more than one sample: pass a larger batch."
+        hint = forward_hint(inputs, error)
         raise UsageError(
             f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
-            f"{in_a_line(error)}.{hint}"
+            f"{in_a_line(error)}.{hint and f' {hint}'}"
         ) from error
 
 
@@ -285,6 +294,17 @@ def _takes_indices(loss: LossFn) -> bool:
     return known and inner.__name__ in _INDEX_LOSSES and "ignore_index" not in options
 
 
+def _are_class_targets(output: object, targets: object) -> bool:
+    """Whether the targets are whole numbers with an axis less than an output of several classes."""
+    return (
+        isinstance(output, Tensor)
+        and isinstance(targets, Tensor)
+        and output.ndim == targets.ndim + 1
+        and not targets.is_floating_point()
+        and output.numel() > targets.numel()
+    )
+
+
 def check_labels(output: object, targets: object) -> None:
     """Class labels outside the output's classes crash deep inside a kernel: say it here.
 
@@ -300,13 +320,10 @@ def check_labels(output: object, targets: object) -> None:
         and output.ndim == targets.ndim + 1
         and targets.numel()
     ):
-        classes = output.shape[class_axis(output, targets)]
         known = targets[targets != -100]  # torch's ignore_index
-        if known.numel() and (int(known.min()) < 0 or int(known.max()) >= classes):
-            raise UsageError(
-                f"Labels run from {int(known.min())} to {int(known.max())}, but the model has "
-                f"{classes} outputs; labels must lie in 0 to {classes - 1}."
-            )
+        classes = output.shape[class_axis(output, targets)]
+        if known.numel() and not 0 <= int(known.min()) <= int(known.max()) < classes:
+            raise UsageError(label_range_sentence(known, classes))
 
 
 def _shape_of(value: object) -> str:

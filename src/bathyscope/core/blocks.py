@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import overload
 
 from torch import nn
 
-from bathyscope.core.arguments import check_names
+from bathyscope.core.arguments import check_names, matches_glob
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.calls import Call, calls_of_few, unwrap
 from bathyscope.core.errors import UnknownName, UsageError
@@ -27,6 +26,7 @@ _ACTIVATIONS = tuple(
 )
 _RESHAPES = (nn.Flatten, nn.Unflatten, nn.Identity)
 _PARAMETRIZED = "parametrizations"
+_FEWEST_LISTED = 3  # two alike may be the two halves of anything
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -80,7 +80,8 @@ def blocks_of(
     Args:
         model: any module; wrappers (DataParallel, `torch.compile`) are looked through.
         example: inputs: a tensor, a tuple of positional or a mapping of named inputs.
-        blocks: names or globs as in `named_modules()` (`"layer*.?"`), or blocks found before.
+        blocks: names or globs as in `named_modules()` (`"layer*.?"`; a `*` stops at dots, `**` does
+            not), or blocks found before.
 
     Raises:
         UsageError: the model has no parameters, cannot take the example, or nothing matches.
@@ -124,9 +125,9 @@ def blocks_of(
 
 def _given(calls: list[Call], patterns: Sequence[str]) -> list[tuple[Call, Call]]:
     for pattern in patterns:
-        if not any(fnmatchcase(c.name, pattern) for c in calls):
+        if not any(matches_glob(c.name, pattern) for c in calls):
             raise UnknownName("module called in the forward pass", pattern, {c.name for c in calls})
-    chosen = [c for c in calls if any(fnmatchcase(c.name, p) for p in patterns)]
+    chosen = [c for c in calls if any(matches_glob(c.name, p) for p in patterns)]
     for call in chosen:
         if not call.maps_a_tensor:
             raise UsageError(
@@ -137,19 +138,47 @@ def _given(calls: list[Call], patterns: Sequence[str]) -> list[tuple[Call, Call]
 
 def _body(calls: list[Call]) -> list[Call]:
     """The calls of the repeated kind of module that holds most weighted layers, gaps filled."""
-    kinds: dict[type[nn.Module], list[Call]] = {}
+    kinds: dict[object, list[Call]] = {}
     for call in calls:
-        if call.parent is not None and not _is_leaf(call) and type(call.module) not in _CONTAINERS:
+        if call.parent is None or _is_leaf(call):
+            continue
+        if type(call.module) not in _CONTAINERS:
             kinds.setdefault(type(call.module), []).append(call)
+        elif listed := _list_of_equals(calls[0].module, call):
+            kinds.setdefault(listed, []).append(call)
     best: list[Call] = []
-    for of_kind in kinds.values():
+    for kind, of_kind in kinds.items():
         outermost = [
-            c for c in of_kind if not any(type(a.module) is type(c.module) for a in _ancestors(c))
+            c
+            for c in of_kind
+            if kind is not type(c.module)
+            or not any(type(a.module) is type(c.module) for a in _ancestors(c))
         ]
         usable = [c for c in outermost if c.maps_a_tensor and _num_weighted(c)]
-        if len(usable) >= 2 and _is_better(usable, best):
+        if len(usable) >= 2 and not _are_branches(usable) and _is_better(usable, best):
             best = usable
     return _with_gaps_filled(calls, best) if best else []
+
+
+def _list_of_equals(root: nn.Module, call: Call) -> str:
+    """The `nn.ModuleList` of `nn.Sequential`s built alike in which a module stands; empty for none."""
+    name = call.name.rpartition(".")[0]
+    if not name or not isinstance(call.module, nn.Sequential):
+        return ""
+    listed = root.get_submodule(name)
+    if not isinstance(listed, nn.ModuleList) or len(listed) < _FEWEST_LISTED:
+        return ""
+    forms = {
+        tuple(type(part) for part in item.modules()) if isinstance(item, nn.Sequential) else ()
+        for item in listed
+    }
+    return name if len(forms) == 1 else ""
+
+
+def _are_branches(calls: list[Call]) -> bool:
+    """Whether calls beside one another read the same tensor: they are parts of the block around them."""
+    read = [(id(c.parent), c.reads) for c in calls if c.reads is not None]
+    return len(set(read)) < len(read)
 
 
 def _is_better(candidate: list[Call], best: list[Call]) -> bool:

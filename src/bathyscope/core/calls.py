@@ -36,6 +36,8 @@ class Call:
     """The call whose output, untouched, is this one's input."""
     returns: "Call | None" = None
     """The call inside whose output, untouched, is this one's; None where a function made it."""
+    reads: int | None = None
+    """A number for the tensor that goes in: calls beside one another that read the same are branches."""
 
     @property
     def maps_a_tensor(self) -> bool:
@@ -114,6 +116,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
     made_by = (
         WeakIdKeyDictionary()
     )  # the call that gave a tensor, and how often it was written then
+    numbers = WeakIdKeyDictionary()  # one for each tensor that goes into a call
 
     def maker(tensor: Tensor) -> Call | None:
         call, version = made_by.get(tensor, (None, 0))
@@ -128,6 +131,7 @@ def calls_of(model: nn.Module, inputs: object) -> list[Call]:
         counts[name] = call.number + 1
         if args and isinstance(args[0], Tensor):
             call.follows = maker(args[0])
+            call.reads = numbers.setdefault(args[0], len(calls))
         if parent is not None:
             parent.children.append(call)
         calls.append(call)

@@ -1,8 +1,11 @@
-"""The loss of networks that answer at every token, and where their classes lie."""
+"""Losses by name, and that of networks that answer at every token."""
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
+
+from bathyscope.core.batch import LossFn
+from bathyscope.core.errors import UnknownName
 
 
 def token_cross_entropy(
@@ -20,3 +23,34 @@ def token_cross_entropy(
         1.3863
     """
     return F.cross_entropy(output.flatten(0, -2), targets.flatten())
+
+
+LOSSES: dict[str, LossFn] = {
+    "cross-entropy": F.cross_entropy,
+    "token-cross-entropy": token_cross_entropy,
+    "mse": F.mse_loss,
+    "mae": F.l1_loss,
+    "huber": F.smooth_l1_loss,
+    "bce": F.binary_cross_entropy_with_logits,
+    "nll": F.nll_loss,
+}
+
+
+def loss_named(name: str) -> LossFn:
+    """A loss by name, with a hyphen or an underscore.
+
+    Raises:
+        UnknownName: there is none of that name.
+
+    Examples:
+        >>> loss_named("cross_entropy") is F.cross_entropy
+        True
+    """
+    known = name.replace("_", "-")
+    if known not in LOSSES:
+        own = "For a model that computes its own loss give loss=None."
+        other = "Or give a function of output and targets; loss=None for a model's own loss."
+        raise UnknownName(
+            "loss", name, LOSSES, hint=own if known.lower() in ("none", "own", "model") else other
+        )
+    return LOSSES[known]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, check_batch, read_all
+from bathyscope.core.call_forms import is_batch
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.core.nested import tensors_in
@@ -42,7 +43,7 @@ class Batches:
         self._state = _RandomState.of(data)
         self.num_batches = 1
         self.num_samples = 0
-        if _is_batch(data):
+        if is_batch(data):
             self._kept = [check_batch(model, data)]
             self.num_samples = _size(self._kept[0])
         else:
@@ -119,19 +120,6 @@ class _RandomState:
         self.everyone.restore()
         for generator, state in self.own:
             generator.set_state(state)
-
-
-def _is_batch(data: object) -> bool:
-    if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
-        return True
-    # a loader's collate function makes lists: [x, y] is a batch, [(x, y), (x, y)] two of them, and
-    # so are two mappings with the same names
-    if not isinstance(data, list) or len(data) != 2:
-        return False
-    first, second = data
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() != second.keys()
-    return isinstance(first, (Tensor, Mapping))
 
 
 def _size(batch: Batch) -> int:

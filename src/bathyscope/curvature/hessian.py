@@ -14,9 +14,9 @@ from bathyscope.curvature.terms import GaussNewtonTerm, HessianTerm
 
 def hessian(
     model: nn.Module,
-    data: object,
+    batches: object,
     *,
-    loss: LossFn = F.cross_entropy,
+    loss: LossFn | str = F.cross_entropy,
     batchnorm: BatchNormMode = "batch",
     parameters: Iterable[str] | None = None,
     progress: bool = False,
@@ -33,10 +33,10 @@ def hessian(
     Args:
         model: any module; wrappers (DataParallel, `torch.compile`) are looked through. A model in
             shards (`fully_shard`) is put together once, as it is now, in every process.
-        data: one batch (inputs, targets), or any iterable of batches; where a group of
+        batches: one batch (inputs, targets), or any iterable of batches; where a group of
             processes holds the model together (DistributedDataParallel, `fully_shard`) each has its
             own part, and the matrix is that of all parts together.
-        loss: a scalar from output and targets, averaged over the batch.
+        loss: a scalar from output and targets, averaged over the batch; or its name.
         batchnorm: statistics of the batch, or the running ones of evaluation.
         parameters: names or globs as in `named_parameters()`; None for all. Frozen parameters and
             those the loss does not reach have zero rows.
@@ -56,15 +56,15 @@ def hessian(
         >>> round(H.condition_number(definition="smallest").value, 6)
         4.0
     """
-    objective = objective_of(model, data, loss=loss, batchnorm=batchnorm, parameters=parameters)
+    objective = objective_of(model, batches, loss=loss, batchnorm=batchnorm, parameters=parameters)
     return CurvatureMatrix("hessian", CurvatureOperator(objective, HessianTerm.of), progress)
 
 
 def gauss_newton(
     model: nn.Module,
-    data: object,
+    batches: object,
     *,
-    loss: LossFn = F.cross_entropy,
+    loss: LossFn | str = F.cross_entropy,
     batchnorm: BatchNormMode = "batch",
     parameters: Iterable[str] | None = None,
     progress: bool = False,
@@ -81,6 +81,6 @@ def gauss_newton(
         >>> gauss_newton(model, batch, loss=F.mse_loss).dense().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    objective = objective_of(model, data, loss=loss, batchnorm=batchnorm, parameters=parameters)
+    objective = objective_of(model, batches, loss=loss, batchnorm=batchnorm, parameters=parameters)
     operator = CurvatureOperator(objective, GaussNewtonTerm.of)
     return CurvatureMatrix("gauss_newton", operator, progress)

@@ -16,6 +16,7 @@ from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import gather_agreed
@@ -127,7 +128,7 @@ def objective_of(
     model: nn.Module,
     data: object,
     *,
-    loss: LossFn,
+    loss: LossFn | str,
     batchnorm: BatchNormMode,
     parameters: Iterable[str] | None,
 ) -> Objective:
@@ -144,7 +145,7 @@ def objective_of(
     chosen = _choose_parameters(model, parameters)
     objective = Objective(
         model=model,
-        loss=loss,
+        loss=loss_named(loss) if isinstance(loss, str) else loss,
         batches=Batches(data, model),
         batchnorm=batchnorm,
         parameters=chosen,

@@ -13,10 +13,11 @@ from torch import nn
 
 from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_name, check_names
-from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, own_loss
+from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
+from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UnknownName
+from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.processes import processes_of
@@ -36,10 +37,12 @@ Probes = Literal["standard", "full"]
 
 @one_at_a_time()
 def diagnose(
-    model: nn.Module,
-    batch: object,
+    model: object,
+    batch: object = None,
+    targets: object = None,
     *,
-    loss: LossFn | None = F.cross_entropy,
+    batches: object = None,
+    loss: LossFn | str | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,
     probes: Probes = "standard",
     blocks: str | Iterable[str] | Blocks | None = None,
@@ -57,12 +60,16 @@ def diagnose(
     mode is measured with the batch's statistics, as training would see it.
 
     Args:
-        model: any module. One that DistributedDataParallel or `fully_shard` has prepared is measured
+        model: any module, a Hugging Face `Trainer`, or a `LightningModule`, whose `training_step` then is
+            the loss. A module that DistributedDataParallel or `fully_shard` has prepared is measured
             by all processes, which call this together; each has the same diagnosis.
-        batch: inputs and targets; inputs are a tensor, a tuple or a mapping. Of several processes
-            each gives its own part, and the whole is measured.
-        loss: a scalar from output and targets; None where the model's output carries its own
-            `.loss`.
+        batch: inputs, with their targets as the next argument; or both as a pair. Inputs are a tensor, a
+            tuple or a mapping. Of a list or loader of batches the first is taken. A trainer has its
+            own. Of several processes each gives its own part, and the whole is measured.
+        targets: of the inputs.
+        batches: the same as `batch`, by the name that it has in `forecast` and `treat`.
+        loss: a scalar from output and targets; its name (`"mse"`); or None where the model's output
+            carries its own `.loss`.
         optimizer: the one meant for training; with it the size of its steps is judged, and the
             look-ahead uses it. Its state is left as it was.
         probes: `standard` costs about three training steps of a deep network, four to twenty of a
@@ -104,10 +111,15 @@ def diagnose(
     if title is not None:
         check_name("title", title)
     budget = None if budget is None else check_count("budget", budget, minimum=1)
-    loss = own_loss if loss is None else loss
     limits = Thresholds.of(thresholds)
-    check_parameters(model)
-    batch = check_batch(model, batch)
+    if batch is not None and batches is not None:
+        raise UsageError("Both batch and batches were given; one of them is enough.")
+    given = read_call(
+        model, batches if batch is None else batch, targets, loss=loss, optimizer=optimizer
+    )
+    model, loss, optimizer = given.model, given.loss, given.optimizer
+    title = title or given.title
+    batch = check_batch(model, first_batch(given.data))
     if (group := processes_of(model)) is not None:
         with put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper):
             one = diagnose(

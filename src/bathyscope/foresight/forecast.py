@@ -9,6 +9,7 @@ from torch import nn
 
 from bathyscope.core.arguments import check_count
 from bathyscope.core.batch import LossFn, check_batches, check_parameters, own_loss
+from bathyscope.core.losses import loss_named
 from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import put_together
@@ -26,7 +27,7 @@ def forecast(
     model: nn.Module,
     batches: Iterable[object],
     *,
-    loss: LossFn | None = F.cross_entropy,
+    loss: LossFn | str | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | None = None,
     budget: int = 300,
     spend: int | None = None,
@@ -42,7 +43,8 @@ def forecast(
         batches: pairs of inputs and targets, or mappings for a model that computes its own loss; one
             step each, fresh ones where possible; fewer than the steps are taken again. Of several
             processes (DistributedDataParallel, `fully_shard`) each gives its parts.
-        loss: a scalar from output and targets; None where the model's output carries its own.
+        loss: a scalar from output and targets, or its name; None where the model's output carries its
+            own.
         optimizer: the one meant for training; SGD at 0.1 with momentum by default.
         budget: steps that you mean to train for.
         spend: most steps that the copy may take; 32 by default.
@@ -68,6 +70,8 @@ def forecast(
     at = stages_up_to(most)
     with preserve_random_state(batches):  # a loader may draw random numbers
         given = check_batches(model, batches, most=at[-1])
+    if isinstance(loss, str):
+        loss = loss_named(loss)
     loss = own_loss if loss is None else loss
     if processes_of(model) is not None:
         with put_together(model, given, optimizer, what="forecast") as (inner, whole, stepper):

@@ -1,0 +1,174 @@
+"""The forms in which people call `diagnose`: they all say the same as the pair of inputs and targets."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import bathyscope as bs
+from bathyscope.core.call_forms import first_batch, is_batch
+from bathyscope.core.errors import UsageError
+from tests.zoo import installed
+
+X, Y = torch.randn(32, 6, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 4
+
+
+def mlp(outputs: int = 4) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, outputs)
+    )
+
+
+def same(one: bs.diagnosis.Diagnosis, other: bs.diagnosis.Diagnosis) -> bool:
+    return one.findings == other.findings and one.table.equals(other.table)
+
+
+@pytest.fixture(scope="module")
+def by_pair():
+    return bs.diagnose(mlp(), (X, Y))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: bs.diagnose(m, X, Y),
+        lambda m: bs.diagnose(m, X, Y, loss="cross-entropy"),
+        lambda m: bs.diagnose(m, DataLoader(TensorDataset(X, Y), batch_size=32)),
+        lambda m: bs.diagnose(m, batches=[(X, Y), (X + 1, Y)]),
+        lambda m: bs.diagnose(m, [(X, Y), (X + 1, Y)]),
+        lambda m: bs.diagnose(m, [[X, Y], [X + 1, Y]]),
+        lambda m: bs.diagnose(m, batches=iter([(X, Y)])),
+    ],
+    ids=[
+        "x, y",
+        "loss by name",
+        "loader",
+        "batches=",
+        "list of pairs",
+        "list of lists",
+        "iterator",
+    ],
+)
+def test_every_form_says_the_same(by_pair, call):
+    assert same(call(mlp()), by_pair)
+
+
+def test_a_shuffling_loader_moves_no_random_numbers():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    bs.diagnose(mlp(), DataLoader(TensorDataset(X, Y), batch_size=8, shuffle=True))
+    torch.manual_seed(3)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_loss_by_name():
+    target = X.sum(1, keepdim=True)
+    by_name = bs.diagnose(mlp(1), X, target, loss="mse")
+    assert same(by_name, bs.diagnose(mlp(1), (X, target), loss=F.mse_loss))
+
+
+def test_two_inputs_and_two_targets_are_one_batch():
+    a, b = torch.zeros(4, 3), torch.zeros(4, 5)
+    assert is_batch(((a, b), (Y, Y)))
+    assert is_batch([[a, b], [Y, Y]])
+    assert is_batch([[a, a], [a, a]])  # nothing says otherwise: torch's loaders give this form
+    assert first_batch(((a, b), (Y, Y)))[0] == (a, b)
+
+
+def test_batch_and_batches_are_one_too_many():
+    with pytest.raises(UsageError, match="one of them is enough"):
+        bs.diagnose(mlp(), (X, Y), batches=[(X, Y)])
+
+
+def test_batches_by_one_name_everywhere():
+    batches = [(X, Y)]
+    model = mlp()
+    assert bs.forecast(model, batches=batches, loss="cross-entropy").spent
+    assert bs.hessian(model, batches=batches, loss="cross-entropy").shape[0] > 0
+
+
+def _lightning():
+    return installed("lightning").LightningModule
+
+
+def lightning_module(base):
+    class Classifier(base):
+        def __init__(self):
+            super().__init__()
+            self.network = mlp()
+
+        def training_step(self, batch, index):
+            x, y = batch
+            return F.cross_entropy(self.network(x), y)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    return Classifier()
+
+
+def test_a_lightning_module_with_its_loader(by_pair):
+    module = lightning_module(_lightning())
+    before = copy.deepcopy(module.state_dict())
+    result = bs.diagnose(module, DataLoader(TensorDataset(X, Y), batch_size=32))
+    assert result.title == "Classifier"
+    assert [b.name for b in result.blocks] == [f"network.{b.name}" for b in by_pair.blocks]
+    ratio = "gradients.norm_out"
+    assert result.table[ratio].tolist() == pytest.approx(by_pair.table[ratio].tolist(), rel=1e-5)
+    assert "updates" in result.measurements  # by the optimizer that it configures
+    assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
+
+
+def test_a_lightning_module_without_data():
+    module = lightning_module(_lightning())
+    with pytest.raises(UsageError, match=r"diagnose\(module, loader\)"):
+        bs.diagnose(module)
+
+
+class Own(nn.Module):
+    """A model that computes its own loss, as those of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = mlp()
+
+    def forward(self, x, labels=None):
+        logits = self.network(x)
+        loss = None if labels is None else F.cross_entropy(logits, labels)
+        return {"loss": loss, "logits": logits}
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, i):
+        return {"x": X[i], "labels": Y[i]}
+
+
+@pytest.mark.parametrize("overridden", [False, True])
+def test_a_trainer_of_hugging_face(tmp_path, by_pair, overridden):
+    transformers = installed("transformers", "accelerate")
+
+    class Weighted(transformers.Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            output = model(**inputs)
+            return (output["loss"] * 2, output) if return_outputs else output["loss"] * 2
+
+    options = transformers.TrainingArguments(
+        str(tmp_path), per_device_train_batch_size=32, report_to=[], use_cpu=True
+    )
+    kind = Weighted if overridden else transformers.Trainer
+    trainer = kind(model=Own(), args=options, train_dataset=Rows())
+    result = bs.diagnose(trainer)
+    assert trainer.optimizer is None
+    assert result.title == "Own"
+    assert [b.name for b in result.blocks] == [f"network.{b.name}" for b in by_pair.blocks]
+    norm = "gradients.norm_out"
+    ratio = result.table[norm].to_numpy() / by_pair.table[norm].to_numpy()
+    assert ratio.tolist() == pytest.approx([2.0 if overridden else 1.0] * len(ratio), rel=1e-4)
+    assert "updates" in result.measurements  # by the optimizer that it would make

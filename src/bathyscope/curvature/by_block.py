@@ -8,7 +8,7 @@ from torch import nn
 from bathyscope.core import Block, Blocks, Measurement
 from bathyscope.core.arguments import check_seed
 from bathyscope.core.records import Number
-from bathyscope.curvature.dense_matrix import dense
+from bathyscope.curvature.dense_matrix import dense_by_parameter
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
 from bathyscope.curvature.resolved import (
     EXACT_UP_TO,
@@ -81,7 +81,7 @@ def _row(part: DiagonalBlock, seed: int) -> tuple[dict[str, Number], str]:
     row: dict[str, Number] = dict.fromkeys(_COLUMNS, None)
     row["num_parameters"] = part.dim
     if part.dim <= EXACT_UP_TO:
-        values = torch.linalg.eigvalsh(dense(part).double())
+        values = torch.linalg.eigvalsh(dense_by_parameter(part.whole, part.positions).double())
         tolerance = rounding(part.dim, part.dtype)
         row |= {
             "largest": float(values[-1]),

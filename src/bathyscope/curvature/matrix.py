@@ -16,7 +16,7 @@ from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.memory import available_bytes
 from bathyscope.core.progress import count_products
 from bathyscope.curvature.by_block import curvature_by_block
-from bathyscope.curvature.dense_matrix import dense
+from bathyscope.curvature.dense_matrix import dense_by_parameter
 from bathyscope.curvature.products import CurvatureOperator, ProductPlan
 from bathyscope.curvature.resolved import (
     EXACT_UP_TO,
@@ -218,10 +218,10 @@ class CurvatureMatrix:
             UsageError: it would not fit; the message says what it needs.
         """
         with self._working("dense matrix"):
-            return dense(
+            return dense_by_parameter(
                 self.operator,
+                range(len(self.operator.parameters)),
                 at_once=self.operator.plan.at_once,
-                columns=self.operator.active_columns,
             )
 
     def eigenvalues(self) -> Float[Tensor, " d"]:

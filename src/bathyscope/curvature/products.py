@@ -13,6 +13,7 @@ from bathyscope.core.batch import Batch
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.processes import describe_lost_peer
+from bathyscope.curvature.convolutions import matmul_convolutions
 from bathyscope.curvature.differences import has_custom_function, is_slope_of_gradient
 from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
@@ -182,7 +183,7 @@ class CurvatureOperator:
         self._total = int(self._reduce(torch.tensor(total, device=self.device)))
 
     def _term(self, batch: Batch, parameters: Sequence[Tensor]) -> Term:
-        with plain_weight_norm():
+        with plain_weight_norm(), matmul_convolutions():
             return self.make_term(self.objective, batch, parameters)
 
     def _check_parameters(self) -> None:

@@ -75,10 +75,13 @@ class HessianTerm:
 
     def times(self, vectors: Vectors, *, together: bool = False) -> list[Tensor]:
         """H times b vectors."""
-        if not self.curved:
+        # what is multiplied by zero need not be gone through: so it is with columns of one parameter
+        used = [i for i in self.curved if bool(vectors[i].any())]
+        if not used:
             return [torch.zeros_like(v) for v in vectors]
-        chosen = [vectors[i] for i in self.curved]
-        return _fill(_pull_back(self.roots, self.parameters, chosen, together), vectors)
+        roots = [g for i in used if (g := self.gradients[i]) is not None]
+        chosen = [vectors[i] for i in used]
+        return _fill(_pull_back(roots, self.parameters, chosen, together), vectors)
 
     def restrict(self, positions: Sequence[int]) -> "HessianTerm":
         """The diagonal block of some parameters."""

@@ -18,6 +18,8 @@ def standardize_inputs(model, shift, scale):
     """Standardize what the network reads, column by column or channel by channel."""
 
     def standardize(module, args):
+        if not args or not args[0].is_floating_point():
+            return None
         shape = (-1, *[1] * (args[0].ndim - 2))
         by_column = [torch.tensor(v).to(args[0]).reshape(shape) for v in (shift, scale)]
         return ((args[0] - by_column[0]) / by_column[1], *args[1:])

@@ -18,11 +18,17 @@ READERS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.RNNBase
 
 
 _NORMALIZE = '''\
-def normalize(module, args):
+def normalize(module, args, kwargs):
     """Layer normalization of what a layer reads; of query, key and value for attention."""
+    names = ["query", "key", "value"] if isinstance(module, nn.MultiheadAttention) else ["input"]
     over = slice(1, None) if isinstance(module, nn.modules.conv._ConvNd) else slice(-1, None)
-    read = 3 if isinstance(module, nn.MultiheadAttention) else 1
-    return (*(F.layer_norm(x, x.shape[over]) for x in args[:read]), *args[read:])
+
+    def normal(x):
+        return F.layer_norm(x, x.shape[over]) if isinstance(x, torch.Tensor) else x
+
+    read = [normal(x) for x in args[: len(names)]]
+    passed = {name: normal(x) if name in names else x for name, x in kwargs.items()}
+    return (*read, *args[len(names) :]), passed
 '''
 
 
@@ -69,7 +75,8 @@ class AddNorms(Remedy):
         """A loop over the layers."""
         return (
             f"for name in {python_list(self.layers)}:\n"
-            "    model.get_submodule(name).register_forward_pre_hook(normalize)\n"
+            "    layer = model.get_submodule(name)  # as in: layer(norm(x))\n"
+            "    layer.register_forward_pre_hook(normalize, with_kwargs=True)\n"
         )
 
 

@@ -1,5 +1,6 @@
 """A recipe: remedies in their order, as data that is saved, reported, printed as code and applied again."""
 
+import ast
 import inspect
 import json
 from collections.abc import Mapping
@@ -126,10 +127,10 @@ class Recipe(BaseModel):
         Parameter names stay as they are, so weights of the treated network load after it.
         """
         helpers = dict.fromkeys(helper for step in self.steps for helper in step.helpers)
-        texts = [h if isinstance(h, str) else inspect.getsource(h) for h in helpers]
+        texts = [h if isinstance(h, str) else _short_source(inspect.getsource(h)) for h in helpers]
         # the words may hold names of anyone's choice: no line of them may leave the comment
         body = [f"# {' '.join(step.description.split())}\n{step.code()}" for step in self.steps]
-        text = "\n".join([*("\n" + text for text in texts), "\n", *body])
+        text = "\n".join([*("\n" + text for text in texts), "", *body])
         imports = [line for name, line in _IMPORTS.items() if name in text]
         return "\n".join([*imports, text])
 
@@ -216,6 +217,20 @@ class Recipe(BaseModel):
             whole.blocks = tuple(dict.fromkeys((*whole.blocks, *change.blocks)))
             whole.optimizer = change.optimizer or whole.optimizer
         return whole
+
+
+def _short_source(source: str) -> str:
+    """A function's or class's source with the first line of its docstrings alone, and no blank lines."""
+    lines: list[str | None] = list(source.splitlines())
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or not ast.get_docstring(node):
+            continue
+        text = node.body[0]
+        first, last = text.lineno - 1, (text.end_lineno or text.lineno) - 1
+        if last > first:
+            lines[first] = f'{lines[first]}"""'
+            lines[first + 1 : last + 1] = [None] * (last - first)
+    return "\n".join(line for line in lines if line is not None and line.strip()) + "\n"
 
 
 def apply_(

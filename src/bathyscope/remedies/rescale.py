@@ -100,7 +100,8 @@ class SetWeights(Remedy):
     def code(self) -> str:
         """The values as they are."""
         lines = "".join(
-            f"    model.get_parameter({python_string(name)}).copy_(torch.tensor({nested!r}))\n"
+            f"    values = torch.tensor({nested!r}, dtype=torch.float64)\n"
+            f"    model.get_parameter({python_string(name)}).copy_(values)\n"
             for name, nested in self.values.items()
         )
         return f"with torch.no_grad():\n{lines}"

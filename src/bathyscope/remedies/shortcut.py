@@ -42,8 +42,9 @@ def add_shortcut_(model, first, last, scale):
     """Add what goes into `first` to `scale` times what comes out of `last`, in the same pass."""
     carried = []
 
-    def take(module, args):
-        carried.append(args[0].clone())
+    def take(module, args, kwargs):
+        for x in (*args, *kwargs.values())[:1]:
+            carried.append(x.clone())
 
     def add(module, args, output):
         if not carried:
@@ -53,7 +54,7 @@ def add_shortcut_(model, first, last, scale):
         return (y, *output[1:]) if isinstance(output, tuple) else y
 
     model.register_forward_pre_hook(lambda module, args: carried.clear())
-    first.register_forward_pre_hook(take)
+    first.register_forward_pre_hook(take, with_kwargs=True)
     last.register_forward_hook(add)
 '''
 
@@ -107,7 +108,8 @@ class AddShortcuts(Remedy):
             rows = "".join(f"    ({first}, {last}),\n" for first, last in pairs)
             loop, ends = f"for first, last in [\n{rows}]:\n", ("first", "last")
         first, last = (f"model.get_submodule({end})" for end in ends)
-        return f"{loop}    add_shortcut_(model, {first}, {last}, {self.scale!r})\n"
+        note = f"# in a forward of your own: x = x + {self.scale:.4g} * block(x)\n"
+        return f"{note}{loop}    add_shortcut_(model, {first}, {last}, {self.scale!r})\n"
 
 
 def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) -> Change:

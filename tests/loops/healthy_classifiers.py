@@ -170,10 +170,16 @@ def averaged_and_swapped():
     return first, held_out_loss(model, test_x, test_y)
 
 
+def pretrained(layer):
+    """Stands for weights of a checkpoint: they are not distributed as an initializer draws them."""
+    nn.init.orthogonal_(layer.weight)
+    return layer
+
+
 def fine_tuned():
     """A frozen body in eval mode, and a head of its own."""
     x, y, test_x, test_y = digits()
-    body = nn.Sequential(nn.Linear(64, 128), nn.BatchNorm1d(128), nn.ReLU())
+    body = nn.Sequential(pretrained(nn.Linear(64, 128)), nn.BatchNorm1d(128), nn.ReLU())
     for parameter in body.parameters():
         parameter.requires_grad = False
     model = nn.Sequential(body, nn.Linear(128, 10))
@@ -192,6 +198,7 @@ def two_phases():
     """The head first, then everything at a lower learning rate with a second optimizer."""
     x, y, test_x, test_y = digits()
     model = mlp(64, 64, 10)
+    pretrained(model[0])
     first = held_out_loss(model, test_x, test_y)
     model[0].requires_grad_(False)
     for lr, steps in ((0.1, 40), (0.02, 80)):
@@ -209,7 +216,7 @@ class LowRank(nn.Module):
 
     def __init__(self, layer, rank=8):
         super().__init__()
-        self.layer = layer.requires_grad_(False)
+        self.layer = pretrained(layer).requires_grad_(False)
         self.down = nn.Linear(layer.in_features, rank, bias=False)
         self.up = nn.Linear(rank, layer.out_features, bias=False)
         nn.init.zeros_(self.up.weight)

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.loops import healthy, programs
+from tests.loops import healthy, held_out, programs
 
 
 def program(name):
-    return importlib.import_module(f"tests.loops.programs.{name}")
+    folder = "held_out" if name in held_out.NAMES else "programs"
+    return importlib.import_module(f"tests.loops.{folder}.{name}")
 
 
 def test_every_program_is_listed():
@@ -22,7 +23,7 @@ def test_every_program_is_listed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", programs.NAMES)
+@pytest.mark.parametrize("name", [*programs.NAMES, *held_out.NAMES])
 def test_fault_ends_worse_than_its_corrected_twin(name):
     train = program(name).train
     for seed in range(2):

@@ -4,6 +4,8 @@ import os
 import runpy
 import sys
 import traceback
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +18,7 @@ from bathyscope.core.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
+    from bathyscope.diagnosis.loop import LoopDiagnosis
 
 _STOPPED = 130
 """The exit code of a process that Ctrl-C has ended, as a shell expects it."""
@@ -44,9 +47,17 @@ def run(
         str | None,
         typer.Option(help="Exit with 3 if the script ends well and a finding is this severe."),
     ] = None,
+    diagnoses: Annotated[
+        bool,
+        typer.Option(
+            "--diagnose/--no-diagnose",
+            help="Also diagnose a copy of the first step: model, batch, loss, optimizer.",
+        ),
+    ] = True,
 ) -> None:
     """Run a training script as it is, watch its loop, and say at the end what is wrong with it.
 
+    Model, batch, loss and optimizer of the first step are copied and diagnosed when the script has ended.
     What the script prints and its exit code stay its own; the report goes to standard error.
 
     Example: bathyscope run train.py --epochs 3
@@ -62,7 +73,7 @@ def run(
     from bathyscope.recorder.ledger import Ledger
 
     process = os.getpid()
-    ledger = Ledger(most_steps=steps)
+    ledger = Ledger(most_steps=steps, copies_first_step=diagnoses)
     ledger.start()
     try:
         code = _run_script(script, is_module=is_module)
@@ -70,7 +81,14 @@ def run(
         ledger.stop()
     if os.getpid() != process or int(os.environ.get("RANK", "0")):
         sys.exit(code)  # a process that the script has forked, or another rank
-    findings = _report(ledger.record, name=script[0], out=out, as_json=as_json)
+    from bathyscope.diagnosis.loop import diagnose_loop
+
+    first = ledger.first_step if code != _STOPPED else None
+    result = diagnose_loop(ledger.record, first)
+    if code == _STOPPED and diagnoses:
+        note = "Model, batch and loss were not diagnosed: the script was interrupted."
+        result = replace(result, not_checked=(*result.not_checked, note))
+    findings = _report(result, ledger.record, name=script[0], out=out, as_json=as_json)
     limit = None if fail_on is None else Severity(fail_on).rank
     if not code and limit is not None and any(f.severity.rank >= limit for f in findings):
         code = 3
@@ -122,33 +140,45 @@ def _print_own_frames(error: BaseException) -> None:
 
 
 def _report(
-    record: "LoopRecord", *, name: str, out: Path | None, as_json: str | None
+    result: "LoopDiagnosis",
+    record: "LoopRecord",
+    *,
+    name: str,
+    out: Path | None,
+    as_json: str | None,
 ) -> tuple[Finding, ...]:
-    from bathyscope.recorder.loop_findings import loop_findings, not_checked
-
-    findings, missing = loop_findings(record), not_checked(record)
     sys.stdout.flush()
-    lines = ["", f"bathyscope run {name}: {_watched(record)}"]
-    for number, finding in enumerate(findings, start=1):
-        lines.append(f"{number}. {finding.severity}: {finding.title} [{finding.code}]")
-        lines.append(f"   {finding.why}")
-        if finding.remedy and finding.severity is not Severity.NOTE:
-            lines.append(f"   Change: {finding.remedy}")
-    if not findings and record.steps:
-        lines.append("Nothing is wrong with the loop, as far as it was watched.")
-    lines += [f"Not checked: {note}" for note in missing]
+    lines = ["", f"bathyscope run {name}: {_watched(record)}", *_findings(result, record)]
+    lines += [f"Not checked: {note}" for note in result.not_checked]
     print(printable("\n".join(lines)), file=sys.stderr, flush=True)
     if out is not None or as_json is not None:
         from bathyscope.report.loop_page import LoopReport
 
-        report = LoopReport(name, _watched(record), record, findings, missing)
+        report = LoopReport(
+            name, _watched(record), record, result.findings, result.roots, result.not_checked
+        )
         if as_json == "-":
             print(printable_json(report.to_json()), flush=True)
         for path in (out, None if as_json in (None, "-") else Path(str(as_json))):
             if path is not None:
                 report.save(path)
                 print(f"written: {path}", file=sys.stderr)
-    return findings
+    return result.findings
+
+
+def _findings(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str]:
+    for number, root in enumerate(result.roots, start=1):
+        where = f" at {', '.join(root.blocks[:3])}" if root.blocks else ""
+        yield f"{number}. {root.severity}: {root.title}{where} [{root.code}]"
+        yield f"   {root.why}"
+        if root.effects:
+            brought = dict.fromkeys(effect.code for effect in root.effects)
+            yield f"   It brings about: {', '.join(brought)}."
+        if root.remedy and root.severity is not Severity.NOTE:
+            yield f"   Change: {root.remedy}"
+    if not result.roots and record.steps:
+        what = " and with what it trains" if result.diagnosis is not None else ""
+        yield f"Nothing is wrong with the loop{what}, as far as it was watched."
 
 
 def _watched(record: "LoopRecord") -> str:

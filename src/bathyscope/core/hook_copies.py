@@ -17,6 +17,8 @@ from bathyscope.core.hooks import Hook, Hooks, on_gradient
 def copy_step_hooks(optimizer: Optimizer, twin: Optimizer, memo: dict[int, Any]) -> None:
     """Set copies of the hooks around an optimizer's step on its copy, which torch leaves out.
 
+    Attributes of the optimizer's own, which torch leaves out too, are copied as well.
+
     What a hook holds is copied with it, so that the original counts no step of the copy. A hook that
     cannot be copied, or that writes to a global name, is left out with a warning.
 
@@ -25,6 +27,9 @@ def copy_step_hooks(optimizer: Optimizer, twin: Optimizer, memo: dict[int, Any])
         twin: its copy.
         memo: of the `copy.deepcopy` that made the copy.
     """
+    for name, value in vars(optimizer).items():
+        if name not in vars(twin) and name != "step":  # a schedule puts its count around `step`
+            vars(twin)[name] = copy.deepcopy(value, memo)
     before = getattr(optimizer, "_optimizer_step_pre_hooks", {})
     after = getattr(optimizer, "_optimizer_step_post_hooks", {})
     hooks = Hooks()

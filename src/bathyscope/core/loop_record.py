@@ -150,6 +150,13 @@ class ClipUse:
     """Calls that made the gradient smaller."""
     factors: list[float] = field(default_factory=list)
     largest_norm: float = 0.0
+    limit: float = 0.0
+    """Of the last call."""
+
+    @property
+    def clips_steps(self) -> bool:
+        """Whether most calls see the gradients of the step that follows."""
+        return 2 * max(self.before_backward, self.without_gradient) < self.calls
 
 
 @dataclass(slots=True)

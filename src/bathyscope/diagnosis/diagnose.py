@@ -24,6 +24,7 @@ from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.shards import put_together
+from bathyscope.core.step_settings import StepSettings
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
@@ -52,6 +53,10 @@ def diagnose(
     budget: int | None = None,
     most_blocks: int | None = None,
     memory: float | None = None,
+    scheduler: object | None = None,
+    clip: float | None = None,
+    scaler: object | None = None,
+    accumulate: int = 1,
     title: str | None = None,
 ) -> Diagnosis:
     """Measure every block of a model and rank what is wrong with it.
@@ -83,6 +88,12 @@ def diagnose(
         most_blocks: measure at most this many blocks, spread evenly; all of them by default.
         memory: GiB that measuring may take, beside the model and the batch; four fifths of what is
             free by default. Where the batch would take more, its first samples are measured.
+        scheduler: of the optimizer's learning rate. One that begins at zero, as a warm-up does, is
+            judged at its first other rate.
+        clip: the norm to which your loop clips all gradients together before a step.
+        scaler: of the loss. What is measured is in the model's own dtype and not scaled.
+        accumulate: backward passes before one step; their gradients are added up, so the loss given is
+            divided if your loop divides it.
         title: the model's name in reports; its class's name by default.
 
     Returns:
@@ -120,19 +131,22 @@ def diagnose(
     model, loss, optimizer = given.model, given.loss, given.optimizer
     title = title or given.title
     batch = check_batch(model, first_batch(given.data))
+    told = StepSettings(scheduler, clip, scaler, accumulate)
+    told.check(optimizer)
     if (group := processes_of(model)) is not None:
         with put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper):
             one = diagnose(
                 inner, whole[0], loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
                 thresholds=thresholds, silence=silence, steps=steps, budget=budget,
-                most_blocks=most_blocks, memory=memory, title=title,
+                most_blocks=most_blocks, memory=memory, clip=clip, accumulate=accumulate, title=title,
             )  # fmt: skip
             return replace(one, provenance={**one.provenance, "processes": group.size})
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
     stages = 4 if probes == "full" else 1
     begin_stage("every block measured", 1, stages)
     result = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
-    measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=result)
+    with told.applied_to(optimizer):
+        measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=result)
     if "bathyscope.nets.nest" in sys.modules:  # whoever built a network of that family imported it
         from bathyscope.diagnosis.certified import certificate
 
@@ -174,7 +188,8 @@ def diagnose(
         from bathyscope.diagnosis.look_ahead import with_look_ahead  # of full probes alone
 
         begin_stage("training steps on a copy", 4, stages)
-        return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
+        with told.applied_to(optimizer):
+            return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
     return diagnosis
 
 

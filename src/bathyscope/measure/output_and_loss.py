@@ -116,7 +116,7 @@ def _of_loss(
         "loss_takes": form.takes,
         "best_constant": constant,
         "smallest_loss": floor,
-        "broadcast": _broadcast(trial, form),
+        "broadcast": _broadcast(trial),
         "summed": _is_summed(trial, rows),
         "binary_targets": trial.binary(),
         "index_targets": trial.has_indices,
@@ -171,15 +171,36 @@ def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float)
     return value is not None and value < floor - 1e-6
 
 
-def _broadcast(trial: LossTrial, form: LossForm) -> bool:
-    """Whether output and targets have unlike shapes that torch stretches over one another."""
+def _broadcast(trial: LossTrial) -> bool:
+    """Whether output and targets have unlike shapes that the loss stretches over one another."""
     if trial.has_indices or trial.targets.shape == trial.shape:
         return False
     try:
         stretched = torch.broadcast_shapes(trial.shape, trial.targets.shape)
     except RuntimeError:
         return False
-    return bool(math.prod(stretched) > max(math.prod(trial.shape), trial.targets.numel()))
+    if math.prod(stretched) <= max(math.prod(trial.shape), trial.targets.numel()):
+        return False
+    return _mixes_targets(trial)
+
+
+def _mixes_targets(trial: LossTrial) -> bool:
+    """Whether the first target changes what the loss asks of other samples: one that squeezes does not."""
+    targets = trial.targets.clone()
+    if not targets.ndim or len(targets) < 2 or trial.shape[0] < 2:
+        return True
+    targets[0] = 1 - targets[0] if trial.binary() else targets[0] + 1
+    gradients = []
+    for asked in (trial.targets, targets):
+        output = torch.linspace(0.1, 0.9, math.prod(trial.shape), device=targets.device)
+        output = output.reshape(trial.shape).requires_grad_()
+        try:
+            with torch.enable_grad():
+                (gradient,) = torch.autograd.grad(trial.loss(output, asked), output)
+        except Exception:  # a user's own loss may raise anything on an output it did not expect
+            return True
+        gradients.append(gradient[1:])
+    return not torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-9)
 
 
 def _is_summed(trial: LossTrial, rows: Tensor) -> bool:

@@ -48,8 +48,11 @@ class Listener:
     ) -> None:
         """Gradients are to be clipped, by norm; by value where `norm` is None."""
 
-    def loss_scaled(self, scaler: torch.amp.GradScaler) -> None:
+    def loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
         """A loss was multiplied by the scale."""
+
+    def code_compiled(self, what: object) -> None:
+        """`torch.compile` was called on a module or function; None where it makes a decorator."""
 
     def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
         """Gradients of an optimizer were divided by the scale."""
@@ -190,6 +193,7 @@ def _entry_points() -> Iterator[tuple[Any, str, Callable[[Wrapper], Wrapper]]]:
             yield kind, "step", _scheduler_step
         if "__init__" in vars(kind):
             yield kind, "__init__", _constructor("scheduler_made", outermost="scheduler")
+    yield torch, "compile", _compile
     yield nn.Module, "eval", _set_to_eval
     yield nn.Module, "load_state_dict", _load
     yield DataLoader, "__init__", _constructor("loader_made")
@@ -267,7 +271,7 @@ def _scale(original: Wrapper) -> Wrapper:
     def scale(self: torch.amp.GradScaler, outputs: Any) -> Any:
         scaled = original(self, outputs)
         if self.is_enabled():
-            _notify("loss_scaled", self)
+            _notify("loss_scaled", self, outputs, scaled)
         return scaled
 
     return scale
@@ -299,6 +303,14 @@ def _scheduler_step(original: Wrapper) -> Wrapper:
             _notify("scheduler_stepped", self, (*args, *kwargs.values()), user_line())
 
     return step
+
+
+def _compile(original: Wrapper) -> Wrapper:
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        _notify("code_compiled", args[0] if args else kwargs.get("model"))
+        return original(*args, **kwargs)
+
+    return compile
 
 
 def _set_to_eval(original: Wrapper) -> Wrapper:

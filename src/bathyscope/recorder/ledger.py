@@ -19,6 +19,7 @@ from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.preserve import is_measuring
 from bathyscope.recorder.caller import user_line
 from bathyscope.recorder.entry_points import Listener, listen
+from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_data import DataLedger
 from bathyscope.recorder.ledger_losses import BackwardLedger
 from bathyscope.recorder.ledger_models import ModelLedger
@@ -32,9 +33,11 @@ class Ledger(Listener):
     Args:
         models: to observe from the first call on; those that are trained are found in any case.
         most_steps: after this many steps of optimizers it stops by itself; None for no end.
+        copies_first_step: whether `first_step` is to copy what the first step is made of.
 
     Attributes:
         record: what was seen so far, in plain numbers.
+        first_step: the copy of the first step, where one is made.
 
     Examples:
         >>> net = nn.Linear(3, 1)
@@ -48,7 +51,13 @@ class Ledger(Listener):
         [(0.1, 2, True), (0.1, 2, True), (0.1, 2, True)]
     """
 
-    def __init__(self, models: Iterable[nn.Module] = (), *, most_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        models: Iterable[nn.Module] = (),
+        *,
+        most_steps: int | None = None,
+        copies_first_step: bool = False,
+    ) -> None:
         self.record = LoopRecord()
         self.most_steps = most_steps
         self.is_active = False
@@ -60,6 +69,7 @@ class Ledger(Listener):
         self.steps = StepLedger(self.record, self.models)
         self.backward = BackwardLedger(self.record, self.steps)
         self.schedules = ScheduleLedger(self.record, self.steps)
+        self.first_step = FirstStepRecorder(self.steps.optimizers) if copies_first_step else None
         self.models.on_pass = self._on_pass
         self.models.on_output = self._on_output
 
@@ -90,6 +100,8 @@ class Ledger(Listener):
         self.is_active = False
         self._stop_listening()
         self._hooks.remove()
+        if self.first_step is not None:
+            self.first_step.stop()
         try:
             self.models.finish()
             self.steps.finish()
@@ -117,6 +129,8 @@ class Ledger(Listener):
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self.is_active and not torch.compiler.is_compiling() and not is_measuring():
             try:
+                if self.first_step is not None:
+                    self.first_step.release()
                 closure = kwargs.get("closure") if "closure" in kwargs else (*args, None, None)[1]
                 line = user_line() if self.steps.wants_line(optimizer) else None
                 self.steps.before(optimizer, line, has_closure=closure is not None)
@@ -141,6 +155,8 @@ class Ledger(Listener):
 
     def before_backward(self, root: object, line: str | None) -> None:
         """A backward pass begins."""
+        if self.first_step is not None:
+            self.first_step.before_backward(root)
         self.backward.before(root, line)
 
     def after_backward(self, root: object) -> None:
@@ -153,9 +169,16 @@ class Ledger(Listener):
         """Gradients are clipped."""
         self.backward.clipped(parameters, limit, norm, line)
 
-    def loss_scaled(self, scaler: torch.amp.GradScaler) -> None:
+    def loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
         """A loss was scaled."""
         self.backward.scaled(scaler)
+        if self.first_step is not None:
+            self.first_step.loss_scaled(loss, scaled)
+
+    def code_compiled(self, what: object) -> None:
+        """The loop compiles code."""
+        if self.first_step is not None:
+            self.first_step.compiled(what)
 
     def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
         """The gradients of an optimizer were unscaled."""
@@ -203,11 +226,18 @@ class Ledger(Listener):
         """A loader has handed out a batch."""
         self.data.loaded(iterator, batch)
 
-    def _on_pass(self, inputs: tuple[object, ...]) -> None:
-        self.data.seen(inputs, is_looked_at=self.steps.is_looked_at)
+    def _on_pass(
+        self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        self.data.seen((*args, *kwargs.values()), is_looked_at=self.steps.is_looked_at)
+        if self.first_step is not None:
+            self.first_step.before_pass(module, args, kwargs)
 
     def _on_output(self, output: object) -> None:
-        self.data.watch_output(output, is_looked_at=self.steps.is_looked_at)
+        if output is not None:
+            self.data.watch_output(output, is_looked_at=self.steps.is_looked_at)
+        if self.first_step is not None:
+            self.first_step.after_pass(output)
 
 
 def _nothing() -> None:

@@ -84,6 +84,7 @@ class BackwardLedger:
         if use is None:
             return
         use.calls += 1
+        use.limit = limit
         present = [p for p in parameters if p.grad is not None]
         held = {id(p) for p in parameters}
         hit = [t for t in self.steps.tracked() if any(id(p) in held for p in t.probe_tensors())]

@@ -25,6 +25,7 @@ from bathyscope.recorder.sketch import can_be_read, entries
 _MOST_SEARCHES, _MOST_MODELS, _FIRST_CALLS = 8, 32, 8
 
 
+OnPass = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]
 LoadedEntries = tuple[str, "weakref.ref[Tensor]", list[float]]
 """Name of a parameter, the parameter, and a few of its entries."""
 
@@ -44,7 +45,7 @@ class ModelLedger:
 
     def __init__(self, record: LoopRecord, hooks: Hooks) -> None:
         self.record = record
-        self.on_pass: Callable[[tuple[object, ...]], None] = lambda inputs: None
+        self.on_pass: OnPass = lambda module, args, kwargs: None
         self.on_output: Callable[[object], None] = lambda output: None
         self._hooks = hooks
         self._parts = Hooks()
@@ -180,7 +181,7 @@ class ModelLedger:
         )
         if use.half_precision is None and use.calls <= _FIRST_CALLS:
             use.half_precision = _autocast()
-        self.on_pass((*args, *kwargs.values()))
+        self.on_pass(module, args, kwargs)
 
     def _after_call(self, module: nn.Module, use: ModelUse, output: object) -> None:
         if self._open:
@@ -188,7 +189,7 @@ class ModelLedger:
         if self._open:
             return
         self._randomness.after(use)
-        if torch.is_grad_enabled() and use.is_trained and output is not None:
+        if torch.is_grad_enabled() and use.is_trained:
             self.on_output(output)
 
     def set_to_eval(self, module: nn.Module, line: str | None) -> None:

@@ -109,6 +109,10 @@ class StepLedger:
         """All optimizers that are alive."""
         return [t for t in self._tracked.values() if t.ref() is not None]
 
+    def optimizers(self) -> list[tuple[int, torch.optim.Optimizer]]:
+        """Those that are alive, with their numbers in the record."""
+        return [(t.use.index, o) for t in self._tracked.values() if (o := t.ref()) is not None]
+
     def track(self, optimizer: torch.optim.Optimizer) -> Tracked:
         """The state of an optimizer; made at its first mention."""
         result = self._tracked.get(id(optimizer))

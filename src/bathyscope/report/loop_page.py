@@ -11,7 +11,7 @@ from jinja2 import Environment
 
 from bathyscope.core.files import check_location, write_atomic
 from bathyscope.core.loop_record import LoopRecord
-from bathyscope.core.records import Finding
+from bathyscope.core.records import Finding, RootCause
 
 _WIDTH, _HEIGHT = 640, 140
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -23,8 +23,11 @@ h3 { margin: 0; font-size: 1rem; } p { margin: .2rem 0; } svg { width: 100%; hei
 code { font-size: .9em; } </style></head><body>
 <h1>{{ title }}</h1><p>{{ watched }}</p>
 <h2>Findings</h2>
-{% for f in findings %}<article class="{{ f.severity }}"><h3>{{ f.severity }}: {{ f.title }}</h3>
-<p>{{ f.why }}</p>{% if f.remedy %}<p><b>Change:</b> {{ f.remedy }}</p>{% endif %}
+{% for f in findings %}<article class="{{ f.severity }}"><h3>{{ f.severity }}: {{ f.title }}
+{%- if f.blocks %} at {{ f.blocks[:3]|join(", ") }}{% endif %}</h3>
+<p>{{ f.why }}</p>{% if f.effects %}<p>It brings about: {% for e in f.effects %}<code>{{ e.code }}</code>
+{%- if not loop.last %}, {% endif %}{% endfor %}.</p>{% endif %}
+{% if f.remedy %}<p><b>Change:</b> {{ f.remedy }}</p>{% endif %}
 <p><code>{{ f.code }}</code>{% for k, v in f.evidence.items() if v is not none %} · {{ k }} {{ v }}
 {% endfor %}</p></article>
 {% else %}<p>Nothing is wrong with the loop, as far as it was watched.</p>{% endfor %}
@@ -45,6 +48,7 @@ class LoopReport:
     watched: str
     record: LoopRecord
     findings: tuple[Finding, ...]
+    roots: tuple[RootCause, ...]
     not_checked: tuple[str, ...]
 
     def to_json(self) -> str:
@@ -55,7 +59,7 @@ class LoopReport:
         """A page by itself, with the settings in effect as curves."""
         page = Environment(autoescape=True).from_string(_PAGE)
         return page.render(
-            title=self.title, watched=self.watched, findings=self.findings,
+            title=self.title, watched=self.watched, findings=self.roots,
             missing=self.not_checked, charts=_charts(self.record), width=_WIDTH, height=_HEIGHT,
         )  # fmt: skip
 

@@ -143,6 +143,7 @@ CLASSES_IN_ORDER = Rule(
         )
     },
     find_in_loop=classes_in_order,
+    effects=("constant-labels",),
 )
 
 

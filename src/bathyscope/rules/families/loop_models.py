@@ -34,6 +34,7 @@ DROPOUT_IN_EVAL = Rule(
     source="functional dropout knows no mode",
     advice="Pass training=self.training, or dropout_p=self.p if self.training else 0.0.",
     find_in_loop=dropout_in_eval,
+    effects=("random-in-eval",),
 )
 
 

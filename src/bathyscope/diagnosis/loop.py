@@ -1,0 +1,174 @@
+"""The findings of a training loop and of what it trains, in one list."""
+
+import contextlib
+import io
+import math
+import statistics
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bathyscope.core.errors import UsageError, in_a_line
+from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.records import Finding, RootCause, Severity
+from bathyscope.diagnosis.diagnose import diagnose
+from bathyscope.diagnosis.diagnosis import Diagnosis
+from bathyscope.recorder.first_step import FirstStep, FirstStepRecorder
+from bathyscope.recorder.loop_findings import loop_findings, not_checked
+from bathyscope.rules.causes import in_order, roots_of
+from bathyscope.rules.registry import all_rules
+from bathyscope.rules.rule import CausalStage
+
+_FIRST_LEARNING = 16
+"""Losses from which on a loop is judged to learn or not."""
+
+_SHOWN_BY_LOSS = (
+    *(CausalStage.FLATNESS, CausalStage.WEIGHTS, CausalStage.UNITS, CausalStage.REPRESENTATIONS),
+    *(CausalStage.GRADIENTS, CausalStage.UPDATES, CausalStage.OUTCOME),
+)
+"""Stages whose findings say that a network will hardly learn: the losses of the loop say whether it does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopDiagnosis:
+    """What is wrong with a loop, and with the model, batch, loss and optimizer of its first step.
+
+    Attributes:
+        findings: of both, severest first and causes before effects.
+        roots: those that no other one explains, with what they brought about.
+        not_checked: what could not be checked, a sentence each.
+        diagnosis: of the first step; None where it was not made.
+    """
+
+    findings: tuple[Finding, ...]
+    roots: tuple[RootCause, ...]
+    not_checked: tuple[str, ...]
+    diagnosis: Diagnosis | None
+
+
+def diagnose_loop(record: LoopRecord, first: FirstStepRecorder | None) -> LoopDiagnosis:
+    """Join the findings of a loop's record with a diagnosis of its first step.
+
+    The diagnosis runs on copies, prints nothing and draws no random number of the script's.
+
+    Args:
+        record: of the loop.
+        first: what was kept of the first step; None to judge the loop alone.
+    """
+    loop, notes = loop_findings(record), list(not_checked(record))
+    result = None
+    if first is not None and first.step is not None:
+        try:
+            with _silent(), preserve_random_state():
+                result = diagnose_first_step(record, first.step)
+        except Exception as error:  # of a user's own model, whatever it raises
+            notes.append(f"Model, batch and loss were not diagnosed: {in_a_line(error)}.")
+    elif first is not None and record.steps:
+        why = first.why_not or "no pass of a trained model led to a backward pass"
+        notes.append(f"Model, batch and loss were not diagnosed: {why}.")
+    others = (
+        [] if result is None else [f for f in result.findings if not _is_left_to_loop(f, record)]
+    )
+    blocks = () if result is None else result.blocks
+    findings = in_order([*loop, *_as_seen(others, record)], blocks)
+    if result is not None and first is not None and first.step is not None:
+        notes += _notes(first.step, result)
+    return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result)
+
+
+def diagnose_first_step(record: LoopRecord, step: FirstStep) -> Diagnosis:
+    """`diagnose` with the settings that the loop really had: rate, clipping, accumulation."""
+    rows = [] if step.optimizer_index is None else record.optimizer_rows(step.optimizer_index)
+    rate = next((row.lr for row in rows if row.lr > 0), None)
+    clip, accumulate = None, 1
+    if step.optimizer is not None:
+        for (
+            group
+        ) in step.optimizer.param_groups:  # a warm-up from zero begins at the first other rate
+            if rate is not None and float(group.get("lr", rate)) == 0.0:
+                group["lr"] = rate
+        limits = [c.limit for c in record.clips if c.kind == "norm" and c.clips_steps]
+        clip = min(limits, default=None)
+        accumulate = _accumulated(record, step.optimizer_index)
+    if step.optimizer is not None:
+        # an optimizer of the user's own may be unable to step on a copy
+        with contextlib.suppress(UsageError):
+            return diagnose(
+                step.model, step.batch, loss=step.loss, optimizer=step.optimizer, clip=clip,
+                accumulate=accumulate,
+            )  # fmt: skip
+    return diagnose(step.model, step.batch, loss=step.loss)
+
+
+def _accumulated(record: LoopRecord, index: int | None) -> int:
+    """Gradients of how many backward passes a step holds, less what is divided before it."""
+    use = next((o for o in record.optimizers if o.index == index), None)
+    if use is None or not use.micro_batches:
+        return 1
+    (number, _), *_ = use.micro_batches.most_common(1)
+    divided = statistics.median(use.rescaled) if use.rescaled else 1.0
+    return max(1, round(number * divided)) if math.isfinite(divided) else max(1, number)
+
+
+def _is_left_to_loop(finding: Finding, record: LoopRecord) -> bool:
+    """Whether many steps show it better than one batch: modes, and labels that differ later."""
+    if all_rules()[finding.code].find_in_loop is not None:
+        return True
+    # the network that tells real from made samples sees one kind at a time
+    return finding.code == "constant-labels" and sum(o.steps > 0 for o in record.optimizers) > 1
+
+
+def _as_seen(findings: Sequence[Finding], record: LoopRecord) -> Iterator[Finding]:
+    """Findings that foretell trouble with the loss, milder where the loss has fallen nevertheless."""
+    fall = _fall(record)
+    for finding in findings:
+        if finding.code == "frozen-parameters":  # as the script has set them
+            yield replace(finding, severity=Severity.NOTE)
+            continue
+        is_refuted = (
+            fall is not None
+            and finding.severity is Severity.PROBLEM
+            and all_rules()[finding.code].stage in _SHOWN_BY_LOSS
+        )
+        if is_refuted and fall is not None:
+            yield replace(
+                finding,
+                severity=Severity.WARNING,
+                why=f"{finding.why} (The loss fell from {fall[0]:.3g} to {fall[1]:.3g} over the "
+                "watched steps nevertheless.)",
+            )
+        else:
+            yield finding
+
+
+def _fall(record: LoopRecord) -> tuple[float, float] | None:
+    """Mean loss of the first and the last eighth of the steps, where it has fallen by half."""
+    losses = [loss for loss in record.losses if math.isfinite(loss)]
+    if len(losses) < max(_FIRST_LEARNING, len(record.losses)):
+        return None
+    eighth = max(2, len(losses) // 8)
+    first, last = sum(losses[:eighth]) / eighth, sum(losses[-eighth:]) / eighth
+    return (first, last) if 0 <= last < 0.5 * first else None
+
+
+def _notes(step: FirstStep, result: Diagnosis) -> Iterator[str]:
+    if step.optimizer is None:
+        yield "The size of steps: none, or more than one, optimizer holds the model's parameters."
+    elif "updates" not in result.measurements:
+        yield f"The size of steps: {type(step.optimizer).__name__} cannot step on a copy."
+    if step.autocast is not None:
+        name = str(step.autocast).removeprefix("torch.")
+        yield f"Passes under autocast to {name}: the model was measured in its own dtype."
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing that the user's model prints or warns of shows: it has done so in its own run."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield

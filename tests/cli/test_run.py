@@ -73,8 +73,42 @@ def test_a_fault_is_named_with_its_line_and_the_script_keeps_its_own(tmp_path):
 def test_a_healthy_script(tmp_path):
     result = run("--fail-on", "warning", "--out", tmp_path / "page.html", script(tmp_path))
     assert result.returncode == 0
-    assert "Nothing is wrong with the loop" in result.stderr
+    assert "problem" not in result.stderr
     assert "<svg" in (tmp_path / "page.html").read_text()
+
+
+def test_faults_of_loss_and_model_stand_in_the_same_list(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a, self.b = nn.Linear(6, 16), nn.Linear(16, 4)\n"
+        "    def forward(self, x):\n"
+        "        print('called', self.training)\n"
+        "        return self.b(torch.relu(self.a(x))).softmax(1)\n"
+        "model = Net()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "criterion = nn.CrossEntropyLoss()\n"
+        "torch.manual_seed(0)\n"
+        "for step in range(4):\n"
+        "    x = torch.randn(32, 6)\n"
+        "    criterion(model(x), x[:, :4].argmax(1)).backward()\n"
+        "    optimizer.step()\n"
+        "print(torch.rand(()).item())\n"
+    )
+    plain = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, env=ENV, check=True
+    )
+    result = run("--json", tmp_path / "report.json", path)
+    assert result.stdout == plain.stdout  # the diagnosis calls the model in silence
+    codes = [f["code"] for f in json.loads((tmp_path / "report.json").read_text())["roots"]]
+    assert {"gradients-not-cleared", "output-misfit"} <= set(codes[:3])
+    alone = run("--no-diagnose", path)
+    assert "gradients-not-cleared" in alone.stderr
+    assert "output-misfit" not in alone.stderr
 
 
 def test_fail_on(tmp_path):

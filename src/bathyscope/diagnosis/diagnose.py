@@ -2,8 +2,10 @@
 
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +26,6 @@ from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.shards import put_together
-from bathyscope.core.step_settings import StepSettings
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
@@ -131,8 +132,13 @@ def diagnose(
     model, loss, optimizer = given.model, given.loss, given.optimizer
     title = title or given.title
     batch = check_batch(model, first_batch(given.data))
-    told = StepSettings(scheduler, clip, scaler, accumulate)
-    told.check(optimizer)
+    as_in_loop: Callable[[], AbstractContextManager[None]] = nullcontext
+    if (scheduler, clip, scaler, accumulate) != (None, None, None, 1):
+        from bathyscope.core.step_settings import StepSettings  # of loops that say how they step
+
+        settings = StepSettings(scheduler, clip, scaler, accumulate)
+        settings.check(optimizer)
+        as_in_loop = partial(settings.applied_to, optimizer)
     if (group := processes_of(model)) is not None:
         with put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper):
             one = diagnose(
@@ -145,7 +151,7 @@ def diagnose(
     stages = 4 if probes == "full" else 1
     begin_stage("every block measured", 1, stages)
     result = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
-    with told.applied_to(optimizer):
+    with as_in_loop():
         measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=result)
     if "bathyscope.nets.nest" in sys.modules:  # whoever built a network of that family imported it
         from bathyscope.diagnosis.certified import certificate
@@ -188,7 +194,7 @@ def diagnose(
         from bathyscope.diagnosis.look_ahead import with_look_ahead  # of full probes alone
 
         begin_stage("training steps on a copy", 4, stages)
-        with told.applied_to(optimizer):
+        with as_in_loop():
             return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
     return diagnosis
 

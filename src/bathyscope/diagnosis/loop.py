@@ -115,7 +115,7 @@ def _is_left_to_loop(finding: Finding, record: LoopRecord) -> bool:
     """Whether many steps show it better than one batch: modes, and labels that differ later."""
     if all_rules()[finding.code].find_in_loop is not None:
         return True
-    # the network that tells real from made samples sees one kind at a time
+    # a network that separates real from made samples sees one kind at a time
     return finding.code == "constant-labels" and sum(o.steps > 0 for o in record.optimizers) > 1
 
 

@@ -44,8 +44,11 @@ class LossTrial:
 
     @property
     def has_indices(self) -> bool:
-        """Whether targets are class indices, one axis fewer than the output."""
-        return not self.targets.is_floating_point() and len(self.shape) == self.targets.ndim + 1
+        """Whether targets are class indices: whole numbers in the output's shape but for one axis."""
+        if self.targets.is_floating_point() or len(self.shape) != self.targets.ndim + 1:
+            return False
+        shape = tuple(self.targets.shape)
+        return shape in (self.shape[:1] + self.shape[2:], self.shape[:-1])
 
     @property
     def axis(self) -> int:

@@ -107,7 +107,7 @@ class FirstStepRecorder:
             self._scaled = [(scaled, loss)]
 
     def compiled(self, what: object) -> None:
-        """The loop compiles something; what runs outside of a model would be compiled anew for a tape."""
+        """The loop compiles something; what runs outside of a model would be compiled again for a tape."""
         is_model = isinstance(what, nn.Module) and any(True for _ in what.parameters())
         if self.step is None and not is_model:
             self._give_up("the loop compiles functions with torch.compile")
@@ -126,7 +126,8 @@ class FirstStepRecorder:
             with measuring(), preserve_random_state():
                 self.step = self._copy(tape, roots if loss is None else [loss])
         except NotRecorded as error:
-            self._tape = None
+            tape.calls.clear()
+            tape.is_full = False
             self.why_not = str(error)
             if self._tries >= _MOST_TRIES:
                 self._give_up(self.why_not)
@@ -144,8 +145,7 @@ class FirstStepRecorder:
 
     def release(self) -> None:
         """Take the tape away where that could not be done at once: inside of a call that it handed on."""
-        if self._tape is not None and self._is_over:
-            self._tape.pause()
+        self._pause()
 
     def _pause(self) -> None:
         if self._tape is not None and threading.get_ident() == self._thread:

@@ -75,7 +75,7 @@ def objective_of(
         num_samples: in the batch.
 
     Raises:
-        NotRecorded: the tape does not tell it.
+        NotRecorded: the tape does not show it.
     """
     if _is_own_loss(output, root):
         return Objective(own_loss, None)

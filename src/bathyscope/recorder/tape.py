@@ -193,7 +193,7 @@ def leaves_in(value: object) -> Iterator[object]:
 
 
 class NotRecorded(Exception):
-    """Why a tape does not tell the loss, as half a sentence."""
+    """Why a tape does not give the loss, as half a sentence."""
 
 
 def program_of(calls: Sequence[TapeCall], given: Mapping[int, int], result: object) -> Program:
@@ -227,7 +227,8 @@ def program_of(calls: Sequence[TapeCall], given: Mapping[int, int], result: obje
         if _writes(call) and inputs and id(inputs[0]) not in where:
             raise NotRecorded("it writes into a tensor of yours in place")
         for number, tensor in enumerate(tensors_in(call.output)):
-            where[id(tensor)] = Made(index, number)
+            if id(tensor) not in given or _writes(call):
+                where[id(tensor)] = Made(index, number)
     program = Program(
         result=map_leaves(result, lambda v: where.get(id(v), v) if isinstance(v, Tensor) else v)
     )

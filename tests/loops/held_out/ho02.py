@@ -1,4 +1,4 @@
-"""Adam is made anew for every few batches, and forgets its moments each time."""
+"""Adam is made again for every few batches, and forgets its moments each time."""
 
 import torch
 import torch.nn.functional as F

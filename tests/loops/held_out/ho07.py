@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from tests.loops.language import WORDS, LanguageModel, generation_loss, sentences
+from tests.loops.language import LanguageModel, generation_loss, sentences
 from tests.loops.tasks import run_as_script
 
 CODES = ("labels-shifted-twice",)

@@ -1,4 +1,4 @@
-"""The loader is begun anew at every step: it is always its first batch."""
+"""The loader is begun again at every step: it is always its first batch."""
 
 import torch
 import torch.nn.functional as F

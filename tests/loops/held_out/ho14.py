@@ -23,7 +23,7 @@ def train(fault, seed=0):
         with torch.no_grad():
             for mean, p in zip(average.parameters(), model.parameters(), strict=True):
                 if fault:
-                    mean = 0.9 * mean + 0.1 * p  # noqa: PLW2901 the fault
+                    mean = 0.9 * mean + 0.1 * p  # the fault
                 else:
                     mean.mul_(0.9).add_(p, alpha=0.1)
     return held_out_loss(average, test_x, test_y)

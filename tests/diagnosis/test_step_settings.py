@@ -1,0 +1,108 @@
+"""Steps are judged as a loop takes them: with its schedule, clipping, accumulation and scaler."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bathyscope as bs
+from bathyscope.core.errors import UsageError
+from bathyscope.core.step_settings import StepSettings
+from tests.loops.tasks import mlp
+
+
+@pytest.fixture
+def case():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 4), torch.randn(32, 8)
+    return model, (x, x[:, :4].argmax(1)), torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def codes(diagnosis):
+    return {f.code for f in diagnosis.findings}
+
+
+def ratio(diagnosis):
+    return diagnosis.measurements["updates"]["ratio"][0]
+
+
+def test_a_warm_up_from_zero_is_no_small_update(case):
+    model, batch, optimizer = case
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1.0, n / 10))
+    assert optimizer.param_groups[0]["lr"] == 0
+    assert "small-update" in codes(bs.diagnose(model, batch, optimizer=optimizer))
+    found = bs.diagnose(model, batch, optimizer=optimizer, scheduler=schedule)
+    assert "small-update" not in codes(found)
+    assert found.measurements["updates"].settings["learning_rates"] == [pytest.approx(0.01)]
+    assert optimizer.param_groups[0]["lr"] == 0
+    assert schedule.last_epoch == 0
+
+
+def test_a_schedule_that_stays_at_zero_is_one(case):
+    model, batch, optimizer = case
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: n // 10**6)
+    found = bs.diagnose(model, batch, optimizer=optimizer, scheduler=schedule)
+    assert "small-update" in codes(found)
+
+
+def test_the_step_is_that_of_clipped_and_accumulated_gradients(case):
+    model, batch, optimizer = case
+    plain = ratio(bs.diagnose(model, batch, optimizer=optimizer))
+    four = ratio(bs.diagnose(model, batch, optimizer=optimizer, accumulate=4))
+    assert four == pytest.approx(4 * plain, rel=1e-4)
+    F.cross_entropy(model(batch[0]), batch[1]).backward()
+    norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters()]))
+    clipped = ratio(bs.diagnose(model, batch, optimizer=optimizer, accumulate=4, clip=norm / 10))
+    assert clipped == pytest.approx(plain / 10, rel=1e-3)
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def test_clipped_loops_do_not_overshoot():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 1), torch.randn(64, 8)
+    batch = x, 300 * x[:, :1]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    assert "overshooting-step" in codes(
+        bs.diagnose(model, batch, loss=F.mse_loss, optimizer=optimizer)
+    )
+    found = bs.diagnose(model, batch, loss=F.mse_loss, optimizer=optimizer, clip=0.5)
+    assert "overshooting-step" not in codes(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"clip": -1.0}, "a number above zero"),
+        ({"accumulate": 0}, "at least 1"),
+        ({"scheduler": 0.1}, "torch.optim.lr_scheduler"),
+        ({"scaler": 65536.0}, "GradScaler"),
+    ],
+)
+def test_what_does_not_fit(case, given, words):
+    model, batch, optimizer = case
+    with pytest.raises(UsageError, match=words):
+        bs.diagnose(model, batch, optimizer=optimizer, **given)
+
+
+def test_settings_without_an_optimizer(case):
+    model, batch, _ = case
+    with pytest.raises(UsageError, match="give optimizer= too"):
+        bs.diagnose(model, batch, clip=1.0)
+
+
+def test_the_schedule_of_another_optimizer(case):
+    model, _, optimizer = case
+    other = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(other, 3)
+    with pytest.raises(UsageError, match="another optimizer"):
+        StepSettings(scheduler=schedule).check(optimizer)
+
+
+def test_a_loss_that_squeezes_its_output_is_not_broadcast():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 1), torch.randn(32, 8)
+    batch = x, x[:, 0]
+    squeezed = bs.diagnose(model, batch, loss=lambda y, t: (y.squeeze(1) - t).square().mean())
+    assert "broadcast-loss" not in codes(squeezed)
+    stretched = bs.diagnose(model, batch, loss=lambda y, t: (y - t).square().mean())
+    assert "broadcast-loss" in codes(stretched)

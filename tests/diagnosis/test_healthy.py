@@ -204,3 +204,26 @@ def test_layers_that_a_pass_leaves_out_at_random_are_no_fault(seed):
     model.head.register_forward_pre_hook(lambda module, args: (args[0].detach(),))
     cut = diagnose(model, (inputs, labels), loss=F.cross_entropy)
     assert "cut-gradient" in {finding.code for finding in cut.findings}
+
+
+class Adapted(nn.Module):
+    """A frozen layer with a trained adapter at each of two; the second one may be left out."""
+
+    def __init__(self, *, both):
+        super().__init__()
+        torch.manual_seed(0)
+        self.base = nn.ModuleList(nn.Linear(8, 8) for _ in range(3)).requires_grad_(False)
+        self.adapters = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(2))
+        self.both = both
+
+    def forward(self, x):
+        x = self.base[0](x) + self.adapters[0](x)
+        x = self.base[1](x.relu()) + (self.adapters[1](x) if self.both else 0)
+        return self.base[2](x.relu())
+
+
+@pytest.mark.parametrize(("both", "severity"), [(True, []), (False, ["problem"])])
+def test_half_of_the_adapters_without_a_gradient_are_a_problem(both, severity):
+    batch = torch.randn(16, 8), torch.randint(8, (16,))
+    result = diagnose(Adapted(both=both), batch)
+    assert [f.severity for f in result.findings if f.code == "unreached-parameters"] == severity

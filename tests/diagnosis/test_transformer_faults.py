@@ -68,6 +68,47 @@ def test_post_norm_of_24_layers_at_adam_3e_3():
         assert reported == ([severity] if severity else [])
 
 
+def test_a_shallow_post_norm_network_whose_steps_add_up_is_worth_a_look():
+    """A BERT of six layers trains at a rate at which one of twelve does not."""
+    for depth, severity in ((6, "warning"), (12, "problem")):
+        model = nets.build(f"bert-{depth}", seed=0, norm="post", vocabulary=40, context=24)
+        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+        result = diagnose(model, token_batch("bert"), loss=token_loss, optimizer=optimizer)
+        reported = [f.severity for f in result.findings if f.code == "post-norm-imbalance"]
+        assert reported == [severity]
+
+
+class _Sentiment(nn.Module):
+    """One answer for a sequence, whose tokens are alike behind the second layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.token = nn.Embedding(20, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, norm_first=True)
+        self.body = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.head = nn.Linear(16, 2)
+        with torch.no_grad():
+            self.body.layers[1].linear2.bias.fill_(300.0)
+
+    def forward(self, tokens):
+        return self.head(self.body(self.token(tokens))[:, 0])
+
+
+def test_tokens_may_be_alike_in_a_network_that_has_learned():
+    model = _Sentiment()
+    tokens = torch.randint(20, (16, 8))
+    with torch.no_grad():
+        model.head.bias.zero_()
+        scores = model(tokens)
+        model.head.weight.mul_(8 / (scores - scores.mean(0)).std())
+        model.head.bias.sub_(model(tokens).mean(0))
+        right = model(tokens).argmax(1)
+    for labels, severity in ((right, "warning"), (1 - right, "problem")):
+        result = diagnose(model, (tokens, labels))
+        assert [f.severity for f in result.findings if f.code == "token-collapse"] == [severity]
+
+
 @pytest.mark.slow
 def test_at_least_57_of_60_and_20_healthy():
     *_, total, clean = lines()

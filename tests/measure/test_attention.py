@@ -14,6 +14,7 @@ from bathyscope.core import UsageError
 from bathyscope.measure.attention import attention, attention_heads
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
 from bathyscope.measure.attention_scores import head_statistics
+from bathyscope.measure.positions import position_effect
 from tests import zoo
 
 ALL = {"samples": 99, "queries": 99}
@@ -442,3 +443,97 @@ def test_a_mask_of_the_wrong_shape_is_one_sentence():
 
 def _token_loss(logits, tokens):
     return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+def _written_out(layer):
+    """The same attention as the layer's, by a softmax of scores in place of the fused kernel."""
+
+    def forward(x):
+        query, key, value = (layer._split(m(x)) for m in (layer.query, layer.key, layer.value))
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        if layer.causal:
+            hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(hidden, -math.inf)
+        return layer.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+    layer.forward = forward
+
+
+def _small_gpt(*, written_out=False, change=lambda layer: None):
+    model = nets.build("gpt-3", seed=0, vocabulary=20, context=12, width=16, heads=4)
+    layers = [m for m in model.modules() if type(m).__name__ == "Attention"]
+    with torch.no_grad():
+        change(layers)
+    if written_out:
+        for layer in layers:
+            _written_out(layer)
+    tokens = torch.randint(20, (6, 12), generator=torch.Generator().manual_seed(0))
+    return attention(model, (tokens, tokens.roll(-1, 1)), loss=_token_loss)
+
+
+def test_gradients_of_heads_are_the_same_for_attention_that_is_written_out():
+    def ignore_a_head(layers):
+        layers[1].out.weight[:, :4] = 0
+
+    fused, written = (_small_gpt(written_out=w, change=ignore_a_head) for w in (False, True))
+    assert written["dead"] == fused["dead"] == (None, "0", None)
+    for column in ("choice_gradient", "entropy"):
+        assert written[column] == pytest.approx(fused[column], rel=1e-3)
+
+
+@pytest.mark.parametrize("written_out", [False, True])
+def test_a_block_all_of_whose_heads_have_no_values_is_dead(written_out):
+    def no_values(layers):
+        layers[1].value.weight.zero_()
+        layers[1].value.bias.zero_()
+
+    assert _small_gpt(written_out=written_out, change=no_values)["dead_heads"] == (0, 1, 0)
+
+
+def test_no_values_anywhere_are_dead_heads_everywhere():
+    def no_values(layers):
+        for layer in layers:
+            layer.value.weight.zero_()
+            layer.value.bias.zero_()
+
+    assert _small_gpt(change=no_values)["dead_heads"] == (1, 1, 1)
+
+
+def test_output_layers_that_all_start_at_zero_are_meant_so():
+    def zero_outputs(layers):
+        for layer in layers:
+            layer.out.weight.zero_()
+
+    assert _small_gpt(change=zero_outputs)["dead_heads"] == (0, 0, 0)
+
+
+class Pooled(nn.Module):
+    """An encoder with a mask whose first token stands for the sequence, and whose positions may be off."""
+
+    def __init__(self, *, positions):
+        super().__init__()
+        torch.manual_seed(0)
+        self.token, self.position = nn.Embedding(20, 16), nn.Embedding(12, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(16, 3)
+        if not positions:
+            nn.init.zeros_(self.position.weight)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.token(input_ids) + self.position(torch.arange(input_ids.shape[1]))
+        return self.head(self.layer(x, src_key_padding_mask=attention_mask == 0)[:, 0])
+
+
+@pytest.mark.parametrize("positions", [True, False])
+def test_positions_of_padded_batches_are_judged_by_their_inner_real_tokens(positions):
+    tokens = torch.randint(1, 20, (4, 12), generator=torch.Generator().manual_seed(1))
+    mask = (torch.arange(12)[None] < torch.tensor([12, 8, 6, 10])[:, None]).long()
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    effect = position_effect(Pooled(positions=positions), inputs)
+    assert (effect > 1e-3) == positions
+
+
+def test_sequences_too_short_to_change_places_are_left_out():
+    tokens = torch.randint(1, 20, (4, 12))
+    inputs = {"input_ids": tokens, "attention_mask": (torch.arange(12) < 3).long().expand(4, 12)}
+    assert position_effect(Pooled(positions=True), inputs) is None

@@ -134,3 +134,14 @@ def test_a_kernel_wider_than_its_image_falls_back_to_the_unfolding():
     result = weights(nn.Sequential(conv, nn.ReLU()), (torch.randn(2, 2, 3, 3), None))
     values = torch.linalg.svdvals(conv.weight.detach().flatten(1))
     assert result["spectral_norm"][0] == pytest.approx(values[0].item(), rel=1e-4)
+
+
+def test_the_layer_of_lowest_rank_is_named_though_another_is_worse_conditioned():
+    torch.manual_seed(0)
+    low, ill = nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)
+    with torch.no_grad():
+        low.weight.copy_(torch.diag(torch.tensor([1.0, 1, 1, 0, 0, 0, 0, 0])))
+        ill.weight.copy_(torch.diag(torch.logspace(0, -4, 8)))
+    result = weights(nn.Sequential(nn.Sequential(low, ill)), (torch.randn(4, 8), None), blocks="0")
+    assert (result["lowest_rank_layer"], result["worst_layer"]) == (("0.0",), ("0.1",))
+    assert result["rank_fraction"] == (3 / 8,)

@@ -19,7 +19,7 @@ from bathyscope.core.nested import tensors_in
 from bathyscope.core.probe import Observer, aside, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm
-from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls
+from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls, in_heads
 from bathyscope.measure.attention_scores import (
     QUERIES,
     SAMPLES,
@@ -67,8 +67,8 @@ def attention(
         rank, full_rank: numerical rank of the sampled rows of the attention matrix, mean over
             heads, and what it could be.
         scale: factor on q·k, times √d; 1 for the usual 1/√d. None where it is not known.
-        dead_heads: fraction of heads that give out nothing, or whose values receive no gradient,
-            while others do; `dead` names them.
+        dead_heads: fraction of heads that give out nothing, or whose values receive no gradient
+            while those of others do; `dead` names them.
         choice_gradient: gradient at queries or keys, the larger, over that at the values.
         attention_size, mlp_size: ‖branch‖/‖stream‖ of the sums x + branch(x) in the block.
         branch_rms: root mean square of the larger branch.
@@ -187,6 +187,7 @@ class AttentionObserver(Observer):
         self.logits: LogitScale | None = None
         self.inside: Block | None = None
         self.num_calls = 0
+        self.strongest = (0.0, 0.0)
         self.since_sum = False
         self.first_norm: float | None = None
         self.residual = ResidualSums(self._on_sum)
@@ -249,6 +250,11 @@ class AttentionObserver(Observer):
             self.rows.note(self.hidden_note())
         if not self.heads:
             return None
+        every = [call for calls in self.heads.values() for call in calls]
+        self.strongest = (
+            _strongest([call.statistics.output for call in every]),
+            _strongest([call.value_gradients for call in every]),
+        )
         for block in self.blocks:
             if block.index in self.heads:
                 self._put_heads(block, self.heads[block.index])
@@ -307,9 +313,11 @@ class AttentionObserver(Observer):
         self.heads.setdefault(self.inside.index, []).append(heads)
         if call.differentiable is not None:
             query, key, value = call.differentiable
-            _keep_norm(query, heads, "query_gradient")
-            _keep_norm(key, heads, "key_gradient")
-            on_gradient(value, lambda g: _set(heads, "value_gradients", _head_norms, g))
+            if query is not None and key is not None:
+                _keep_norm(query, heads, "query_gradient")
+                _keep_norm(key, heads, "key_gradient")
+            if value is not None:
+                on_gradient(value, lambda g: _set(heads, "value_gradients", _head_norms, g))
 
     def _on_sum(self, result: Sum) -> None:
         if self.inside is not None:
@@ -321,7 +329,11 @@ class AttentionObserver(Observer):
         every = [call.statistics for call in calls]
         one_hot = torch.cat([s.one_hot_rows for s in every])
         entropy = torch.cat([s.entropy for s in every])
-        dead = [name for i, call in enumerate(calls) for name in _dead_heads(call, i, len(calls))]
+        dead = [
+            name
+            for i, call in enumerate(calls)
+            for name in _dead_heads(call, i, len(calls), self.strongest)
+        ]
         self.rows.put(
             block,
             heads=len(entropy),
@@ -365,17 +377,29 @@ def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: T
 
 def _head_norms(gradient: Tensor) -> Tensor:
     """Norm of the gradient at each head's values."""
-    squares = torch.linalg.vector_norm(gradient.detach().float(), dim=-1).square()
+    squares = torch.linalg.vector_norm(in_heads(gradient.detach().float()), dim=-1).square()
     result: Tensor = squares.sum((0, 2)).sqrt()
     return result
 
 
-def _dead_heads(call: _Heads, index: int, num_calls: int) -> list[str]:
-    """Names of the heads that give out nothing or receive nothing while others do."""
+def _strongest(sizes: list[Tensor | None]) -> float:
+    return max((float(s.max()) for s in sizes if s is not None), default=0.0)
+
+
+def _dead_heads(
+    call: _Heads, index: int, num_calls: int, strongest: tuple[float, float]
+) -> list[str]:
+    """Names of the heads that give out nothing, or receive nothing while others of the network do.
+
+    Where no head of the network receives anything the output layers start at zero, which is meant so.
+    """
     dead: set[int] = set()
-    for sizes in (call.statistics.output, call.value_gradients):
-        if sizes is not None and float(sizes.max()) > 0:
-            dead |= set(torch.nonzero(sizes <= _DEAD * sizes.max()).flatten().tolist())
+    given, received = call.statistics.output, call.value_gradients
+    for sizes, largest in ((given, strongest[0]), (received, strongest[1])):
+        if sizes is None or (sizes is received and not largest):
+            continue
+        own = float(sizes.max()) or largest
+        dead |= set(torch.nonzero(sizes <= _DEAD * own).flatten().tolist())
     prefix = f"{index}." if num_calls > 1 else ""
     return [f"{prefix}{head}" for head in sorted(dead)]
 

@@ -6,7 +6,7 @@ attention out by hand. A function that works inside a compiled kernel of its own
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -49,7 +49,8 @@ class AttentionCall:
         causal: whether a query sees only the keys up to its own position.
         scale: factor on the scalar products; None where it is not known.
         value: as `key`; None where only the scores were seen.
-        differentiable: the query, key and value of the graph, for their gradients.
+        differentiable: the query, key and value of the graph, for their gradients; each None where it was
+            not seen. A key of written-out scores is transposed.
     """
 
     query: Tensor | None = None
@@ -60,7 +61,7 @@ class AttentionCall:
     causal: bool = False
     scale: float | None = None
     head_width: int | None = None
-    differentiable: tuple[Tensor, Tensor, Tensor] | None = None
+    differentiable: tuple[Tensor | None, Tensor | None, Tensor | None] | None = None
 
 
 class AttentionCalls(FunctionWatch):
@@ -71,6 +72,7 @@ class AttentionCalls(FunctionWatch):
         self.result = result
         self.factors: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.products: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.operands: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.masks: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.pending: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
@@ -113,15 +115,16 @@ class AttentionCalls(FunctionWatch):
         if func in _SOFTMAX:
             self._follow_softmax(args, kwargs, output)
         elif func in _PRODUCTS:
-            self._follow_product(args, output)
+            self._follow_product(func, args, output)
         elif func in _TIMES or func in _OVER:
             factor = next((a for a in args if isinstance(a, (int, float))), None)
             tensor = next((a for a in args if isinstance(a, Tensor)), None)
             if factor and tensor is not None and len(args) >= 2:
-                value = float(factor) if func in _TIMES else 1 / float(factor)
-                self.factors[output] = value * self.factors.get(tensor, 1.0)
-                if (width := self.products.get(tensor)) is not None:
-                    self.products[output] = width
+                times = float(factor) if func in _TIMES else 1 / float(factor)
+                self.factors[output] = times * self.factors.get(tensor, 1.0)
+                for known in (self.products, self.operands):
+                    if (value := known.get(tensor)) is not None:
+                        known[output] = value
         elif func in _PASSED_ON:
             self._pass_on(args[0], output)
         elif func in _ADDED and len(args) > 1 and args[0] in self.products:
@@ -137,7 +140,7 @@ class AttentionCalls(FunctionWatch):
 
     def _pass_on(self, source: object, output: Tensor) -> None:
         if isinstance(source, Tensor) and source is not output:
-            for known in (self.pending, self.products, self.factors, self.masks):
+            for known in (self.pending, self.products, self.operands, self.factors, self.masks):
                 if (value := known.get(source)) is not None:
                     known[output] = value
 
@@ -151,25 +154,37 @@ class AttentionCalls(FunctionWatch):
         width = self.products.get(scores)
         scale = self.factors.get(scores, 1.0) if width is not None else None
         self.pending[output] = AttentionCall(
-            scores=_in_heads(scores.detach()),
+            scores=in_heads(scores.detach()),
             mask=self.masks.get(scores),
             scale=scale,
             head_width=width,
+            differentiable=self.operands.get(scores),
         )
 
-    def _follow_product(self, args: tuple[object, ...], output: Tensor) -> None:
+    def _follow_product(
+        self, func: Callable[..., object], args: tuple[object, ...], output: Tensor
+    ) -> None:
         operands = [a for a in args if isinstance(a, Tensor)]
         if len(operands) != 2 or operands[0].ndim < 3:
             return
         call = self.pending.pop(operands[0], None)
         if call is not None:
-            self.result(call)
+            self.result(_with_value(call, operands[1], is_plain=func is not torch.einsum))
             return
         self.products[output] = operands[0].shape[-1]
+        self.operands[output] = (operands[0], operands[1], None)
         self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)
 
 
-def _in_heads(x: Tensor) -> Tensor:
+def _with_value(call: AttentionCall, value: Tensor, *, is_plain: bool) -> AttentionCall:
+    """The call with the values that its probabilities multiply; an einsum may have them in any order."""
+    query, key, _ = call.differentiable or (None, None, None)
+    if not is_plain or value.ndim < 3:
+        return replace(call, differentiable=(query, key, None))
+    return replace(call, value=in_heads(value.detach()), differentiable=(query, key, value))
+
+
+def in_heads(x: Tensor) -> Tensor:
     """(…, tokens, features) as (samples, heads, tokens, features); heads may lie in the samples."""
     if x.ndim == 3:
         return x.unsqueeze(1)
@@ -189,7 +204,7 @@ def _fused(
     """A call of `F.scaled_dot_product_attention`, whichever kernel runs it."""
     width = query.shape[-1]
     used = width**-0.5 if scale is None else scale
-    mine = tuple(_in_heads(t.detach()) for t in (query, key, value))
+    mine = tuple(in_heads(t.detach()) for t in (query, key, value))
     if enable_gqa and mine[1].shape[1] != mine[0].shape[1]:
         groups = mine[0].shape[1] // mine[1].shape[1]
         mine = (mine[0], *(t.repeat_interleave(groups, dim=1) for t in mine[1:]))

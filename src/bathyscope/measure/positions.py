@@ -1,15 +1,17 @@
 """Whether the order of the tokens makes any difference, and the tables that embed them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import run_forward
 from bathyscope.core.calls import unwrap
-from bathyscope.core.nested import copy_tensors, first_samples
+from bathyscope.core.nested import copy_tensors, first_samples, map_tensors
 from bathyscope.core.preserve import preserve_model
+from bathyscope.measure.dependence.input_roles import NamedInput, named_inputs
+from bathyscope.measure.dependence.padding import padding_of
 from bathyscope.measure.logits import logits_in
 
 _SAMPLES = 2
@@ -17,13 +19,15 @@ _OF_POSITIONS = re.compile(r"pos(?!t)|wpe")
 
 
 def position_effect(model: nn.Module, inputs: object) -> float | None:
-    """Relative change of the output when the tokens before the last one change places.
+    """Relative change of the output when tokens between the first and the last real one change places.
 
-    Tokens are whole numbers (samples, tokens); of images the patches change places, where the model
-    has a convolution that cuts them. Compared is what the last token gives out, or the sample.
+    Tokens are whole numbers (samples, tokens); padding, and the first token, which may stand for the whole
+    sequence, stay where they are. Of images the patches change places, where the model has a convolution that
+    cuts them. Compared is what the last real token gives out, or the sample.
 
     Returns:
-        ‖f(x) − f(permuted x)‖/‖f(x)‖ with rows centered, or None where the inputs are neither, or are masked.
+        ‖f(x) − f(permuted x)‖/‖f(x)‖ with rows centered, or None where the inputs are neither, or carry
+        positions or documents of their own.
 
     Examples:
         >>> from bathyscope import nets
@@ -36,7 +40,7 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
     """
     model = unwrap(model)
     few = first_samples(inputs, _SAMPLES)
-    changed = _permuted(model, few)
+    changed, last = _permuted(model, few)
     if changed is None:
         return None
     with preserve_model(model, copy_parameters=False), torch.no_grad():
@@ -45,7 +49,8 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
     if before is None or after is None or before.shape != after.shape:
         return None
     if before.ndim == 3:
-        before, after = before[:, -1], after[:, -1]
+        rows = last if len(last) == len(before) and max(last) < before.shape[1] else [-1] * len(before)
+        before, after = (torch.stack([s[r] for s, r in zip(y, rows, strict=True)]) for y in (before, after))
     # a softmax does not see a common offset of the logits, however large
     before, after = (y.double() - y.double().mean(-1, keepdim=True) for y in (before, after))
     size = float(before.norm())
@@ -84,32 +89,48 @@ def head_of(model: nn.Module, num_classes: int) -> str | None:
     return fits[-1] if fits else None
 
 
-def _permuted(model: nn.Module, inputs: object) -> object:
-    if isinstance(inputs, Mapping):
-        tokens, mask = inputs.get("input_ids"), inputs.get("attention_mask")
-        masked = isinstance(mask, Tensor) and not bool((mask == 1).all())
-        if not isinstance(tokens, Tensor) or masked or set(inputs) - _KNOWN_KEYS:
-            return None
-        return {**inputs, "input_ids": _shuffled(tokens, dim=1)}
-    if not isinstance(inputs, Tensor):
-        return None
-    if inputs.ndim == 2 and not inputs.is_floating_point() and inputs.shape[1] >= 3:
-        return _shuffled(inputs, dim=1)
-    return _with_shuffled_patches(model, inputs) if inputs.ndim == 4 else None
+def _permuted(model: nn.Module, inputs: object) -> tuple[object, list[int]]:
+    """The inputs with inner tokens or patches in another order, and the last real position of each sample."""
+    known = named_inputs(inputs)
+    if isinstance(inputs, Tensor) and inputs.ndim == 4:
+        return _with_shuffled_patches(model, inputs), []
+    main = next((one.tensor for one in known if one.role == "tokens"), None)
+    roles = {one.role for one in known}
+    if main is None or main.ndim != 2 or main.is_floating_point() or roles & {"positions", "documents"}:
+        return None, []
+    if sum(one.role == "tokens" for one in known) > 1 and not _only_types(known):
+        return None, []
+    padding = padding_of(known)
+    is_real = torch.ones_like(main, dtype=torch.bool) if padding is None else ~padding.where
+    places = [row.nonzero().flatten() for row in is_real]
+    if min(len(p) for p in places) < _FEWEST_REAL:
+        return None, []
+    changed = main.clone()
+    for sample, where in enumerate(places):
+        inner = where[1:-1]
+        changed[sample, inner] = main[sample, inner[_other_order(len(inner)).to(inner.device)]]
+    replaced = map_tensors(inputs, lambda t: changed if t is main else t)
+    return replaced, [int(p[-1]) for p in places]
 
 
-_KNOWN_KEYS = {"input_ids", "attention_mask", "labels"}
+_FEWEST_REAL = 4
+"""Tokens that are needed to put two inner ones in another order."""
+
+
+def _only_types(known: Sequence[NamedInput]) -> bool:
+    return all(one.name in ("input_ids", "token_type_ids") for one in known if one.role == "tokens")
+
+
+def _other_order(length: int) -> Tensor:
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
+    return order.flip(0) if bool((order == torch.arange(length)).all()) else order
 
 
 def _shuffled(tokens: Tensor, *, dim: int) -> Tensor:
     """The entries before the last one in another order, the same for every sample."""
     length = tokens.shape[dim]
-    order = torch.randperm(length - 1, generator=torch.Generator().manual_seed(0))
-    if length > 2 and bool((order == torch.arange(length - 1)).all()):
-        order = order.flip(0)
-    return tokens.index_select(
-        dim, torch.cat([order, torch.tensor([length - 1])]).to(tokens.device)
-    )
+    order = torch.cat([_other_order(length - 1), torch.tensor([length - 1])])
+    return tokens.index_select(dim, order.to(tokens.device))
 
 
 def _with_shuffled_patches(model: nn.Module, images: Tensor) -> Tensor | None:

@@ -54,6 +54,7 @@ def weights(
             of the unfoldings of its layers (HOSVD; singularity, section VI).
         rank_fraction: the smallest numerical rank, as a fraction of the full rank.
         worst_layer: the layer whose condition_operator is given.
+        lowest_rank_layer: the layer whose rank_fraction is given.
         zero_layers: how many layers are zero throughout; they are left out of the conditions.
         non_finite: fraction of entries that are NaN or infinite.
 
@@ -104,7 +105,7 @@ def weight_measurement(
         (
             *("min", "max", "norm", "spectral_norm", "condition_operator", "spread"),
             *("condition_outputs", "condition_inputs", "rank_fraction", "worst_layer"),
-            *("zero_layers", "non_finite"),
+            *("lowest_rank_layer", "zero_layers", "non_finite"),
         ),
     )
     # the weight of a spectrally normalized layer in train mode moves its vectors when it is read
@@ -158,6 +159,10 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     )
 
 
+_NAMED = {"condition_operator": "worst_layer", "rank_fraction": "lowest_rank_layer"}
+"""The columns whose worst layer is named, each in a column of its own: they may be different layers."""
+
+
 def _put_worst(
     rows: Rows, block: Block, layers: list[WeightLayer], spectra: list[dict[str, Number]]
 ) -> None:
@@ -172,8 +177,8 @@ def _put_worst(
             continue
         value, name = (min if column == "rank_fraction" else max)(result)
         rows.put(block, **{column: value})
-        if column == "condition_operator":
-            rows.put(block, worst_layer=name)
+        if column in _NAMED:
+            rows.put(block, **{_NAMED[column]: name})
 
 
 def _spectra(

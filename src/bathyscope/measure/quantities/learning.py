@@ -71,6 +71,11 @@ WEIGHTS: tuple[Quantity, ...] = (
         what="The layer of the block with the largest weight condition number.",
     ),
     Quantity(
+        key="weights.lowest_rank_layer",
+        label="layer of lowest rank",
+        what="The layer of the block with the smallest rank fraction.",
+    ),
+    Quantity(
         key="weights.zero_layers",
         label="layers of zeros",
         unit="layers",

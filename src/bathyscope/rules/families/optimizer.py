@@ -110,12 +110,17 @@ TWICE_IN_OPTIMIZER = Rule(
 
 
 def unreached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Parameters that the loss does not depend on; more than half of them is worth a look."""
+    """Parameters that the loss does not depend on; half of those that are trained is worth a look.
+
+    Where the others are frozen, as beside adapters, what is trained was chosen: then it is a problem.
+    """
     facts = evidence.about("parameters")
-    number, total = facts.number("unreached") or 0, facts.number("parameters") or 1
+    frozen = facts.number("frozen") or 0
+    number, total = facts.number("unreached") or 0, (facts.number("parameters") or 1) - frozen
     if number:
+        severe = Severity.PROBLEM if frozen > total else Severity.WARNING
         yield UNREACHED_PARAMETERS.finding(
-            Severity.WARNING if number > total / 2 else Severity.NOTE,
+            severe if number >= total / 2 else Severity.NOTE,
             (),
             score=number / total,
             num_parameters=number,

@@ -9,8 +9,10 @@ from bathyscope.rules.rule import CausalStage, Rule
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design, as LayerScale's
+_LEARNED = 0.9  # of the constant baseline's loss: a network below it tells its samples apart
 _LEAP = 10.0  # times the stream: a branch that makes it another one
 _FEWEST_POST_NORM = 6  # blocks: below, post-norm trains without a warm-up (Xiong et al. 2020)
+_DEEP_POST_NORM = 12  # blocks: a BERT of six trains at rates at which one of twelve stays where it is
 
 
 def embedding_scale(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -64,13 +66,19 @@ EMBEDDING_SCALE = Rule(
 
 
 def token_collapse(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks after which the tokens of a sequence are alike, first to last."""
+    """Blocks after which the tokens of a sequence are alike, first to last.
+
+    A network that has learned to answer for a whole sequence needs no more than one vector at its end.
+    """
     spread = evidence.column("attention", "token_spread")
     similarity = evidence.column("attention", "token_similarity")
     out = [i for i, s in enumerate(spread) if s is not None and s < thresholds["token_spread"]]
+    facts = evidence.about("output")
+    loss, constant = facts.number("loss"), facts.number("best_constant")
+    has_learned = loss is not None and constant is not None and loss < _LEARNED * constant
     if out:
         yield TOKEN_COLLAPSE.finding(
-            Severity.PROBLEM,
+            Severity.WARNING if has_learned else Severity.PROBLEM,
             evidence.labels(out),
             score=decades(max(spread[out[0]] or 0.0, 1e-40)),
             token_spread=spread[out[0]],
@@ -88,7 +96,7 @@ TOKEN_COLLAPSE = Rule(
     "become one vector, and no later block can distinguish positions.",
     source="Dong et al. 2021 (rank collapse, doubly exponential in depth)",
     advice="Skip connections around attention; smaller attention branches (LayerScale, ReZero).",
-    reads=("attention.token_spread", "attention.token_similarity"),
+    reads=("attention.token_spread", "attention.token_similarity", "output"),
     thresholds={
         "token_spread": Threshold(0.05, "‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens", "tuned"),
     },
@@ -162,7 +170,7 @@ def post_norm_imbalance(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     amplified = sum(2 * (ratios[i] or 0.0) for i in out)  # attention and feed-forward
     if amplified <= thresholds["amplified_update_warning"]:
         return
-    severe = amplified > thresholds["amplified_update"]
+    severe = amplified > thresholds["amplified_update"] and len(out) >= _DEEP_POST_NORM
     yield POST_NORM_IMBALANCE.finding(
         Severity.PROBLEM if severe else Severity.WARNING,
         evidence.labels(out),

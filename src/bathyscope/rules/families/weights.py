@@ -71,7 +71,7 @@ def ill_conditioned_weights(evidence: Evidence, thresholds: Thresholds) -> Itera
     Layers that are zero throughout are left to the rules on branches.
     """
     fractions = evidence.column("weights", "rank_fraction")
-    layers = evidence.description("weights", "worst_layer")
+    layers = evidence.description("weights", "lowest_rank_layer")
     out = [i for i, s in enumerate(fractions) if s is not None and s <= thresholds["weight_rank"]]
     if out:
         out.sort(key=lambda i: fractions[i] or 0.0)
@@ -94,7 +94,7 @@ ILL_CONDITIONED_WEIGHTS = Rule(
     "comes back along them.",
     source="singularity, section IV (equation 11, lemma 4)",
     advice="Re-initialize the block (he, orthogonal), or put an identity shortcut around it.",
-    reads=("weights.rank_fraction", "weights.worst_layer"),
+    reads=("weights.rank_fraction", "weights.lowest_rank_layer"),
     thresholds={
         "weight_rank": Threshold(
             0.5, "fraction of a layer's full numerical rank", "singularity, equation 11"

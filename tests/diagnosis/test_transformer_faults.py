@@ -85,7 +85,9 @@ class _Sentiment(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.token = nn.Embedding(20, 16)
-        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            16, 2, 32, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.body = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
         self.head = nn.Linear(16, 2)
         with torch.no_grad():

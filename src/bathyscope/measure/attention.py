@@ -69,6 +69,9 @@ def attention(
         scale: factor on q·k, times √d; 1 for the usual 1/√d. None where it is not known.
         dead_heads: fraction of heads that give out nothing, or whose values receive no gradient
             while those of others do; `dead` names them.
+        equal_heads: fraction of heads that give out what one before them does.
+        tied: which of queries, keys and values are the same.
+        query_over_key: root mean square of the queries over that of the keys.
         choice_gradient: gradient at queries or keys, the larger, over that at the values.
         attention_size, mlp_size: ‖branch‖/‖stream‖ of the sums x + branch(x) in the block.
         branch_rms: root mean square of the larger branch.
@@ -350,6 +353,9 @@ class AttentionObserver(Observer):
             scale=max((c.scale for c in calls if c.scale is not None), default=None),
             dead_heads=len(dead) / len(entropy),
             dead=", ".join(dead) or None,
+            equal_heads=sum(s.equal_heads for s in every) / len(entropy),
+            tied=next((s.tied for s in every if s.tied is not None), None),
+            query_over_key=every[0].query_over_key,
             choice_gradient=_choice_gradient(calls[0]),
         )
 

@@ -5,9 +5,10 @@ attention out by hand. A function that works inside a compiled kernel of its own
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,14 @@ _WATCHED = (
     frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward, torch.where})
     | _SOFTMAX | _PRODUCTS | _TIMES | _OVER | _PASSED_ON | _ADDED | _FILLED
 )  # fmt: skip
+
+
+Oddity = Literal[
+    "softmax over the queries",
+    "softmax of a softmax",
+    "scores without a softmax",
+    "heads merged across positions",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +84,9 @@ class AttentionCalls(FunctionWatch):
         self.operands: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.masks: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.pending: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.crossed: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.outputs: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.oddities: Counter[Oddity] = Counter()
 
     def after(
         self,
@@ -99,6 +111,8 @@ class AttentionCalls(FunctionWatch):
         """Report a call that is attention; follow what may become one."""
         if func is F.scaled_dot_product_attention:
             self.result(_fused(*args, **kwargs))
+            if isinstance(output, Tensor):
+                self.outputs[output] = True
         elif func is F.multi_head_attention_forward:
             self.result(_multi_head(*args, **kwargs))
         elif isinstance(output, Tensor) and args:
@@ -140,16 +154,27 @@ class AttentionCalls(FunctionWatch):
 
     def _pass_on(self, source: object, output: Tensor) -> None:
         if isinstance(source, Tensor) and source is not output:
-            for known in (self.pending, self.products, self.operands, self.factors, self.masks):
+            for known in (
+                *(self.pending, self.products, self.operands, self.factors, self.masks),
+                *(self.crossed, self.outputs),
+            ):
                 if (value := known.get(source)) is not None:
                     known[output] = value
+            if self.outputs.get(source) and _merges_across_positions(source, output):
+                self.oddities["heads merged across positions"] += 1
 
     def _follow_softmax(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], output: Tensor
     ) -> None:
         scores = args[0]
         axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        if not isinstance(scores, Tensor) or scores.ndim < 3 or axis not in (-1, scores.ndim - 1):
+        if not isinstance(scores, Tensor) or scores.ndim < 3:
+            return
+        if scores in self.pending:
+            self.oddities["softmax of a softmax"] += 1
+        if axis not in (-1, scores.ndim - 1):
+            if scores in self.operands and scores.shape[-1] == scores.shape[-2]:
+                self.crossed[output] = True
             return
         width = self.products.get(scores)
         scale = self.factors.get(scores, 1.0) if width is not None else None
@@ -170,10 +195,24 @@ class AttentionCalls(FunctionWatch):
         call = self.pending.pop(operands[0], None)
         if call is not None:
             self.result(_with_value(call, operands[1], is_plain=func is not torch.einsum))
+            self.outputs[output] = True
             return
+        if self.crossed.get(operands[0]):
+            self.oddities["softmax over the queries"] += 1
+        elif operands[0] in self.operands and operands[0].shape[-1] == operands[0].shape[-2]:
+            self.oddities["scores without a softmax"] += 1
         self.products[output] = operands[0].shape[-1]
-        self.operands[output] = (operands[0], operands[1], None)
+        if operands[1].ndim > 2:
+            self.operands[output] = (operands[0], operands[1], None)
         self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)
+
+
+def _merges_across_positions(source: Tensor, output: Tensor) -> bool:
+    """Whether (samples, heads, tokens, features) becomes (samples, tokens, …) without a transposition."""
+    if source.ndim != 4 or output.ndim != 3 or min(source.shape[1:3]) < 2:
+        return False
+    samples, heads, tokens, features = source.shape
+    return tuple(output.shape) == (samples, tokens, heads * features)
 
 
 def _with_value(call: AttentionCall, value: Tensor, *, is_plain: bool) -> AttentionCall:

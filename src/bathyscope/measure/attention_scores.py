@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from bathyscope.measure.attention_calls import AttentionCall
+from bathyscope.measure.attention_calls import AttentionCall, in_heads
 
 SAMPLES = 4
 """Samples of the batch whose scores are computed again."""
@@ -40,6 +40,9 @@ class HeadStatistics:
         rank: numerical rank of the sampled rows of the attention matrix, mean over samples.
         full_rank: what it could be.
         output: size of what each head gives out; None where the values were not seen.
+        equal_heads: how many heads give out what one before them does.
+        tied: which of queries, keys and values are the same tensor; None where none are.
+        query_over_key: root mean square of the queries over that of the keys.
     """
 
     entropy: Float[Tensor, " h"]
@@ -51,6 +54,9 @@ class HeadStatistics:
     rank: Float[Tensor, " h"]
     full_rank: int
     output: Float[Tensor, " h"] | None
+    equal_heads: int = 0
+    tied: str | None = None
+    query_over_key: float | None = None
 
 
 def head_statistics(
@@ -72,16 +78,21 @@ def head_statistics(
     kept = torch.where(seen, scores, 0.0)
     centered = torch.where(seen, kept - kept.sum(-1, keepdim=True) / _some(num_seen), 0.0)
     deviation = (centered.square().sum(-1) / num_seen.clamp(min=1)).sqrt()
+    mixed = _outputs(call, weights, samples)
+    uniform = _mean((relative >= UNIFORM).to(scores.dtype), several)
     return HeadStatistics(
         entropy=_mean(relative, several),
         largest_logit=kept.abs().amax((0, 2, 3)),
         logit_std=_mean(deviation, several),
-        uniform_rows=_mean((relative >= UNIFORM).to(scores.dtype), several),
+        uniform_rows=uniform,
         one_hot_rows=_mean((weights.amax(-1) >= ONE_HOT).to(scores.dtype), several),
         masked_rows=(num_seen == 0).to(scores.dtype).mean((0, 2)),
         rank=_ranks(weights),
         full_rank=min(weights.shape[-2:]),
-        output=_output_sizes(call, weights, samples),
+        output=None if mixed is None else mixed.square().mean((0, 2, 3)).sqrt(),
+        equal_heads=0 if mixed is None or bool((uniform == 1).all()) else _equal_heads(mixed),
+        tied=_tied(call),
+        query_over_key=_query_over_key(call),
     )
 
 
@@ -184,9 +195,60 @@ def _ranks(weights: Tensor) -> Tensor:
     return result
 
 
-def _output_sizes(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:
+def _outputs(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | None:
+    """What the heads give out for the sampled queries: (samples, heads, queries, features)."""
     if call.value is None:
         return None
     values = call.value[_spread(len(call.value), samples, call.value.device)].to(weights.dtype)
-    mixed = weights @ values
-    return mixed.square().mean((0, 2, 3)).sqrt()
+    result: Tensor = weights @ values
+    return result
+
+
+_SAME = 1e-4
+"""Of their size: two heads, or projections, that differ by less are one; those that were drawn differ by 1.4."""
+
+
+def _equal_heads(mixed: Tensor) -> int:
+    """How many heads give out what one before them does, but for rounding; dead ones are not counted."""
+    rows = mixed.transpose(0, 1).flatten(1)
+    sizes = torch.linalg.vector_norm(rows, dim=1)
+    equal = 0
+    for i in range(1, len(rows)):
+        apart = torch.linalg.vector_norm(rows[:i] - rows[i], dim=1)
+        equal += bool(((apart <= _SAME * sizes[i]) & (sizes[i] > 0)).any())
+    return equal
+
+
+def _first_sample(call: AttentionCall) -> list[Tensor | None]:
+    """Queries, keys and values of one sample, as far as they were seen."""
+    first = [None if t is None else t[:1] for t in (call.query, call.key, call.value)]
+    if call.query is None and call.differentiable is not None:  # scores that are written out
+        query, key, _ = call.differentiable
+        first[0] = None if query is None else in_heads(query.detach())[:1]
+        first[1] = None if key is None else in_heads(key.detach())[:1].transpose(-1, -2)
+    return first
+
+
+def _query_over_key(call: AttentionCall) -> float | None:
+    query, key, _ = _first_sample(call)
+    if query is None or key is None or not bool(key.any()):
+        return None
+    return float(query.float().square().mean().sqrt() / key.float().square().mean().sqrt())
+
+
+def _tied(call: AttentionCall) -> str | None:
+    """Which of queries, keys and values are the same; they are compared for one sample."""
+    first = _first_sample(call)
+    names = ("queries", "keys", "values")
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        one, other = first[a], first[b]
+        if one is None or other is None or one.shape != other.shape or not bool(one.any()):
+            continue
+        size = float(torch.linalg.vector_norm(one.float()))
+        scales = (1.0, call.head_width**0.5 if call.head_width else 1.0)  # of a scaled query
+        if any(
+            float(torch.linalg.vector_norm(one.float() * s - other.float())) <= _SAME * size
+            for s in scales
+        ):
+            return f"{names[a]} and {names[b]}"
+    return None

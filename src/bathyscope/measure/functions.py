@@ -167,13 +167,18 @@ def dead_units(output: Tensor, *, units: int) -> int | None:
 _MODAL = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
+_NOISE = (torch.randn, torch.randn_like, torch.normal, Tensor.normal_)
+"""What draws Gaussian noise in a pass."""
+
+
 @functools.cache
 def modal_functions() -> frozenset[Callable[..., object]]:
-    """The functions whose calls say something of the mode: dropouts and norms over one sample."""
+    """The functions whose calls say something of the mode: dropouts, norms over one sample, noise."""
     return frozenset(
         {
             *(F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout),
             *(F.feature_alpha_dropout, F.group_norm, F.layer_norm, F.instance_norm),
+            *_NOISE,
         }
     )
 
@@ -184,9 +189,13 @@ class ModeObserver:
     def __init__(self) -> None:
         self.dropped = 0.0
         self.lone_norms = 0
+        self.noise = 0
 
     def called(self, function: Callable[..., object], args: Any, kwargs: Mapping[str, Any]) -> None:
-        """Take the probability of a dropout that is on, the size of the groups of a norm."""
+        """Take the probability of a dropout that is on, the size of the groups of a norm; count noise."""
+        if function in _NOISE:
+            self.noise += 1
+            return
         x = args[0] if args else kwargs.get("input")
         if not isinstance(x, Tensor) or x.ndim < 2:
             return
@@ -209,7 +218,8 @@ class ModeObserver:
 
         training: whether the network is in train mode; modal: how many of its modules work
         differently in eval mode; resting: of these, how many are in eval mode; dropped: the largest
-        probability of a dropout that is on; lone_norms: calls of norms whose groups hold one value.
+        probability of a dropout that is on; lone_norms: calls of norms whose groups hold one value;
+        noise: calls of functions that draw Gaussian noise.
         """
         modules = [m for m in unwrap(model).modules() if isinstance(m, _MODAL)]
         numbers: dict[str, Number] = {
@@ -218,5 +228,6 @@ class ModeObserver:
             "resting": sum(not m.training for m in modules),
             "dropped": self.dropped,
             "lone_norms": self.lone_norms,
+            "noise": self.noise,
         }
         return Measurement(name="mode", blocks=(), columns={}, settings=numbers)

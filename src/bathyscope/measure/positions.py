@@ -49,8 +49,12 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
     if before is None or after is None or before.shape != after.shape:
         return None
     if before.ndim == 3:
-        rows = last if len(last) == len(before) and max(last) < before.shape[1] else [-1] * len(before)
-        before, after = (torch.stack([s[r] for s, r in zip(y, rows, strict=True)]) for y in (before, after))
+        rows = (
+            last if len(last) == len(before) and max(last) < before.shape[1] else [-1] * len(before)
+        )
+        before, after = (
+            torch.stack([s[r] for s, r in zip(y, rows, strict=True)]) for y in (before, after)
+        )
     # a softmax does not see a common offset of the logits, however large
     before, after = (y.double() - y.double().mean(-1, keepdim=True) for y in (before, after))
     size = float(before.norm())
@@ -96,7 +100,12 @@ def _permuted(model: nn.Module, inputs: object) -> tuple[object, list[int]]:
         return _with_shuffled_patches(model, inputs), []
     main = next((one.tensor for one in known if one.role == "tokens"), None)
     roles = {one.role for one in known}
-    if main is None or main.ndim != 2 or main.is_floating_point() or roles & {"positions", "documents"}:
+    if (
+        main is None
+        or main.ndim != 2
+        or main.is_floating_point()
+        or roles & {"positions", "documents"}
+    ):
         return None, []
     if sum(one.role == "tokens" for one in known) > 1 and not _only_types(known):
         return None, []

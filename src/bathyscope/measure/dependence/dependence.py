@@ -10,7 +10,9 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.preserve import preserve_model
+from bathyscope.measure.dependence.cached_pass import cache_difference
 from bathyscope.measure.dependence.channel_order import ChannelOrder, channel_order
+from bathyscope.measure.dependence.components import Components, constant_outputs, partly_frozen
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,
@@ -70,6 +72,9 @@ class Dependence:
         weights: fresh ones among frozen ones.
         channels: of images; None without any.
         asks: what the loss asks of these few outputs; None where no loss was given or it failed.
+        components: norms, tables and layers as the pass uses them.
+        oddities: of attention that is written out: a softmax along another axis, twice, or none.
+        cache: relative difference between one pass and the same in two cached halves; None without a cache.
         time_first: whether samples that seem to read one another may be steps of time.
         not_checked: what was left out, and why.
     """
@@ -85,6 +90,9 @@ class Dependence:
     weights: FreshWeights | None = None
     channels: ChannelOrder | None = None
     asks: EffectiveTargets | None = None
+    components: Components = field(default_factory=Components)
+    oddities: tuple[str, ...] = ()
+    cache: float | None = None
     time_first: bool = False
     not_checked: tuple[str, ...] = field(default=())
 
@@ -142,8 +150,32 @@ def dependence(
         return replace(
             result,
             parameters=lists_of_pass(model, ran, optimizer=optimizer),
+            components=_components(model, inputs, ran, has_padding=padding is not None),
+            oddities=tuple(ran.capture.attention.oddities) if ran.capture is not None else (),
+            cache=cache_difference(model, ran),
             asks=None if loss is None else _asks(ran, targets, chosen, loss),
         )
+
+
+def _components(
+    model: nn.Module, inputs: object, ran: EvalPass, *, has_padding: bool
+) -> Components:
+    """What the pass has shown of the network's components."""
+    if ran.capture is None:
+        return Components()
+    watch = ran.capture.components
+    known = named_inputs(inputs)
+    # positions that begin again share their vectors by design
+    restarts = has_padding or documents_of(known) is not None
+    tokens = (one.tensor for one in known if one.role in ("tokens", "labels"))
+    return Components(
+        norms=tuple(watch.norms.values()),
+        tables=watch.tables(tokens, has_padding=restarts),
+        linear_pairs=tuple(watch.linear_pairs),
+        merged_tokens=ran.capture.merged_tokens,
+        constant_outputs=constant_outputs(ran.output),
+        partly_frozen=partly_frozen(model),
+    )
 
 
 def _asks(

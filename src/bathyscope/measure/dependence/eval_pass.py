@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import run_forward
 from bathyscope.core.errors import BathyscopeError, in_a_line
 from bathyscope.core.nested import map_tensors, predictions, tensors_in
+from bathyscope.measure.dependence.components import watch_norms
 from bathyscope.measure.dependence.function_capture import Embedded, FunctionCapture, Queries
 from bathyscope.measure.dependence.input_roles import (
     InputKind,
@@ -90,6 +91,7 @@ class EvalPass:
         leaves: tensors of the graph that stand for inputs, and are no parameters.
         dropout: largest probability of a dropout that is on in eval mode.
         result: all that the model gave.
+        capture: what the functions of the pass have shown.
     """
 
     inputs: object
@@ -104,6 +106,7 @@ class EvalPass:
     leaves: tuple[Tensor, ...]
     dropout: float = 0.0
     result: object = None
+    capture: FunctionCapture | None = None
 
     @property
     def main(self) -> InputInGraph | None:
@@ -225,7 +228,9 @@ def eval_pass(model: nn.Module, inputs: object, *, axis: int = 0) -> EvalPass:
         leaves[number] = tensor.detach().requires_grad_()
         return leaves[number].clone()  # the model may overwrite its input in place
 
-    with torch.enable_grad(), without_fused_recurrence(model), FunctionCapture(tokens) as capture:
+    capture = FunctionCapture(model, tokens)
+    norms = watch_norms(model, capture.components)
+    with torch.enable_grad(), without_fused_recurrence(model), norms, capture:
         prepared = map_tensors(inputs, prepare)
         try:
             result = run_forward(model, prepared)
@@ -259,6 +264,7 @@ def eval_pass(model: nn.Module, inputs: object, *, axis: int = 0) -> EvalPass:
         leaves=(*leaves.values(), *capture.leaves),
         dropout=capture.dropout,
         result=result,
+        capture=capture,
     )
     return outcome if output.requires_grad else replace(outcome, sources=())
 

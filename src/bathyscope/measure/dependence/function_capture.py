@@ -10,14 +10,18 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from bathyscope.core.probe import aside
+from bathyscope.measure.attention_calls import AttentionCalls
+from bathyscope.measure.dependence.components import ComponentWatch
 from bathyscope.measure.dependence.input_roles import NamedInput
 
 _TABLE_FIRST = (torch.embedding, Tensor.__getitem__)
 _SOFTMAX = (F.softmax, torch.softmax, Tensor.softmax)
 _MOST_NORMS = 4
+_MOSTLY = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +45,12 @@ class Queries:
 class FunctionCapture(TorchFunctionMode):
     """Within, a pass leaves the embeddings of its tokens here, its first queries, and norms' inputs."""
 
-    def __init__(self, tokens: Sequence[NamedInput]) -> None:
+    def __init__(self, model: nn.Module, tokens: Sequence[NamedInput]) -> None:
         super().__init__()
         self.tokens = tokens
+        self.components = ComponentWatch(model)
+        self.attention = AttentionCalls(lambda call: None)
+        self.merged_tokens = 0.0
         self.embedded: list[Embedded] = []
         self.leaves: list[Tensor] = []
         self.queries: Queries | None = None
@@ -61,6 +68,12 @@ class FunctionCapture(TorchFunctionMode):
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         self._keep_dropout(func, args, kwargs)
+        with aside():
+            self.components.look(func, args, kwargs, output)
+            self.attention.after(func, args, kwargs, output, None)
+        if func is Tensor.__getitem__ and isinstance(args[1], slice) and not args[1].start:
+            rows = torch.arange(len(output), device=output.device)
+            self.components.look_up(args[0], rows, None)
         if func is F.embedding or func in _TABLE_FIRST:
             return self._keep_embedded(func, args, kwargs, output)
         if func is F.scaled_dot_product_attention and args:
@@ -74,8 +87,6 @@ class FunctionCapture(TorchFunctionMode):
     def _keep_embedded(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        if not self.tokens:
-            return output
         by_name = kwargs.get("indices" if func is torch.embedding else "input")
         location = 1 if func in _TABLE_FIRST else 0
         index = args[location] if len(args) > location else by_name
@@ -83,7 +94,14 @@ class FunctionCapture(TorchFunctionMode):
             return output
         if not isinstance(output, Tensor) or output.ndim != index.ndim + 1:
             return output
+        table = args[1 - location] if len(args) > 1 - location else kwargs.get("weight")
+        if isinstance(table, Tensor):
+            padding = args[2] if len(args) > 2 else kwargs.get("padding_idx")
+            known = isinstance(padding, int) and padding >= 0
+            self.components.look_up(table, index, padding if known else None)
         fit = next((m for one in self.tokens if (m := _match(one, index)) is not None), None)
+        if fit is None:
+            fit = self._match_merged(index)
         if fit is None or not output.is_floating_point():
             return output
         name, arrangement, columns = fit
@@ -94,6 +112,21 @@ class FunctionCapture(TorchFunctionMode):
             seen = self.leaves[-1].clone()
         self.embedded.append(Embedded(name, seen, arrangement, columns))
         return seen
+
+    def _match_merged(
+        self, index: Tensor
+    ) -> tuple[str, Literal["as given", "transposed", "flat"], tuple[int, ...] | None] | None:
+        """Tokens of which some were taken for others, as by clamp(), before they were looked up."""
+        for one in self.tokens:
+            tokens = one.tensor
+            if index.shape != tokens.shape or float((index == tokens).double().mean()) < _MOSTLY:
+                continue
+            pairs = torch.stack([tokens.flatten(), index.flatten()]).unique(dim=1)
+            total = len(tokens.unique())
+            if pairs.shape[1] == total:  # each token always becomes the same one
+                self.merged_tokens = 1 - len(index.unique()) / total
+                return one.name, "as given", None
+        return None
 
     def _keep_dropout(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

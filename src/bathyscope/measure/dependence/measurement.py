@@ -133,7 +133,48 @@ def _settings(result: Dependence) -> JsonObject:
             "heads_query": heads.query,
             "heads_read": heads.reads,
         }
-    return settings | _of_weights(result)
+    return settings | _of_weights(result) | _of_components(result)
+
+
+def _of_components(result: Dependence) -> JsonObject:
+    """Norms that stand out, tables with lost rows, layers one behind the other, odd attention, the cache."""
+    parts = result.components
+    settings: JsonObject = {
+        **_listed("linear_pairs", parts.linear_pairs),
+        **_listed("partly_frozen", parts.partly_frozen),
+        "merged_tokens": parts.merged_tokens,
+        "constant_outputs": parts.constant_outputs,
+        "attention_oddities": ", ".join(result.oddities),
+        "cache_difference": result.cache,
+    }
+    if parts.norms:
+        gains = sorted(norm.gain for norm in parts.norms)
+        typical = gains[len(gains) // 2]
+        settings["norm_gains"] = {norm.name: norm.gain for norm in parts.norms}
+        settings["typical_gain"] = typical
+        far = max(parts.norms, key=lambda norm: norm.offset / max(norm.gain, 1e-12))
+        settings |= {"norm_offset": far.offset, "norm_offset_gain": far.gain}
+        settings["norm_offset_name"] = far.name
+        known = [norm for norm in parts.norms if norm.epsilon_fraction is not None]
+        if known:
+            worst = max(known, key=lambda norm: norm.epsilon_fraction or 0.0)
+            settings |= {"epsilon_fraction": worst.epsilon_fraction, "epsilon_name": worst.name}
+    for kind, tables in (
+        ("token", [t for t in parts.tables if not t.for_positions]),
+        ("position", [t for t in parts.tables if t.for_positions]),
+    ):
+        if tables:
+            lost = max(tables, key=lambda t: (t.zero_rows + t.equal_rows) / max(1, t.rows))
+            settings |= {
+                f"{kind}_rows": lost.rows,
+                f"{kind}_zero_rows": lost.zero_rows,
+                f"{kind}_equal_rows": lost.equal_rows,
+                f"{kind}_table": lost.name,
+            }
+    dead = max(parts.tables, key=lambda t: t.zero_columns, default=None)
+    if dead is not None:
+        settings |= {"zero_columns": dead.zero_columns, "zero_columns_table": dead.name}
+    return settings
 
 
 def _of_weights(result: Dependence) -> JsonObject:

@@ -137,6 +137,26 @@ TRANSFORMER: tuple[Quantity, ...] = (
     ),
     Quantity(key="attention.dead", label="names of dead heads", what="The heads that are dead."),
     Quantity(
+        key="attention.equal_heads",
+        label="equal heads",
+        unit="fraction",
+        what="Heads that give out what a head before them gives out.",
+        good="0.",
+        why="They get the same gradient and stay equal.",
+        scale="fraction",
+    ),
+    Quantity(
+        key="attention.tied",
+        label="tied projections",
+        what="Which of queries, keys and values are the same.",
+    ),
+    Quantity(
+        key="attention.query_over_key",
+        label="queries over keys",
+        what="Root mean square of the queries over that of the keys.",
+        scale="log",
+    ),
+    Quantity(
         key="attention.choice_gradient",
         label="gradient of queries and keys",
         what="Gradient norm at queries or keys, the larger, over that at the values.",

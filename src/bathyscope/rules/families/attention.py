@@ -42,18 +42,29 @@ MASKED_ROW = Rule(
 
 
 def missing_attention_scale(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks whose scores are not divided by √d, and are large."""
+    """Blocks whose scores are not divided by √d, and are large or will be.
+
+    Queries that are smaller than the keys by that factor make up for it, as T5's initialization does.
+    """
     scales = evidence.column("attention", "scale")
     stds = evidence.column("attention", "logit_std")
-    out = [
+    balance = evidence.column("attention", "query_over_key")
+    limit = thresholds["missing_scale"]
+    large = [
         i
         for i, (scale, std) in enumerate(zip(scales, stds, strict=True))
-        if (scale or 0.0) >= thresholds["missing_scale"] and (std or 0.0) >= _SATURATED_STD
+        if (scale or 0.0) >= limit and (std or 0.0) >= _SATURATED_STD
     ]
+    later = [
+        i
+        for i, scale in enumerate(scales)
+        if scale and balance[i] and scale >= limit and scale * (balance[i] or 0.0) >= limit
+    ]
+    out = large or later
     if out:
         out.sort(key=lambda i: -(stds[i] or 0.0))
         yield MISSING_ATTENTION_SCALE.finding(
-            Severity.PROBLEM,
+            Severity.PROBLEM if large else Severity.WARNING,
             evidence.labels(out),
             score=decades(scales[out[0]] or 1.0),
             scale_times_root_d=scales[out[0]],
@@ -71,11 +82,11 @@ MISSING_ATTENTION_SCALE = Rule(
     "passes no gradient to queries and keys.",
     source="Vaswani et al. 2017, section 3.2.1",
     advice="Divide the scores by √d, or normalize queries and keys.",
-    reads=("attention.scale", "attention.logit_std"),
+    reads=("attention.scale", "attention.logit_std", "attention.query_over_key"),
     thresholds={
         "missing_scale": Threshold(
             2.0,
-            "factor on q·k, times √d, where the scores deviate by 2.5 and more",
+            "factor on q·k, times √d; a problem where the scores deviate by 2.5 and more",
             "without 1/√d it is √d, from 2.8 at d = 8",
         ),
     },

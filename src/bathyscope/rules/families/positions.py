@@ -200,14 +200,19 @@ CROSSED_DOCUMENTS = Rule(
 
 
 def crossed_heads(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """A query that does not read its own position, but the one that a view without a transpose puts there."""
+    """A query that does not read its own position, but the one that a view without a transpose puts there.
+
+    Or heads that are put back together by such a view.
+    """
     facts = evidence.about("dependence")
-    if facts.holds("heads_cross"):
+    merged = "heads merged across positions" in (facts.word("attention_oddities") or "")
+    if facts.holds("heads_cross") or merged:
         yield CROSSED_HEADS.finding(
             Severity.PROBLEM,
             (),
             score=40.0,
             heads=facts.number("heads"),
+            merged_by_a_view=merged,
             query_at_position=facts.number("heads_query"),
             reads_position=facts.number("heads_read"),
         )

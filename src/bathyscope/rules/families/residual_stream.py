@@ -12,7 +12,9 @@ _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design
 _LEARNED = 0.9  # of the constant baseline's loss: a network below it tells its samples apart
 _LEAP = 10.0  # times the stream: a branch that makes it another one
 _FEWEST_POST_NORM = 6  # blocks: below, post-norm trains without a warm-up (Xiong et al. 2020)
-_DEEP_POST_NORM = 12  # blocks: a BERT of six trains at rates at which one of twelve stays where it is
+_DEEP_POST_NORM = (
+    12  # blocks: a BERT of six trains at rates at which one of twelve stays where it is
+)
 
 
 def embedding_scale(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

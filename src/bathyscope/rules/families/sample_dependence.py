@@ -76,12 +76,12 @@ PLACE_IN_BATCH = Rule(
 
 
 def random_in_eval(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Two passes in eval mode that differ. Where no dropout is on, sampling may be meant."""
+    """Two passes in eval mode that differ. Where no dropout is on, sampling may be meant, but of classes."""
     facts = evidence.about("dependence")
     if not facts.holds("is_random") or facts.holds("carries_state"):
         return
     dropout = facts.number("eval_dropout") or 0.0
-    fresh = facts.holds("made_in_forward")
+    fresh = facts.holds("made_in_forward") or evidence.about("output").holds("index_targets")
     yield RANDOM_IN_EVAL.finding(
         Severity.PROBLEM if dropout > 0 else Severity.WARNING if fresh else Severity.NOTE,
         (),
@@ -101,7 +101,7 @@ RANDOM_IN_EVAL = Rule(
     source="nn.Module.eval",
     advice="Pass the mode on: F.dropout(x, p, training=self.training), "
     "F.scaled_dot_product_attention(..., dropout_p=p if self.training else 0.0).",
-    reads=("dependence",),
+    reads=("dependence", "output"),
     find=random_in_eval,
 )
 

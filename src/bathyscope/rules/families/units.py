@@ -9,6 +9,15 @@ from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transit
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
+_SMOOTH = ("gelu", "silu", "mish", "softplus", "tanh", "sigmoid", "elu", "selu", "celu")
+_CUT = 0.1
+
+
+def _is_cut(fraction: float, activation: str | None) -> bool:
+    """Whether a tenth of the units of a smooth activation are constant: it has no flat part to blame."""
+    return fraction >= _CUT and activation in _SMOOTH
+
+
 def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks, stem or head most of whose units give one value for the whole batch, the worst first."""
     evidence = evidence.everywhere
@@ -22,7 +31,9 @@ def dead_units(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         out = [
             i
             for i, fraction in enumerate(fractions)
-            if fraction is not None and low <= fraction < high
+            if fraction is not None
+            and (low <= fraction < high or (_is_cut(fraction, names[i]) and low < limit))
+            and fraction < high
         ]
         if out:
             out.sort(key=lambda i: -(fractions[i] or 0.0))

@@ -1,0 +1,290 @@
+"""What a pass shows of a network's components: its norms, its tables, its layers one behind the other.
+
+Modules are hooked only to see what goes into norms and comes out; all else is read off the functions that
+the pass calls. Places are named by the weight that a function was given.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from bathyscope.core.hooks import Hooks
+from bathyscope.core.nested import main_tensor
+from bathyscope.core.probe import aside
+
+_NORM_NAME = re.compile(r"norm|^ln_", re.IGNORECASE)
+_NOT_OVER_FEATURES = (
+    nn.modules.batchnorm._NormBase,
+    nn.GroupNorm,
+    nn.LocalResponseNorm,
+    nn.CrossMapLRN2d,
+)
+_POSITIONS = re.compile(r"pos(?!t)|wpe", re.IGNORECASE)
+_FITS = 1e-3
+"""Of the deviation of a norm's output: what a gain and an offset of its own leave unexplained."""
+_SAME_ROWS = (F.dropout, torch.dropout, Tensor.contiguous, Tensor.view, Tensor.reshape)
+
+
+@dataclass(frozen=True, slots=True)
+class NormUse:
+    """What a norm over features does, fitted as y = gain · normalized(x) + offset for every feature.
+
+    Attributes:
+        name: of the module.
+        gain: root mean square of the gains.
+        offset: that of the offsets.
+        epsilon_fraction: ε/(variance + ε), the median over tokens; None where the module names no ε.
+    """
+
+    name: str
+    gain: float
+    offset: float
+    epsilon_fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableUse:
+    """What a look-up in a table shows.
+
+    Attributes:
+        name: of the table.
+        for_positions: whether it is one of positions.
+        zero_rows: of the rows that were looked up, how many are zero throughout.
+        equal_rows: how many of them equal one before; zero ones are not counted again.
+        rows: how many different rows were asked for.
+        zero_columns: fraction of the table's columns that are zero throughout.
+    """
+
+    name: str
+    for_positions: bool
+    zero_rows: int
+    equal_rows: int
+    rows: int
+    zero_columns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What was seen.
+
+    Attributes:
+        norms: over features.
+        tables: that were looked up.
+        linear_pairs: a linear layer whose output another one reads as it is, though none of the two is a
+            bottleneck: the two are one.
+        merged_tokens: fraction of the tokens that the model takes for another one before it looks them up.
+        constant_outputs: fraction of the output's units that are the same for all samples and positions.
+        partly_frozen: frozen matrices of blocks most of whose matrices are trained.
+    """
+
+    norms: tuple[NormUse, ...] = ()
+    tables: tuple[TableUse, ...] = ()
+    linear_pairs: tuple[str, ...] = ()
+    merged_tokens: float = 0.0
+    constant_outputs: float = 0.0
+    partly_frozen: tuple[str, ...] = ()
+
+
+class ComponentWatch:
+    """Follows the functions of a pass; `norms` are hooked by `watch_norms`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+        self.norms: dict[str, NormUse] = {}
+        self.linear: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.linear_pairs: dict[str, None] = {}
+        self.look_ups: list[tuple[Tensor, Tensor, int | None]] = []
+
+    def look(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        """Follow linear layers and what leaves their output as it is."""
+        if not isinstance(output, Tensor) or not args:
+            return
+        if func is F.linear and len(args) > 1:
+            self._linear(args[0], args[1], args[1].shape[::-1], output)
+        elif func is torch.addmm and len(args) > 2 and id(args[2]) in self.names:
+            self._linear(args[1], args[2], args[2].shape, output)
+        elif func in _SAME_ROWS and args[0] in self.linear:
+            if args[0] is not output and args[0].shape[-1] == output.shape[-1]:
+                self.linear[output] = self.linear[args[0]]
+
+    def _linear(self, x: Any, weight: Tensor, sizes: Sequence[int], output: Tensor) -> None:
+        name = self.names.get(id(weight))
+        if name is None or not isinstance(x, Tensor) or len(sizes) != 2:
+            return
+        before = self.linear.get(x)
+        if before is not None:
+            first, inputs = before
+            # a pair with a bottleneck (LoRA, a factorized table) is no detour
+            if sizes[0] >= min(inputs, sizes[1]):
+                self.linear_pairs[f"{first} and {name}"] = None
+        self.linear[output] = (name, sizes[0])
+
+    def look_up(self, table: Tensor, index: Tensor, padding_idx: int | None) -> None:
+        """A table was indexed."""
+        if table.ndim == 2 and id(table) in self.names:
+            self.look_ups.append((table, index, padding_idx))
+
+    def tables(self, tokens: Iterable[Tensor], *, has_padding: bool) -> tuple[TableUse, ...]:
+        """Each table once: with the rows that the tokens of a whole batch ask of it, or those looked up."""
+        result: dict[str, TableUse] = {}
+        batch = list(tokens)
+        for table, index, padding_idx in self.look_ups:
+            name = self.names[id(table)].removesuffix(".weight")
+            for_positions = bool(_POSITIONS.search(name.rsplit(".", 1)[-1]))
+            if name in result or (for_positions and (has_padding or index.shape[-1] > len(table))):
+                continue
+            wanted = index[:1] if for_positions and index.ndim == 2 else index
+            if not for_positions:
+                whole = next((t for t in batch if torch.isin(index, t).all()), index)
+                wanted = whole if int(whole.max()) < len(table) else index
+            result[name] = _table_use(
+                name, table.detach(), wanted.flatten(), padding_idx, for_positions
+            )
+        return tuple(result.values())
+
+
+def _table_use(
+    name: str, table: Tensor, wanted: Tensor, padding_idx: int | None, for_positions: bool
+) -> TableUse:
+    ids = wanted.unique()
+    if padding_idx is not None:
+        ids = ids[ids != padding_idx]
+    rows = table[ids]
+    zero = int((~rows.any(1)).sum())
+    # two rows with one product with random numbers are the same row, but for chance
+    mix = torch.randn(
+        rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    living = rows[rows.any(1)].double().cpu()
+    different = len((living @ mix).unique()) if len(living) else 0
+    asked = int(wanted.numel()) if for_positions else len(ids)
+    equal = (asked - zero if for_positions else len(living)) - different
+    columns = float((~table.any(0)).double().mean())
+    return TableUse(name, for_positions, zero, max(0, equal), asked, columns)
+
+
+@contextmanager
+def watch_norms(model: nn.Module, watch: ComponentWatch) -> Iterator[None]:
+    """Within, every norm over features is fitted at its first call."""
+
+    def hook(name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
+        def after(module: nn.Module, args: tuple[object, ...], output: object) -> None:
+            x, y = main_tensor(args), main_tensor(output)
+            if name in watch.norms or x is None or y is None or x.shape != y.shape:
+                return
+            with aside():
+                use = norm_use(name, module, x.detach(), y.detach())
+            if use is not None:
+                watch.norms[name] = use
+
+        return after
+
+    with Hooks() as hooks:
+        for name, module in model.named_modules():
+            own = name.rpartition(".")[2]
+            named = _NORM_NAME.search(type(module).__name__) or _NORM_NAME.search(own)
+            if named and not isinstance(module, _NOT_OVER_FEATURES) and not any(module.children()):
+                hooks.after_forward(module, hook(name))
+        yield
+
+
+def norm_use(name: str, module: nn.Module, x: Tensor, y: Tensor) -> NormUse | None:
+    """Gain, offset and ε of a norm over the last axis, with or without centering; None where it is neither.
+
+    y = a ⊙ z + b with z = (x − μ)/√(σ² + ε) or z = x/√(mean x² + ε): a is the regression of y on z over
+    tokens, feature by feature, and b what is left of the mean.
+
+    Examples:
+        >>> norm = nn.LayerNorm(4)
+        >>> with torch.no_grad():
+        ...     _ = norm.weight.fill_(3.0), norm.bias.fill_(0.5)
+        >>> x = torch.randn(50, 4)
+        >>> use = norm_use("n", norm, x, norm(x).detach())
+        >>> round(use.gain, 3), round(use.offset, 3)
+        (3.0, 0.5)
+    """
+    if x.ndim < 2 or x.shape[-1] < 2 or x.numel() < 4 * x.shape[-1]:
+        return None
+    rows, out = x.double().flatten(0, -2), y.double().flatten(0, -2)
+    if not bool(torch.isfinite(rows).all()) or not bool(torch.isfinite(out).all()):
+        return None
+    epsilon = next(
+        (
+            v
+            for n in ("eps", "variance_epsilon", "epsilon")
+            if isinstance(v := getattr(module, n, None), float)
+        ),
+        None,
+    )
+    for center in (True, False):
+        moved = rows - rows.mean(-1, keepdim=True) if center else rows
+        variance = moved.square().mean(-1, keepdim=True)
+        z = moved / (variance + (epsilon or 0.0)).clamp_min(1e-300).sqrt()
+        about, apart = z - z.mean(0), out - out.mean(0)
+        gain = (about * apart).sum(0) / about.square().sum(0).clamp_min(1e-300)
+        left = float((apart - gain * about).norm())
+        size = max(float(apart.norm()), _FITS * float(out.norm()))
+        if left <= _FITS * size or not size:
+            offset = out.mean(0) - gain * z.mean(0)
+            fraction = None
+            if epsilon is not None:
+                fraction = float((epsilon / (variance + epsilon)).median())
+            return NormUse(name, _rms(gain), _rms(offset), fraction)
+    return None
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.square().mean().sqrt())
+
+
+def constant_outputs(output: Tensor) -> float:
+    """Fraction of the last axis that is the same for every sample and position, and hides nothing.
+
+    Examples:
+        >>> constant_outputs(torch.tensor([[1.0, 2.0, 0.0], [1.0, 3.0, 0.5]]))
+        0.3333333333333333
+    """
+    rows = output.detach().flatten(0, -2)
+    if rows.ndim < 2 or len(rows) < 2 or rows.shape[1] < 2:
+        return 0.0
+    low, high = rows.amin(0), rows.amax(0)
+    is_constant = (low == high) & (
+        high > -1e4
+    )  # a class that is ruled out has a large negative number
+    return float(is_constant.double().mean())
+
+
+def partly_frozen(model: nn.Module) -> tuple[str, ...]:
+    """Frozen matrices of numbered blocks that are trained by more than half, as `layers.0.query.weight`.
+
+    Blocks that are frozen as a whole are meant so, and so are frozen ones beside small adapters.
+
+    Examples:
+        >>> net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)))
+        >>> _ = net[0][1].weight.requires_grad_(False)
+        >>> partly_frozen(net)
+        ('0.1.weight',)
+    """
+    blocks: dict[str, list[tuple[str, nn.Parameter]]] = {}
+    for name, parameter in model.named_parameters():
+        parts = name.split(".")
+        number = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+        if number is not None and parameter.ndim >= 2:
+            blocks.setdefault(".".join(parts[: number + 1]), []).append((name, parameter))
+    result: list[str] = []
+    for members in blocks.values():
+        frozen = [name for name, p in members if not p.requires_grad]
+        entries = sum(p.numel() for _, p in members)
+        still = sum(p.numel() for _, p in members if not p.requires_grad)
+        if frozen and 2 * still < entries:
+            result += frozen
+    return tuple(result)

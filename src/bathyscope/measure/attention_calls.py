@@ -43,6 +43,7 @@ Oddity = Literal[
     "softmax of a softmax",
     "scores without a softmax",
     "heads merged across positions",
+    "heads split across positions",
 ]
 
 
@@ -86,6 +87,7 @@ class AttentionCalls(FunctionWatch):
         self.pending: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.crossed: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.outputs: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.split: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.oddities: Counter[Oddity] = Counter()
 
     def after(
@@ -113,6 +115,7 @@ class AttentionCalls(FunctionWatch):
             self.result(_fused(*args, **kwargs))
             if isinstance(output, Tensor):
                 self.outputs[output] = True
+            self._note_split(args[0] if args else kwargs.get("query"))
         elif func is F.multi_head_attention_forward:
             self.result(_multi_head(*args, **kwargs))
         elif isinstance(output, Tensor) and args:
@@ -156,12 +159,23 @@ class AttentionCalls(FunctionWatch):
         if isinstance(source, Tensor) and source is not output:
             for known in (
                 *(self.pending, self.products, self.operands, self.factors, self.masks),
-                *(self.crossed, self.outputs),
+                *(self.crossed, self.outputs, self.split),
             ):
                 if (value := known.get(source)) is not None:
                     known[output] = value
+            if (mask := self.masks.get(source)) is not None and output.ndim != source.ndim:
+                whole = mask.expand(source.shape) if mask.ndim <= source.ndim else mask
+                self.masks[output] = (
+                    whole.reshape(output.shape) if whole.numel() == output.numel() else mask
+                )
+            if _splits_across_positions(source, output):
+                self.split[output] = True
             if self.outputs.get(source) and _merges_across_positions(source, output):
                 self.oddities["heads merged across positions"] += 1
+
+    def _note_split(self, query: object) -> None:
+        if isinstance(query, Tensor) and self.split.get(query):
+            self.oddities["heads split across positions"] += 1
 
     def _follow_softmax(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], output: Tensor
@@ -203,8 +217,17 @@ class AttentionCalls(FunctionWatch):
             self.oddities["scores without a softmax"] += 1
         self.products[output] = operands[0].shape[-1]
         if operands[1].ndim > 2:
+            self._note_split(operands[0])
             self.operands[output] = (operands[0], operands[1], None)
         self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)
+
+
+def _splits_across_positions(source: Tensor, output: Tensor) -> bool:
+    """Whether (samples, tokens, heads × features) becomes (samples, heads, tokens, …) by a view alone."""
+    if source.ndim != 3 or output.ndim != 4 or output.shape[1] in (1, source.shape[1]):
+        return False
+    samples, tokens, width = source.shape
+    return output.shape[0] == samples and output.shape[2] == tokens > 1 and width > output.shape[3]
 
 
 def _merges_across_positions(source: Tensor, output: Tensor) -> bool:

@@ -21,9 +21,9 @@ UNIFORM = 0.999
 ONE_HOT = 0.99
 """A row that gives one key this weight counts as one-hot."""
 
-# A mask of a large negative number in place of −∞ hides as well: exp(−10⁴) is zero in every format.
+# A mask of a large negative number in place of −∞ hides as well: exp(−80) is 2e-35 (Swin's masks are −100).
 # Scores themselves may be that large; where the mask is not known, only the largest numbers hide.
-_HIDDEN, _SURELY_HIDDEN = -1e4, -1e8
+_HIDDEN, _SURELY_HIDDEN = -80.0, -1e8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ def _outputs(call: AttentionCall, weights: Tensor, samples: int) -> Tensor | Non
 
 
 _SAME = 1e-4
-"""Of their size: two heads, or projections, that differ by less are one; those that were drawn differ by 1.4."""
+"""Of their size: heads or projections that differ by less are one; those that were drawn lie √2 apart."""
 
 
 def _equal_heads(mixed: Tensor) -> int:

@@ -217,17 +217,27 @@ def _sequences(asked: Tensor, inputs: object) -> tuple[int, ...]:
     return tuple(first.shape[:2])
 
 
+_NOT_READ = ("labels", "label", "targets", "target")
+
+
 def _offset(asked: Tensor, inputs: object, num_classes: int) -> tuple[int | None, float]:
     """The shift at which the asked classes are the input's tokens, and how often they are."""
-    tokens = next(
-        (
-            t
-            for t in tensors_in(inputs)
-            if t.dtype in (torch.int64, torch.int32) and t.ndim == 2 and t.shape == asked.shape
-        ),
-        None,
-    )
-    if tokens is None or int(tokens.max()) >= num_classes or tokens.shape[1] < 4:
+    if isinstance(inputs, Mapping):
+        inputs = {key: value for key, value in inputs.items() if key not in _NOT_READ}
+    for tokens in tensors_in(inputs):
+        if (
+            tokens.dtype in (torch.int64, torch.int32)
+            and tokens.ndim == 2
+            and tokens.shape == asked.shape
+        ):
+            found = _offset_of(asked, tokens, num_classes)
+            if found[0] is not None:
+                return found
+    return None, 0.0
+
+
+def _offset_of(asked: Tensor, tokens: Tensor, num_classes: int) -> tuple[int | None, float]:
+    if int(tokens.max()) >= num_classes or tokens.shape[1] < 4:
         return None, 0.0
     length = tokens.shape[1]
     fractions: dict[int, float] = {}

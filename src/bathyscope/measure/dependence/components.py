@@ -112,9 +112,13 @@ class ComponentWatch:
             self._linear(args[0], args[1], args[1].shape[::-1], output)
         elif func is torch.addmm and len(args) > 2 and id(args[2]) in self.names:
             self._linear(args[1], args[2], args[2].shape, output)
-        elif func in _SAME_ROWS and args[0] in self.linear:
-            if args[0] is not output and args[0].shape[-1] == output.shape[-1]:
-                self.linear[output] = self.linear[args[0]]
+        elif (
+            func in _SAME_ROWS
+            and (known := self.linear.get(args[0])) is not None
+            and args[0] is not output
+            and args[0].shape[-1] == output.shape[-1]
+        ):
+            self.linear[output] = known
 
     def _linear(self, x: Any, weight: Tensor, sizes: Sequence[int], output: Tensor) -> None:
         name = self.names.get(id(weight))
@@ -124,7 +128,7 @@ class ComponentWatch:
         if before is not None:
             first, inputs = before
             # a pair with a bottleneck (LoRA, a factorized table) is no detour
-            if sizes[0] >= min(inputs, sizes[1]):
+            if sizes[0] >= min(inputs, sizes[1]) and _block_of(first) == _block_of(name):
                 self.linear_pairs[f"{first} and {name}"] = None
         self.linear[output] = (name, sizes[0])
 
@@ -150,6 +154,13 @@ class ComponentWatch:
                 name, table.detach(), wanted.flatten(), padding_idx, for_positions
             )
         return tuple(result.values())
+
+
+def _block_of(name: str) -> str:
+    """The numbered block of a parameter; that of a whole network without any is empty."""
+    parts = name.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+    return "" if number is None else ".".join(parts[: number + 1])
 
 
 def _table_use(
@@ -276,10 +287,8 @@ def partly_frozen(model: nn.Module) -> tuple[str, ...]:
     """
     blocks: dict[str, list[tuple[str, nn.Parameter]]] = {}
     for name, parameter in model.named_parameters():
-        parts = name.split(".")
-        number = next((i for i, part in enumerate(parts) if part.isdigit()), None)
-        if number is not None and parameter.ndim >= 2:
-            blocks.setdefault(".".join(parts[: number + 1]), []).append((name, parameter))
+        if parameter.ndim >= 2 and (block := _block_of(name)):
+            blocks.setdefault(block, []).append((name, parameter))
     result: list[str] = []
     for members in blocks.values():
         frozen = [name for name, p in members if not p.requires_grad]

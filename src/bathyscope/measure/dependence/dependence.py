@@ -74,6 +74,7 @@ class Dependence:
         asks: what the loss asks of these few outputs; None where no loss was given or it failed.
         components: norms, tables and layers as the pass uses them.
         oddities: of attention that is written out: a softmax along another axis, twice, or none.
+        reads_shifted_labels: whether `positions` are those of a decoder that is given the labels, shifted.
         cache: relative difference between one pass and the same in two cached halves; None without a cache.
         time_first: whether samples that seem to read one another may be steps of time.
         not_checked: what was left out, and why.
@@ -93,6 +94,7 @@ class Dependence:
     components: Components = field(default_factory=Components)
     oddities: tuple[str, ...] = ()
     cache: float | None = None
+    reads_shifted_labels: bool = False
     time_first: bool = False
     not_checked: tuple[str, ...] = field(default=())
 
@@ -153,6 +155,8 @@ def dependence(
             components=_components(model, inputs, ran, has_padding=padding is not None),
             oddities=tuple(ran.capture.attention.oddities) if ran.capture is not None else (),
             cache=cache_difference(model, ran),
+            reads_shifted_labels=ran.decoder is not None
+            and ran.sources[ran.decoder].name.endswith("shifted"),
             asks=None if loss is None else _asks(ran, targets, chosen, loss),
         )
 
@@ -270,6 +274,8 @@ def _with_positions(
     if not has_gradients:
         return replace(result, positions=map_by_substitution(model, ran))
     try:
+        if ran.decoder is not None:
+            return replace(result, positions=map_of_pass(ran, source_number=ran.decoder))
         positions = map_of_pass(ran, rows=_real_rows(ran, where))
         if is_unsure(positions):
             positions = _in_double(model, ran, positions)

@@ -1,6 +1,7 @@
 """One forward pass of a few samples in eval mode, kept with its graph so that outputs can be traced back."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from bathyscope.measure.dependence.input_roles import (
     named_inputs,
 )
 
+_DECODER = re.compile(r"decoder|tgt|target|labels", re.IGNORECASE)
 FEW_SAMPLES = 3
 """Samples of a pass: two that are asked and one that should not be read; 5 where another axis has 3."""
 
@@ -112,6 +114,16 @@ class EvalPass:
     def main(self) -> InputInGraph | None:
         """The first of the sources."""
         return self.sources[0] if self.sources else None
+
+    @property
+    def decoder(self) -> int | None:
+        """The source, by its number, whose positions are those of the output beside a first that is read."""
+        names = [source.name for source in self.sources]
+        found = [i for i, name in enumerate(names) if i and _DECODER.search(name)]
+        if not found and len(names) == 2 and self.by_sample.ndim > 2:
+            lengths = [source.positions for source in self.sources]
+            found = [1] if self.by_sample.shape[1] == lengths[1] != lengths[0] else []
+        return found[0] if found and self.sources[found[0]].kind == "tokens" else None
 
     @property
     def by_sample(self) -> Tensor:
@@ -216,6 +228,7 @@ def eval_pass(model: nn.Module, inputs: object, *, axis: int = 0) -> EvalPass:
     model.eval()
     known = named_inputs(inputs)
     tokens = [one for one in known if one.role == "tokens"]
+    given = [one for one in known if one.role == "labels" and one.tensor.ndim == 2]
     leaves: dict[int, Tensor] = {}
     number = -1
 
@@ -228,7 +241,7 @@ def eval_pass(model: nn.Module, inputs: object, *, axis: int = 0) -> EvalPass:
         leaves[number] = tensor.detach().requires_grad_()
         return leaves[number].clone()  # the model may overwrite its input in place
 
-    capture = FunctionCapture(model, tokens)
+    capture = FunctionCapture(model, tokens, given)
     norms = watch_norms(model, capture.components)
     with torch.enable_grad(), without_fused_recurrence(model), norms, capture:
         prepared = map_tensors(inputs, prepare)
@@ -330,7 +343,8 @@ def _value_source(model: nn.Module, known: NamedInput, leaf: Tensor, axis: int) 
 
 
 def _token_source(one: Embedded, known: Sequence[NamedInput], axis: int) -> InputInGraph:
-    tokens = next(k.tensor for k in known if k.name == one.name)
+    name = one.name.removesuffix(", shifted")
+    tokens = next(k.tensor for k in known if k.name == name)
     positions = tokens.shape[1 - axis] if tokens.ndim == 2 else 1
     sample_axis = 1 - axis if one.arrangement == "transposed" else axis
     if tokens.ndim != 2:

@@ -45,9 +45,13 @@ class Queries:
 class FunctionCapture(TorchFunctionMode):
     """Within, a pass leaves the embeddings of its tokens here, its first queries, and norms' inputs."""
 
-    def __init__(self, model: nn.Module, tokens: Sequence[NamedInput]) -> None:
+    def __init__(
+        self, model: nn.Module, tokens: Sequence[NamedInput], labels: Sequence[NamedInput] = ()
+    ) -> None:
         super().__init__()
         self.tokens = tokens
+        self.labels = labels
+        self.has_shifted_labels = False
         self.components = ComponentWatch(model)
         self.attention = AttentionCalls(lambda call: None)
         self.merged_tokens = 0.0
@@ -101,7 +105,7 @@ class FunctionCapture(TorchFunctionMode):
             self.components.look_up(table, index, padding if known else None)
         fit = next((m for one in self.tokens if (m := _match(one, index)) is not None), None)
         if fit is None:
-            fit = self._match_merged(index)
+            fit = self._match_merged(index) or self._match_shifted(index)
         if fit is None or not output.is_floating_point():
             return output
         name, arrangement, columns = fit
@@ -123,9 +127,24 @@ class FunctionCapture(TorchFunctionMode):
                 continue
             pairs = torch.stack([tokens.flatten(), index.flatten()]).unique(dim=1)
             total = len(tokens.unique())
-            if pairs.shape[1] == total:  # each token always becomes the same one
-                self.merged_tokens = 1 - len(index.unique()) / total
+            kept = len(index.unique()) / total
+            if pairs.shape[1] == total and kept > _MOSTLY:  # each token always becomes the same one
+                self.merged_tokens = 1 - kept
                 return one.name, "as given", None
+        return None
+
+    def _match_shifted(
+        self, index: Tensor
+    ) -> tuple[str, Literal["as given", "transposed", "flat"], tuple[int, ...] | None] | None:
+        """Labels that were moved to the right by one place, as a decoder is given them."""
+        for one in self.labels:
+            labels = one.tensor
+            if index.shape != labels.shape or index.shape[1] < 2:
+                continue
+            known = labels[:, :-1] >= 0
+            if bool(known.any()) and bool((index[:, 1:] == labels[:, :-1])[known].all()):
+                self.has_shifted_labels = True
+                return f"{one.name}, shifted", "as given", None
         return None
 
     def _keep_dropout(

@@ -146,6 +146,7 @@ def _of_components(result: Dependence) -> JsonObject:
         "constant_outputs": parts.constant_outputs,
         "attention_oddities": ", ".join(result.oddities),
         "cache_difference": result.cache,
+        "reads_shifted_labels": result.reads_shifted_labels,
     }
     if parts.norms:
         gains = sorted(norm.gain for norm in parts.norms)

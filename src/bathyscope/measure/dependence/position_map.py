@@ -167,7 +167,11 @@ def output_positions(ran: EvalPass, source: InputInGraph) -> tuple[int, ...] | N
 
 
 def map_of_pass(
-    ran: EvalPass, *, rows: tuple[int, ...] | None = None, at: tuple[int, ...] | None = None
+    ran: EvalPass,
+    *,
+    rows: tuple[int, ...] | None = None,
+    at: tuple[int, ...] | None = None,
+    source_number: int = 0,
 ) -> PositionMap:
     """As `position_map`, from a pass that was run.
 
@@ -175,11 +179,12 @@ def map_of_pass(
         ran: the pass; its samples must not read one another.
         rows: positions of the output.
         at: the sample to ask for each row; by default they take turns.
+        source_number: of the source whose positions are read; a decoder's are not the first.
 
     Raises:
         NotMeasurable: an operation has no derivative.
     """
-    source = ran.main
+    source = ran.sources[source_number] if ran.sources else None
     if source is None:
         return _empty("positions: no input that can be differentiated was found")
     axes = output_positions(ran, source)
@@ -202,7 +207,7 @@ def map_of_pass(
         shaped = seed.reshape(ran.samples, *grid, *(output.shape[a] for a in rest))
         back = sorted(range(1 + len(axes) + len(rest)), key=[0, *axes, *rest].__getitem__)
         gradients = ran.gradients(shaped.permute(back))
-        result = source.strengths(gradients[0]).cpu()
+        result = source.strengths(gradients[source_number]).cpu()
         for number in group:
             strength[number] = result[chosen[number]]
     return PositionMap(

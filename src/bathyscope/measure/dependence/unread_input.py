@@ -53,21 +53,22 @@ def unread_of_pass(
         padding: (samples, positions) of the first input, true where there is padding.
     """
     results = []
+    is_read = any(gradient is not None and bool(gradient.any()) for gradient in gradients)
     for source, gradient in zip(ran.sources, gradients, strict=True):
         strength = source.strengths(gradient).cpu()[asked]
         real = torch.ones_like(strength, dtype=torch.bool)
         if source is ran.main and padding is not None and padding.shape[1] == strength.shape[1]:
             real = ~padding[asked]
-        results.append(_unread(source, strength, real))
+        results.append(_unread(source, strength, real, is_read=is_read))
     return tuple(results)
 
 
-def _unread(source: InputInGraph, strength: Tensor, real: Tensor) -> UnreadInput:
+def _unread(source: InputInGraph, strength: Tensor, real: Tensor, *, is_read: bool) -> UnreadInput:
     counts = real.any(0)
     largest = float(strength.max()) if strength.numel() else 0.0
     by_position = torch.where(real, strength, torch.zeros(())).amax(0)
     silent = (by_position <= UNREAD * largest) & counts
-    if largest == 0.0:  # a last layer of zeros hides what is read
+    if not is_read:  # a last layer of zeros hides what is read
         silent = torch.zeros_like(silent)
     locations = silent.nonzero().flatten()
     return UnreadInput(

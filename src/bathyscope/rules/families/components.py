@@ -155,8 +155,8 @@ LOST_TOKENS = Rule(
     cause="initialization",
     title="Embeddings that do not tell their tokens apart",
     explanation="Rows of an embedding that the batch looks up are zero or equal to one another, tokens are "
-    "taken for others before they are looked up, or dimensions are zero in all rows: what distinguishes these "
-    "tokens or positions never enters the network.",
+    "taken for others before they are looked up, or dimensions are zero in all rows: what distinguishes "
+    "these tokens or positions never enters the network.",
     source="equal rows give equal outputs",
     advice="Look at what was loaded into the table, at padding_idx, and at clamp() or % on the ids.",
     reads=("dependence",),
@@ -186,14 +186,20 @@ ATTENTION_WEIGHTS = Rule(
     stage=CausalStage.STRUCTURE,
     cause="architecture",
     title="Attention weights that are no softmax over the keys",
-    explanation="The weights of each query should be a softmax of its scores over the keys. Over the queries "
-    "the weights of one query depend on the others and do not add up to one; a softmax of a softmax is nearly "
-    "uniform; without one the scores themselves weigh the values, negative ones included.",
+    explanation="The weights of each query should be a softmax of its scores over the keys. Over the "
+    "queries the weights of one depend on the others and do not add up to one; a softmax of a softmax is "
+    "nearly uniform; without one the scores themselves weigh the values, negative ones included.",
     source="Vaswani et al. 2017, equation 1",
     advice="scores.softmax(dim=-1), once, with the keys on the last axis.",
     reads=("dependence",),
     find=attention_weights,
-    effects=("missing-causal-mask", "uniform-attention", "token-collapse", "padding-read"),
+    effects=(
+        "missing-causal-mask",
+        "uniform-attention",
+        "token-collapse",
+        "padding-read",
+        "stale-cache",
+    ),
 )
 
 
@@ -227,8 +233,8 @@ TIED_HEADS = Rule(
     stage=CausalStage.ATTENTION,
     cause="initialization",
     title="Attention heads or projections that are the same",
-    explanation="Heads that give out the same get the same gradient and stay one head. Where queries and keys "
-    "are the same a token attends to itself; where keys and values are, it can only be read as it is found.",
+    explanation="Heads that give out the same get the same gradient and stay one head. Where queries and "
+    "keys are the same a token attends to itself; where keys and values are, it is read as it is found.",
     source="equal weights with equal gradients stay equal",
     advice="Draw the projections independently; look for one layer that is used for several of them.",
     reads=("attention.equal_heads", "attention.tied"),
@@ -237,25 +243,29 @@ TIED_HEADS = Rule(
 
 
 def missing_shortcut(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks without the sum x + branch(x) that most blocks of their kind have."""
-    kinds: dict[str, list[int]] = {}
-    for i, block in enumerate(evidence.blocks):
-        kinds.setdefault(block.kind, []).append(i)
+    """Blocks without a sum x + branch(x) that most blocks of their kind have."""
     has_heads = evidence.column("attention", "heads")
+    out: dict[int, list[str]] = {}
     for column, part in (("attention_size", "attention"), ("mlp_size", "feed-forward")):
         sizes = evidence.column("attention", column)
-        for members in kinds.values():
-            here = [i for i in members if has_heads[i] is not None]
-            out = [i for i in here if sizes[i] is None]
-            if len(here) >= 3 and out and 2 * len(out) < len(here):
-                yield MISSING_SHORTCUT.finding(
-                    Severity.PROBLEM,
-                    evidence.labels(out),
-                    score=10.0,
-                    around=part,
-                    num_blocks=len(out),
-                    of=len(here),
-                )
+        for kind in {block.kind for block in evidence.blocks}:
+            here = [
+                i
+                for i, b in enumerate(evidence.blocks)
+                if b.kind == kind and has_heads[i] is not None
+            ]
+            without = [i for i in here if sizes[i] is None]
+            if len(here) >= 3 and 2 * len(without) < len(here):
+                for i in without:
+                    out.setdefault(i, []).append(part)
+    if out:
+        yield MISSING_SHORTCUT.finding(
+            Severity.PROBLEM,
+            evidence.labels(sorted(out)),
+            score=10.0,
+            around=" and ".join(out[min(out)]),
+            num_blocks=len(out),
+        )
 
 
 MISSING_SHORTCUT = Rule(
@@ -288,8 +298,8 @@ MISSING_ACTIVATION = Rule(
     stage=CausalStage.STRUCTURE,
     cause="activation",
     title="Two linear layers with no activation between them",
-    explanation="The second layer reads the first as it is, and neither is a bottleneck: together they are one "
-    "linear layer, and the feed-forward part of the block adds nothing that attention does not have.",
+    explanation="The second layer reads the first as it is, and neither is a bottleneck: together they are "
+    "one linear layer, and the feed-forward part of the block adds nothing that attention does not have.",
     source="W₂(W₁x) = (W₂W₁)x",
     advice="Put the activation back (GELU, ReLU, SiLU).",
     reads=("dependence", "attention"),
@@ -297,11 +307,17 @@ MISSING_ACTIVATION = Rule(
 )
 
 
+_SMALL_VOCABULARY = 16
+
+
 def constant_classes(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Outputs for classes that are the same whatever comes in, while others are not."""
     facts = evidence.about("dependence")
     fraction = facts.number("constant_outputs") or 0.0
-    if 0 < fraction < 1 and evidence.about("effective_targets").number("num_classes"):
+    classes = evidence.about("effective_targets").number("num_classes") or 0
+    # one token of a vocabulary is padding, whose row is zero in a table that the output shares
+    fewest = 1.5 if classes > _SMALL_VOCABULARY else 0.5
+    if fraction < 1 and fraction * classes > fewest:
         yield CONSTANT_CLASSES.finding(
             Severity.PROBLEM, evidence.last_block, score=fraction, constant_fraction=fraction
         )
@@ -338,8 +354,9 @@ STALE_CACHE = Rule(
     stage=CausalStage.MODE,
     cause="data-flow",
     title="A cache that changes the output",
-    explanation="The second half of a sequence, run with the cache of the first, gives another output than in "
-    "one pass: keys, values or positions of the cache are off, and what is generated is not what was trained.",
+    explanation="The second half of a sequence, run with the cache of the first, gives another output than "
+    "in one pass: keys, values or positions of the cache are off, and what is generated is not what was "
+    "trained.",
     source="f(x) = [f(x₁), f(x₂ | cache of x₁)] for a causal network",
     advice="Look at the positions of cached passes, at the order of concatenation, and at what is cut off.",
     reads=("dependence",),
@@ -370,7 +387,7 @@ PARTLY_FROZEN = Rule(
     stage=CausalStage.OPTIMIZER,
     cause="optimizer",
     title="Single weights that are frozen in blocks that are trained",
-    explanation="Most of the block is trained and some of its matrices are not: requires_grad is False there.",
+    explanation="Most of the block is trained and some of its matrices are not: requires_grad is False.",
     source="requires_grad",
     advice="If it is not meant, set requires_grad_(True); to freeze by design, silence this finding.",
     reads=("dependence",),
@@ -390,8 +407,8 @@ NOISE_IN_FORWARD = Rule(
     stage=CausalStage.MODE,
     cause="mode",
     title="A forward pass that draws Gaussian noise",
-    explanation="The pass calls torch.randn or the like. As augmentation, or to sample a code, it is meant; in "
-    "a residual stream it hides what the branches add.",
+    explanation="The pass calls torch.randn or the like. As augmentation, or to sample a code, it is meant; "
+    "in a residual stream it hides what the branches add.",
     source="torch.randn, randn_like, normal",
     advice="Draw noise in train mode only, and of a size below that of what it is added to.",
     reads=("mode", "output"),

@@ -14,6 +14,8 @@ def missing_causal_mask(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     """The loss asks for the next token, and positions read it."""
     asked, facts = evidence.about("effective_targets"), evidence.about("dependence")
     offset, ahead = asked.number("offset"), facts.number("reads_ahead")
+    if facts.holds("reads_shifted_labels"):  # a decoder that is given the labels, moved by one
+        offset = 1.0
     if offset is None or offset < 1 or ahead is None or ahead < offset:
         return
     yield MISSING_CAUSAL_MASK.finding(
@@ -38,6 +40,7 @@ MISSING_CAUSAL_MASK = Rule(
     "nn.TransformerEncoder, bidirectional=False for recurrent layers, padding on the left for convolutions.",
     reads=("dependence", "effective_targets"),
     find=missing_causal_mask,
+    effects=("stale-cache",),
 )
 
 
@@ -205,14 +208,14 @@ def crossed_heads(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     Or heads that are put back together by such a view.
     """
     facts = evidence.about("dependence")
-    merged = "heads merged across positions" in (facts.word("attention_oddities") or "")
-    if facts.holds("heads_cross") or merged:
+    by_view = "across positions" in (facts.word("attention_oddities") or "")
+    if facts.holds("heads_cross") or by_view:
         yield CROSSED_HEADS.finding(
             Severity.PROBLEM,
             (),
             score=40.0,
             heads=facts.number("heads"),
-            merged_by_a_view=merged,
+            split_or_merged_by_a_view=by_view,
             query_at_position=facts.number("heads_query"),
             reads_position=facts.number("heads_read"),
         )
@@ -231,5 +234,11 @@ CROSSED_HEADS = Rule(
     "transpose(1, 2).reshape(n, length, -1).",
     reads=("dependence",),
     find=crossed_heads,
-    effects=("missing-causal-mask", "uniform-attention", "dead-heads"),
+    effects=(
+        "missing-causal-mask",
+        "uniform-attention",
+        "dead-heads",
+        "padding-read",
+        "stale-cache",
+    ),
 )

@@ -74,7 +74,14 @@ def token_collapse(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     """
     spread = evidence.column("attention", "token_spread")
     similarity = evidence.column("attention", "token_similarity")
-    out = [i for i, s in enumerate(spread) if s is not None and s < thresholds["token_spread"]]
+    out = [
+        i
+        for i, s in enumerate(spread)
+        # what attention alone gives out is an average, and no stream
+        if s is not None
+        and s < thresholds["token_spread"]
+        and "attention" not in evidence.blocks[i].kind.lower()
+    ]
     facts = evidence.about("output")
     loss, constant = facts.number("loss"), facts.number("best_constant")
     has_learned = loss is not None and constant is not None and loss < _LEARNED * constant

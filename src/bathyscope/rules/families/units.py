@@ -8,7 +8,6 @@ from bathyscope.rules.evidence import Evidence, decades
 from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
-
 _SMOOTH = ("gelu", "silu", "mish", "softplus", "tanh", "sigmoid", "elu", "selu", "celu")
 _CUT = 0.1
 

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from bathyscope.core import Severity
 from bathyscope.diagnosis import diagnose
 from bathyscope.rules import all_rules
+from tests.diagnosis.components import tuning
 from tests.loops.language import WORDS, LanguageModel, sentences
 from tests.loops.programs import st02, st04, st10, st12, st14, st22, st26, st28, st30, tc06, tc10
 from tests.loops.tasks import digits, mlp
@@ -333,6 +334,7 @@ def test_networks_that_depend_by_design_have_no_problem(name):
 
 def test_every_rule_of_dependence_is_planted():
     planted = {name.partition(",")[0] for name in (*PLANTED, *WARNINGS)}
+    planted |= {code for fault in tuning.FAULTS for code in fault.codes}
     assert planted >= OF_DEPENDENCE - {"untied-weights"}
 
 

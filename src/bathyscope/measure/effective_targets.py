@@ -230,9 +230,9 @@ def _offset(asked: Tensor, inputs: object, num_classes: int) -> tuple[int | None
             and tokens.ndim == 2
             and tokens.shape == asked.shape
         ):
-            found = _offset_of(asked, tokens, num_classes)
-            if found[0] is not None:
-                return found
+            shift, fraction = _offset_of(asked, tokens, num_classes)
+            if shift is not None:
+                return shift, fraction
     return None, 0.0
 
 

@@ -96,8 +96,12 @@ def head_of(model: nn.Module, num_classes: int) -> str | None:
 def _permuted(model: nn.Module, inputs: object) -> tuple[object, list[int]]:
     """The inputs with inner tokens or patches in another order, and the last real position of each sample."""
     known = named_inputs(inputs)
-    if isinstance(inputs, Tensor) and inputs.ndim == 4:
-        return _with_shuffled_patches(model, inputs), []
+    images = known[0].tensor if known and known[0].role == "values" else None
+    if images is not None and images.ndim == 4:
+        mixed = _with_shuffled_patches(model, images)
+        if mixed is None:
+            return None, []
+        return map_tensors(inputs, lambda t: mixed if t is images else t), []
     main = next((one.tensor for one in known if one.role == "tokens"), None)
     roles = {one.role for one in known}
     if (

@@ -256,7 +256,8 @@ def scale_is_one(model):
 
 @fault("mask", "t5", "missing-causal-mask")
 def decoder_sees_its_answers(model):
-    _with(model.decoder.block[0].layer[0].SelfAttention, mask=None)
+    # no mask at all would be taken for a causal one
+    _with(model.decoder.block[0].layer[0].SelfAttention, mask=torch.zeros(1, 1, 12, 12))
 
 
 @fault("norm", "t5", "norm-epsilon")

@@ -7,7 +7,7 @@ from torch import nn
 from bathyscope.measure.dependence import dependence, position_map
 from bathyscope.measure.dependence.eval_pass import eval_pass
 from bathyscope.measure.dependence.position_map import default_rows, is_unsure, map_of_pass
-from bathyscope.measure.dependence.seeds import random_weights
+from bathyscope.measure.dependence.sample_mixing import random_weights
 from tests.measure.dependence.architectures import (
     ARCHITECTURES,
     LENGTH,

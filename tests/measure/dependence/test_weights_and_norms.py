@@ -5,8 +5,11 @@ import torch
 from torch import nn
 
 from bathyscope.measure.dependence import channel_order, fresh_weights, parameter_lists
-from bathyscope.measure.dependence.norm_statistics import norm_statistics, scale_ranges
-from bathyscope.measure.dependence.spectral_norms import unnormalized_spectral_norms
+from bathyscope.measure.dependence.without_pass import (
+    norm_statistics,
+    scale_ranges,
+    unnormalized_spectral_norms,
+)
 
 LAYERS = {
     "linear": lambda: nn.Linear(48, 32),

@@ -264,8 +264,10 @@ def constant_outputs(output: Tensor) -> float:
         >>> constant_outputs(torch.tensor([[1.0, 2.0, 0.0], [1.0, 3.0, 0.5]]))
         0.3333333333333333
     """
+    if output.ndim < 2:
+        return 0.0
     rows = output.detach().flatten(0, -2)
-    if rows.ndim < 2 or len(rows) < 2 or rows.shape[1] < 2:
+    if len(rows) < 2 or rows.shape[1] < 2:
         return 0.0
     low, high = rows.amin(0), rows.amax(0)
     is_constant = (low == high) & (

@@ -11,7 +11,6 @@ from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.measure.dependence.cached_pass import cache_difference
-from bathyscope.measure.dependence.channel_order import ChannelOrder, channel_order
 from bathyscope.measure.dependence.components import Components, constant_outputs, partly_frozen
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
@@ -21,34 +20,44 @@ from bathyscope.measure.dependence.eval_pass import (
     few_of,
     select_samples,
 )
-from bathyscope.measure.dependence.fresh_weights import FreshWeights, fresh_weights
-from bathyscope.measure.dependence.head_split import HeadSplit, head_split
 from bathyscope.measure.dependence.input_roles import named_inputs, relates_samples
-from bathyscope.measure.dependence.norm_statistics import NormStatistics, norm_statistics
 from bathyscope.measure.dependence.padding import (
     Padding,
+    PaddingRead,
+    documents_cross,
     documents_of,
     padding_of,
+    padding_read,
     padding_token,
 )
-from bathyscope.measure.dependence.padding_read import PaddingRead, documents_cross, padding_read
 from bathyscope.measure.dependence.parameter_lists import ParameterLists, lists_of_pass
 from bathyscope.measure.dependence.position_map import (
+    HeadSplit,
     PositionMap,
     default_rows,
+    head_split,
     is_unsure,
+    map_by_substitution,
     map_of_pass,
     output_positions,
 )
-from bathyscope.measure.dependence.sample_axis import may_be_time_first, sample_axis
 from bathyscope.measure.dependence.sample_mixing import (
     SampleDependence,
     every_second,
+    may_be_time_first,
+    sample_axis,
     samples_of_pass,
+    seed_samples,
 )
-from bathyscope.measure.dependence.seeds import seed_samples
-from bathyscope.measure.dependence.substitution import map_by_substitution
 from bathyscope.measure.dependence.unread_input import UnreadInput, unread_of_pass
+from bathyscope.measure.dependence.without_pass import (
+    ChannelOrder,
+    FreshWeights,
+    NormStatistics,
+    channel_order,
+    fresh_weights,
+    norm_statistics,
+)
 from bathyscope.measure.effective_targets import EffectiveTargets, targets_of_loss
 
 _MORE_SAMPLES = 32

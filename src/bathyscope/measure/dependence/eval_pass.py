@@ -119,11 +119,11 @@ class EvalPass:
     def decoder(self) -> int | None:
         """The source, by its number, whose positions are those of the output beside a first that is read."""
         names = [source.name for source in self.sources]
-        found = [i for i, name in enumerate(names) if i and _DECODER.search(name)]
-        if not found and len(names) == 2 and self.by_sample.ndim > 2:
+        fits = [i for i, name in enumerate(names) if i and _DECODER.search(name)]
+        if not fits and len(names) == 2 and self.by_sample.ndim > 2:
             lengths = [source.positions for source in self.sources]
-            found = [1] if self.by_sample.shape[1] == lengths[1] != lengths[0] else []
-        return found[0] if found and self.sources[found[0]].kind == "tokens" else None
+            fits = [1] if self.by_sample.shape[1] == lengths[1] != lengths[0] else []
+        return fits[0] if fits and self.sources[fits[0]].kind == "tokens" else None
 
     @property
     def by_sample(self) -> Tensor:

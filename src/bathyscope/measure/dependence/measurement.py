@@ -10,9 +10,9 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Measurement
 from bathyscope.measure.dependence.dependence import Dependence, dependence
-from bathyscope.measure.dependence.detached_parameters import detached_parameters
+from bathyscope.measure.dependence.parameter_lists import detached_parameters
 from bathyscope.measure.dependence.position_map import PositionMap
-from bathyscope.measure.dependence.spectral_norms import unnormalized_spectral_norms
+from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
 from bathyscope.measure.effective_targets import EffectiveTargets, targets_of_loss
 from bathyscope.measure.loss_terms import LossTerms, loss_terms, term_edges
 

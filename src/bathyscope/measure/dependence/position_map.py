@@ -1,4 +1,4 @@
-"""Which positions of a sequence read which: the map from positions of the input to those of the output."""
+"""Which positions of a sequence read which: by gradients, by changed tokens, and through the first heads."""
 
 import math
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.batch import Batch
+from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.calls import unwrap
+from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.nested import copy_tensors, map_tensors, predictions
 from bathyscope.core.preserve import preserve_model
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
@@ -17,7 +19,7 @@ from bathyscope.measure.dependence.eval_pass import (
     NotMeasurable,
     few_in_eval_pass,
 )
-from bathyscope.measure.dependence.seeds import random_weights
+from bathyscope.measure.dependence.sample_mixing import random_weights, tolerance_of
 
 Pattern = Literal["causal", "anticausal", "bidirectional", "banded", "diagonal", "none"]
 
@@ -241,3 +243,116 @@ def is_unsure(result: PositionMap) -> bool:
     largest = result.strength.amax(1, keepdim=True).clamp_min(1e-300)
     relative = result.strength / largest
     return bool(((relative > UNSURE[0]) & (relative < UNSURE[1])).any())
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSplit:
+    """What a query of the first attention reads of the input.
+
+    Attributes:
+        heads: how many.
+        query: the position of the query that was asked.
+        reads: the position that it reads most.
+        reads_itself: whether it reads its own position at all.
+        crosses_positions: whether it reads what a `view(samples, heads, positions, -1)` of
+            (samples, positions, heads × features) puts there, and not its own.
+    """
+
+    heads: int
+    query: int
+    reads: int
+    reads_itself: bool
+    crosses_positions: bool
+
+
+def head_split(ran: EvalPass) -> HeadSplit | None:
+    """What the last query of the first head reads; None without attention over the input's positions.
+
+    With L positions and H heads, `view` where `transpose` is needed gives head h at position l the features
+    of position ⌊(hL + l)/H⌋. The query of head 0 at the last position then reads ⌊(L − 1)/H⌋, and itself not
+    at all.
+
+    Raises:
+        NotMeasurable: an operation has no derivative.
+    """
+    source = ran.main
+    if ran.queries is None or source is None or len(source.position_axes) != 1:
+        return None
+    queries = ran.queries.tensor
+    samples, heads, length, _ = queries.shape
+    if samples != ran.samples or length != source.positions or heads < 2 or length < 2 * heads:
+        return None
+    last = length - 1
+    seed = torch.zeros_like(queries)
+    if ran.queries.are_scores:
+        seed[:, 0, last, last] = 1.0  # of query and key at one position
+    else:
+        seed[:, 0, last] = 1.0 + torch.arange(queries.shape[-1]).to(seed) / queries.shape[-1]
+    (gradient,) = torch.autograd.grad(
+        queries, [source.tensor], seed, retain_graph=True, allow_unused=True
+    )
+    if gradient is None:
+        return None
+    strength = source.strengths(gradient)[0]
+    most = int(strength.argmax())
+    itself = float(strength[last]) > 0
+    return HeadSplit(
+        heads=heads,
+        query=last,
+        reads=most,
+        reads_itself=itself,
+        crosses_positions=not itself and most == last // heads,
+    )
+
+
+def map_by_substitution(model: nn.Module, ran: EvalPass) -> PositionMap:
+    """The map of positions, one column for each sample: its token at one position is changed.
+
+    Entries are 1 where the output's position changes by more than rounding, else 0; columns that were not
+    tried are 0. The caller protects the model. Samples must not read one another.
+
+    Returns:
+        A map with a row for each position of the output; an output without positions is one row.
+    """
+    main = next((one for one in ran.named if one.role in ("tokens", "values")), None)
+    if main is None or main.tensor.ndim < 2 or main.tensor.shape[1 - ran.input_axis] < 2:
+        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=("positions: no sequence",))
+    tokens = main.tensor.movedim(ran.input_axis, 0)
+    positions = tokens.shape[1]
+    columns = default_rows(positions, ran.samples)
+    changed = tokens.clone()
+    for sample, column in enumerate(columns):
+        changed[sample, column] = _other(tokens, sample, column)
+    replaced = changed.movedim(0, ran.input_axis)
+    given = map_tensors(ran.inputs, lambda t: replaced if t is main.tensor else t)
+    try:
+        with torch.no_grad():
+            after = predictions(run_forward(model, copy_tensors(given)))
+            if after is not None and after.numel() == ran.output.numel():
+                after = after.reshape(ran.output.shape)  # samples and positions in one
+    except BathyscopeError as error:
+        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=(f"positions: {error}",))
+    before = ran.by_sample.detach()
+    if after is None or after.shape != ran.output.shape:
+        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=("positions: other output",))
+    apart = (after.movedim(ran.output_axis, 0) - before).abs().double().cpu()
+    limit = tolerance_of(ran.output) * float(before.abs().max())
+    by_row = apart.flatten(2).amax(-1) if apart.ndim > 2 else apart.amax(-1, keepdim=True)
+    rows = by_row.shape[1] if by_row.shape[1] == positions else 1
+    if rows == 1:
+        by_row = by_row.amax(-1, keepdim=True)
+    strength = torch.zeros(rows, positions, dtype=torch.float64)
+    for sample, column in enumerate(columns):
+        strength[:, column] = (by_row[sample] > limit).double()
+    note = f"positions: found by changing {len(columns)} of {positions} tokens, without gradients"
+    return PositionMap(tuple(range(rows)), strength, (0,) * rows, positions, not_checked=(note,))
+
+
+def _other(tokens: Tensor, sample: int, column: int) -> Tensor:
+    """Another value than the one that stands there, of those that occur."""
+    here = tokens[sample, column]
+    if tokens.is_floating_point():
+        return here + tokens.std().clamp_min(1e-3)
+    known = tokens.unique()
+    others = known[known != here] if here.ndim == 0 else known
+    return others[len(others) // 2].expand_as(here) if len(others) else here

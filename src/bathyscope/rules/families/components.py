@@ -102,7 +102,7 @@ NORM_EPSILON = Rule(
     cause="architecture",
     title="A norm whose ε outweighs what it normalizes",
     explanation="The norm divides by √(variance + ε), and ε is as large as the variance or larger: it hardly "
-    "normalizes, and the size of what comes in goes on to the layers behind.",
+    "normalizes, and the size of what comes in reaches the layers behind.",
     source="y = (x − mean)/√(variance + ε)",
     advice="Use an ε of 1e-5 or less, or scale up what comes in.",
     reads=("dependence",),

@@ -9,7 +9,7 @@ from bathyscope.rules.rule import CausalStage, Rule
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design, as LayerScale's
-_LEARNED = 0.9  # of the constant baseline's loss: a network below it tells its samples apart
+_LEARNED = 0.9  # of the constant baseline's loss: a network below it distinguishes its samples
 _LEAP = 10.0  # times the stream: a branch that makes it another one
 _FEWEST_POST_NORM = 6  # blocks: below, post-norm trains without a warm-up (Xiong et al. 2020)
 _DEEP_POST_NORM = (

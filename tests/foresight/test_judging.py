@@ -6,15 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bathyscope.foresight.forecast import (
+from bathyscope.foresight.goal import Goal, goal_of
+from bathyscope.foresight.model import FeatureTerm, Model, StageModel
+from bathyscope.foresight.readings import Reading, _log_ratio, _loss_features, is_telling
+from bathyscope.foresight.small_networks import (
     differences,
     failure_kind,
     judge,
     stages_up_to,
 )
-from bathyscope.foresight.goal import Goal, goal_of
-from bathyscope.foresight.model import FeatureTerm, Model, StageModel
-from bathyscope.foresight.readings import Reading, _log_ratio, _loss_features, is_telling
 from bathyscope.foresight.words import describe_evidence
 
 LABELS = Goal("labels", 2.0, 0.1)

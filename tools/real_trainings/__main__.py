@@ -1,19 +1,22 @@
-"""Command line: draw the cases, run them, report progress, labels and extrapolations."""
+"""Command line: draw the cases, run them, look ahead, report labels, fit the model and score it."""
 
 import argparse
+import io
+import json
 import sys
 from collections import Counter, defaultdict
+from pathlib import Path
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from tools.real_trainings.case import CASES, TABLE, read_cases, write_cases
 from tools.real_trainings.draw import SEED, draw_cases
-from tools.real_trainings.judge import compare, failure_scores
-from tools.real_trainings.rows import make_rows
 from tools.real_trainings.runner import jobs, open_jobs, run_jobs
 from tools.real_trainings.store import part_files, read_records
 from tools.real_trainings.summary import summary
 
-FRACTIONS = (0.04, 0.1, 0.2, 0.4)
+if TYPE_CHECKING:
+    from tools.real_trainings.examples import Example
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -27,14 +30,12 @@ def main(arguments: list[str] | None = None) -> None:
     run.add_argument("--until", type=float, help="begin no training after this epoch second")
     run.add_argument("--workers", type=int, default=1, choices=[1], help="one process, one thread")
     commands.add_parser("status", help="what is finished, per task, and the CPU time left")
-    for name, text in (
-        ("summary", "how many trainings of each task train, lag and fail"),
-        ("extrapolate", "compare extrapolations of the end, with one task left out"),
-    ):
-        command = commands.add_parser(name, help=text)
-        command.add_argument(
-            "--with-held-out", action="store_true", help="for the final score only"
-        )
+    command = commands.add_parser("summary", help="how many of each task train, lag and fail")
+    command.add_argument("--with-held-out", action="store_true", help="for the final score only")
+    commands.add_parser("observe", help="take the look-ahead of every training, as `forecast` does")
+    commands.add_parser("fit", help="fit the model of the package on the table")
+    score = commands.add_parser("score", help="the forecast with one task, kind, family left out")
+    score.add_argument("--held-out", action="store_true", help="once, at the end")
     given = parser.parse_args(arguments)
     COMMANDS[given.command](given)
 
@@ -75,18 +76,44 @@ def _summary(given: argparse.Namespace) -> None:
     print("\n".join(summary(read_cases(), read_records(), with_held_out=given.with_held_out)))
 
 
-def _extrapolate(given: argparse.Namespace) -> None:
-    cases, records = read_cases(), read_records()
-    for fraction in FRACTIONS:
-        rows = make_rows(cases, records, fraction, with_held_out=given.with_held_out)
-        print(f"first {fraction:.0%} of the budget, {len(rows)} trainings")
-        for score in compare(rows):
-            print(
-                f"  {score.method:24s} median error {score.error:.3f}, mean {score.mean_error:.3f}, "
-                f"rank {score.rank:.3f}, coverage {score.coverage:.2f}, width {score.width:.3f}"
-            )
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in failure_scores(rows).items())
-        print(f"  AUROC of fails: {scores}")
+def _examples(*, held_out: bool = False) -> "list[Example]":
+    from tools.real_trainings.examples import make_examples, read_observed
+
+    return make_examples(read_cases(), read_records(), read_observed(), held_out=held_out)
+
+
+def _observe(_: argparse.Namespace) -> None:
+    from tools.real_trainings.observe import observe_all
+
+    print(f"{observe_all()} look-aheads in the table")
+
+
+def _fit(_: argparse.Namespace) -> None:
+    import numpy as np
+
+    import bathyscope.foresight
+    from bathyscope.core.files import write_atomic
+    from bathyscope.foresight.curve_model import FILE, arrays_of
+    from tools.real_trainings.fit import fit
+
+    model = fit(_examples())
+    written = io.BytesIO()
+    np.savez_compressed(written, **arrays_of(model))  # type: ignore[arg-type]
+    path = Path(bathyscope.foresight.__file__).parent / FILE
+    write_atomic(path, written.getvalue())
+    print(
+        f"{model.about['trainings']} trainings, {len(written.getvalue()) // 1024} KiB in {path.name}"
+    )
+
+
+def _score(given: argparse.Namespace) -> None:
+    from tools.real_trainings.score import score, score_held_out
+
+    examples = _examples()
+    result = [score(examples, key) for key in ("task", "kind", "family")]
+    if given.held_out:
+        result.append(score_held_out(examples, _examples(held_out=True)))
+    print(json.dumps(result, indent=1, ensure_ascii=False))
 
 
 COMMANDS = {
@@ -94,7 +121,9 @@ COMMANDS = {
     "run": _run,
     "status": _status,
     "summary": _summary,
-    "extrapolate": _extrapolate,
+    "observe": _observe,
+    "fit": _fit,
+    "score": _score,
 }
 
 if __name__ == "__main__":

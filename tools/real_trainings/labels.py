@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from bathyscope.foresight.extrapolation import end_steps, loss_scale
 from tools.real_trainings.case import Case
 from tools.real_trainings.record import Record
 
@@ -19,10 +20,6 @@ Label = Literal["trains", "lags", "fails"]
 Reason = Literal[
     "", "non-finite", "diverged", "stalled", "fell back", "behind", "no setting trains"
 ]
-
-END_FRACTION = 0.05
-"""The end of a training is the mean of its last 5 % of steps, at least 20: one step is noise."""
-END_STEPS = 20
 
 STALLED = 0.1
 """Less than a tenth of the way from the constant baseline to the best end of the group: what such a
@@ -58,11 +55,6 @@ class Labeled:
     progress: float
     end: float
     best: float
-
-
-def end_steps(num_steps: int) -> int:
-    """How many of the last steps are the end of a training."""
-    return min(num_steps, max(END_STEPS, round(END_FRACTION * num_steps)))
 
 
 def end_loss(losses: np.ndarray) -> float:
@@ -102,14 +94,6 @@ def label_curve(
     if progress < LAGS:
         return Labeled("lags", "behind", progress, end, best)
     return Labeled("trains", "", progress, end, best)
-
-
-def loss_scale(constant: float, untrained: float) -> float:
-    """The size of a loss of a task: the constant baseline's own, or its distance to the untrained.
-
-    A constant baseline near 0 (a negative reward may be anywhere) has no size of its own.
-    """
-    return max(abs(constant), min(abs(untrained - constant), 1e-3))
 
 
 def label_records(

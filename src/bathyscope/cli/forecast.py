@@ -17,26 +17,37 @@ def forecast(
     text: CommandOptions,
     budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
-        int, typer.Option(min=1, help="Most steps that a copy may take to find out.")
-    ] = 32,
+        int | None,
+        typer.Option(
+            min=1, help="Steps that a copy takes; the larger of 40 and 4 % of the budget."
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Largest norm of the gradient, where you clip it.")
+    ] = None,
+    accumulate: Annotated[int, typer.Option(min=1, help="Batches that make one step.")] = 1,
 ) -> None:
-    """Say whether a network will train, from a few steps on a copy: trains, fails, or undecided.
+    """Say how a training will end, from a few steps on a copy: trains, lags, fails, or undecided.
 
     Example: bathyscope forecast plain-110 --lr 0.1 --budget 300
     """
     from bathyscope import foresight
     from bathyscope.cli.build import training_batches
     from bathyscope.cli.spinner import spinner
+    from bathyscope.foresight.course import look_ahead_steps
 
-    with spinner(f"looking ahead with {text.model}, at most {spend} steps"):
+    steps = look_ahead_steps(budget, spend)
+    with spinner(f"looking ahead with {text.model}, {steps} steps"):
         setup = text.setup()
         result = foresight.forecast(
             setup.model,
-            training_batches(text, steps=min(spend, 32)),
+            training_batches(text, steps=steps * accumulate),
             loss=setup.loss,
             optimizer=setup.optimizer,
             budget=budget,
             spend=spend,
+            clip=clip,
+            accumulate=accumulate,
         )
     text.answer({"model": text.model} | asdict(result), lambda: _print(result))
 
@@ -44,4 +55,5 @@ def forecast(
 def _print(result: "Forecast") -> None:
     echo(str(result))
     known = result.calibrated_on
-    echo(f"Calibrated on {known['networks']} random trainings (data {known['data']}).")
+    count = known.get("networks", known.get("trainings"))
+    echo(f"Calibrated on {count} random trainings (data {known['data']}).")

@@ -256,7 +256,7 @@ def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
 
 
 def own_loss(output: object, targets: object) -> Tensor:
-    """The loss that a model's output carries: as `.loss`, under that key, or a scalar that comes first.
+    """The loss that a model's output is or carries: as `.loss`, under that key, or a scalar that comes first.
 
     Raises:
         UsageError: it carries none.
@@ -265,7 +265,7 @@ def own_loss(output: object, targets: object) -> Tensor:
         >>> own_loss((torch.tensor(0.5), torch.zeros(8, 3)), None)
         tensor(0.5000)
     """
-    first = output[0] if isinstance(output, tuple) and output else None
+    first = output[0] if isinstance(output, tuple) and output else output
     is_scalar = isinstance(first, Tensor) and not first.ndim
     result = first if is_scalar else _own_loss_in(output)
     if not isinstance(result, Tensor):

@@ -2,9 +2,12 @@
 
 import copy
 import inspect
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -18,6 +21,17 @@ from bathyscope.core.probe import accumulate_gradients
 
 LEARNING_RATE = 0.1
 """Without an optimizer: SGD with momentum 0.9, as the papers train."""
+
+
+@runtime_checkable
+class TakesSteps(Protocol):
+    """What takes the steps of a training: an optimizer, or several as one."""
+
+    def step(self) -> object:
+        """Take one."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
 
 
 @dataclass(slots=True)
@@ -35,7 +49,7 @@ class TrainingStep:
     batch: Batch
     loss: float
     output: object
-    _optimizer: torch.optim.Optimizer = field(repr=False)
+    _optimizer: TakesSteps = field(repr=False)
     _is_taken: bool = False
 
     def take(self) -> None:
@@ -61,10 +75,11 @@ class TrainingStep:
 
 def train_steps(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: TakesSteps,
     batches: Iterable[Batch],
     *,
     loss: LossFn,
+    accumulate: int = 1,
 ) -> Iterator[TrainingStep]:
     """Train a model, one step per batch; each is given out before the optimizer takes it.
 
@@ -76,6 +91,7 @@ def train_steps(
         optimizer: its own.
         batches: inputs and targets; none is sampled before it is needed.
         loss: a scalar from output and targets.
+        accumulate: batches whose mean gradient makes a step; its output is that of the last of them.
 
     Examples:
         >>> import torch.nn.functional as F
@@ -86,13 +102,20 @@ def train_steps(
         >>> len(losses), losses[-1] < losses[0]
         (9, True)
     """
-    for number, batch in enumerate(batches, 1):
-        inputs, targets = batch
+    rest = iter(batches)
+    for number in itertools.count(1):
+        group = list(islice(rest, accumulate))
+        if not group:
+            return
         optimizer.zero_grad(set_to_none=True)
-        output = run_forward(model, copy_tensors(inputs))
-        value = loss_value(loss, output, targets)
-        accumulate_gradients(value)
-        step = TrainingStep(number, batch, float(value.detach()), output, optimizer)
+        total = 0.0
+        for batch in group:
+            inputs, targets = batch
+            output = run_forward(model, copy_tensors(inputs))
+            value = loss_value(loss, output, targets)
+            accumulate_gradients(value if len(group) == 1 else value / len(group))
+            total += float(value.detach())
+        step = TrainingStep(number, batch, total / len(group), output, optimizer)
         del output, value
         yield step
         step.take()
@@ -109,6 +132,25 @@ def train_over(
 ) -> list[float]:
     """Take one step per batch; the loss before each. It ends where the loss is non-finite."""
     return [step.loss for step in train_steps(model, optimizer, batches, loss=loss)]
+
+
+def copy_with_optimizers(
+    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+) -> tuple[nn.Module, list[torch.optim.Optimizer]]:
+    """Copy a model and the optimizers that share its parameters, as `copy_training` does with one.
+
+    Raises:
+        UsageError: as `copy_training`.
+    """
+    twin, first, memo = _copy_training(model, optimizers[0])
+    assert first is not None
+    copies = [first]
+    for optimizer in optimizers[1:]:
+        _check_training(unwrap(model), optimizer)
+        copied = copy.deepcopy(optimizer, memo)
+        copy_step_hooks(optimizer, copied, memo)
+        copies.append(copied)
+    return twin, copies
 
 
 def copy_training(
@@ -135,6 +177,17 @@ def copy_training(
         >>> stepper.param_groups[0]["params"][0] is twin.weight, twin.weight is model.weight
         (True, False)
     """
+    twin, stepper, _ = _copy_training(model, optimizer)
+    if stepper is None:
+        trained = [p for p in twin.parameters() if p.requires_grad]
+        stepper = torch.optim.SGD(trained, lr=lr, momentum=0.9)
+    return twin, stepper
+
+
+def _copy_training(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None
+) -> tuple[nn.Module, torch.optim.Optimizer | None, dict[int, object]]:
+    """Both copies, and the memo that further copies may share."""
     original = unwrap(model)
     for name, module in original.named_modules():
         check_takes_hooks(module, name)
@@ -148,11 +201,9 @@ def copy_training(
             "use the standard probes."
         ) from error
     copy_gradient_hooks(original, twin, memo)
-    if stepper is None or optimizer is None:
-        trained = [p for p in twin.parameters() if p.requires_grad]
-        return twin, torch.optim.SGD(trained, lr=lr, momentum=0.9)
-    copy_step_hooks(optimizer, stepper, memo)
-    return twin, stepper
+    if optimizer is not None and stepper is not None:
+        copy_step_hooks(optimizer, stepper, memo)
+    return twin, stepper, memo
 
 
 def _check_training(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:

@@ -9,12 +9,13 @@ from torch import nn
 
 from bathyscope import measure
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.rate_plan import plan_rates
 from bathyscope.core.records import Finding, Measurement
 from bathyscope.core.stepping import copy_training
 from bathyscope.diagnosis.findings import findings_of
 from bathyscope.foresight import look_ahead
-from bathyscope.foresight.forecast import judge, stages_up_to
-from bathyscope.foresight.readings import Reader
+from bathyscope.foresight.course import FirstStepsReader, TrainingPlan
+from bathyscope.foresight.forecast import tell
 from bathyscope.rules.causes import in_order
 from bathyscope.rules.evidence import Evidence, evidence_of
 from bathyscope.rules.registry import all_rules
@@ -65,7 +66,9 @@ def with_look_ahead(
     silenced = frozenset(options.get("silence", ()))
     with preserve_model(model, copy_parameters=False):
         twin, stepper = copy_training(model, optimizer)
-        reader = Reader(twin, [batch], loss=loss, at=stages_up_to(steps))
+        budget = options.get("budget") or BUDGET
+        reader = FirstStepsReader(twin, [batch], loss=loss, steps=steps)
+        plan = TrainingPlan(budget, plan_rates([stepper], None, budget))
         stages = [(0, diagnosis)]
         for stage in look_ahead(
             twin, stepper, [batch] * steps, loss=loss, at=(1, steps), reader=reader
@@ -81,7 +84,7 @@ def with_look_ahead(
                 diagnosis, measurements=measured, findings=result, provenance=reported, stages=()
             )
             stages.append((stage.step, later))
-    seen = judge(reader.result, budget=options.get("budget") or BUDGET, num_batches=1)
+    seen = tell(reader.first_steps(plan, [stepper]), [batch])
     known = replace(diagnosis, stages=tuple(stages), forecast=seen)
     # without an optimizer the steps are none that the user means to take
     return known if optimizer is None else with_findings_of_stages(known, limits, silenced)

@@ -1,26 +1,45 @@
-"""Will it train? A few steps on a copy, a calibrated probability, and a verdict that may be undecided."""
+"""Will it train? Steps on a copy, probabilities of how it ends, the loss to be expected, and a verdict."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
-from bathyscope.core.arguments import check_count
-from bathyscope.core.batch import LossFn, check_batches, check_parameters, own_loss
+from bathyscope.core.arguments import check_count, check_number
+from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
+from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import loss_named
 from bathyscope.core.preserve import preserve_model, preserve_random_state
 from bathyscope.core.processes import processes_of
+from bathyscope.core.rate_plan import RatePlan, plan_rates
 from bathyscope.core.shards import put_together
-from bathyscope.foresight.model import Model, standard_model
-from bathyscope.foresight.readings import STAGES, Reading, is_telling, readings
-from bathyscope.foresight.record import FailureKind, Forecast, ForecastVerdict
-from bathyscope.foresight.words import describe_evidence
+from bathyscope.core.stepping import LEARNING_RATE, check_optimizer
+from bathyscope.foresight.course import FirstSteps, TrainingPlan, look_ahead_steps, take_course
+from bathyscope.foresight.curve_features import baseline_of, course_features, relative_course
+from bathyscope.foresight.curve_model import SURE, CurveModel, Outlook, standard_curve_model
+from bathyscope.foresight.extrapolation import absolute_loss, end_steps
+from bathyscope.foresight.readings import STAGES
+from bathyscope.foresight.record import Forecast, ForecastVerdict
+from bathyscope.foresight.small_networks import (
+    failure_kind,
+    is_small,
+    judge,
+    non_finite,
+    repeat_notes,
+)
+from bathyscope.foresight.words import describe_feature
 
 _MOST_REASONS = 3
-_FALLS = 0.02
-"""Fraction of the constant baseline's loss that a slow training loses within the steps seen; less: stuck."""
+_FEW = 4
+"""Where a batch is taken more often than this, the copy may learn it by heart."""
+
+_LEARNABLE = 0.05
+"""Of the loss's scale: an end nearer to the constant baseline than this has learned nothing."""
 
 
 def forecast(
@@ -28,33 +47,46 @@ def forecast(
     batches: Iterable[object],
     *,
     loss: LossFn | str | None = F.cross_entropy,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     budget: int = 300,
     spend: int | None = None,
+    scheduler: LRScheduler | Callable[[int], float] | None = None,
+    clip: float | None = None,
+    accumulate: int = 1,
+    baseline: float | None = None,
 ) -> Forecast:
-    """Say whether a network will train, from a few steps on a copy.
+    """Say how a training will end, from a few of its first steps on a copy.
 
-    `trains` means 80 % of the training labels right (or of the variance explained) after the budget,
-    `fails` less than half. The copy takes its steps in stages, after 1, 8, 16 and 32, and stops as
-    soon as the model is sure.
+    A training `fails` where it stalls at the constant baseline, diverges or falls back; it `lags` where
+    another setting of the same network would be far ahead at the end of the budget; else it `trains`.
+    All are judged by the loss, whatever it is. For networks like those of the table of small ones
+    (docs/forecast.md) `trains` means 80 % of the labels right, as it always did.
 
     Args:
         model: any module; it is left as it was, as are the optimizer and the random state.
         batches: pairs of inputs and targets, or mappings for a model that computes its own loss; one
             step each, fresh ones where possible; fewer than the steps are taken again. Of several
             processes (DistributedDataParallel, `fully_shard`) each gives its parts.
-        loss: a scalar from output and targets, or its name; None where the model's output carries its
-            own.
-        optimizer: the one meant for training; SGD at 0.1 with momentum by default.
+        loss: a scalar from output and targets, or its name; None where the model's output carries its own,
+            or is it.
+        optimizer: the one meant for training, or several that step together; SGD at 0.1 with momentum
+            by default.
         budget: steps that you mean to train for.
-        spend: most steps that the copy may take; 32 by default.
+        spend: most steps that the copy may take; the larger of 40 and 4 % of the budget by default.
+        scheduler: of the optimizer, or a function from the step (the first is 0) to a factor of its
+            learning rates. It is left as it was.
+        clip: the largest norm of the gradient, where you clip it.
+        accumulate: batches whose gradients you add up for one step.
+        baseline: the loss of the best constant output, where you know it and it cannot be found from
+            the targets, as for a model that computes its own loss.
 
     Returns:
-        The forecast: `verdict`, `probability`, `kind`, `because`, `spent`, `inside`.
+        The forecast: `verdict`, `probability`, `kind`, `loss_at_budget`, `interval`, `probabilities`,
+        `gains`, `because`, `spent`, `inside`.
 
     Raises:
-        UsageError: the batches, the loss, the optimizer or the model do not fit the others, the
-            model cannot be copied, or an argument is of another kind.
+        UsageError: the batches, the loss, the optimizer, the scheduler or the model do not fit the
+            others, the model cannot be copied, or an argument is of another kind.
 
     Examples:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -65,143 +97,231 @@ def forecast(
         ('fails', 'diverging', 1)
     """
     budget = check_count("budget", budget, minimum=1)
-    most = max(STAGES) if spend is None else check_count("spend", spend, minimum=1)
+    accumulate = check_count("accumulate", accumulate, minimum=1)
+    spend = None if spend is None else check_count("spend", spend, minimum=1)
+    clip = None if clip is None else check_number("clip", clip, low=0.0, open_low=True)
+    baseline = None if baseline is None else check_number("baseline", baseline, low=-math.inf)
     check_parameters(model)
-    at = stages_up_to(most)
-    with preserve_random_state(batches):  # a loader may draw random numbers
-        given = check_batches(model, batches, most=at[-1])
+    steps = look_ahead_steps(budget, spend)
     if isinstance(loss, str):
         loss = loss_named(loss)
     loss = own_loss if loss is None else loss
+    with preserve_random_state(batches):  # a loader may draw random numbers
+        given = check_batches(model, batches, most=steps * accumulate)
     if processes_of(model) is not None:
-        with put_together(model, given, optimizer, what="forecast") as (inner, whole, stepper):
+        steppers = _optimizers(model, optimizer)
+        rates = plan_rates(steppers, scheduler, budget) if scheduler is not None else None
+        with put_together(model, given, steppers[0], what="forecast") as (inner, whole, stepper):
             return forecast(
-                inner, whole, loss=loss, optimizer=stepper, budget=budget, spend=spend
+                inner, whole, loss=loss, optimizer=stepper, budget=budget, spend=spend, clip=clip,
+                scheduler=None if rates is None else _as_factors(rates), accumulate=accumulate,
+                baseline=baseline,
             )  # fmt: skip
+    steppers = _optimizers(model, optimizer)
+    rates = plan_rates(steppers, scheduler, budget)
+    plan = TrainingPlan(budget, rates, scheduler is not None, clip, accumulate)
     with preserve_model(model, copy_parameters=False):
-        seen = readings(model, given, loss=loss, optimizer=optimizer, at=at)
-        return judge(seen, budget=budget, num_batches=len(given))
+        course = take_course(
+            model,
+            given,
+            loss=loss,
+            optimizers=steppers,
+            plan=plan,
+            steps=steps,
+            baseline=baseline,
+        )
+        return tell(course, given)
 
 
-def stages_up_to(most: int) -> list[int]:
-    """After which steps a look-ahead of at most this many is judged."""
-    return [step for step in STAGES if step <= most]
-
-
-def judge(
-    seen: Iterable[Reading],
-    *,
-    budget: int,
-    num_batches: int,
-    model: Model | None = None,
+def tell(
+    course: FirstSteps, batches: Sequence[Batch], *, model: CurveModel | None = None
 ) -> Forecast:
-    """The forecast of a look-ahead that continues only as long as it is unsure.
+    """The forecast of a course.
 
     Args:
-        seen: readings, stage by stage, at least one.
-        budget: steps that the user means to train for.
-        num_batches: how many different ones there are.
-        model: the calibrated numbers; those of the package by default.
+        course: of the copy.
+        batches: that were given.
+        model: the fitted numbers; those of the package by default.
     """
-    model = model or standard_model()
-    for reading in seen:
-        if not reading.finite:
-            return _non_finite(reading, budget, model)
-        probability = model.probability(reading.step, reading.values, budget)
-        verdict = _verdict(reading, probability, model)
-        if verdict != "undecided":
-            break
-    outside = differences(reading, budget, model)
-    return Forecast(
-        verdict=verdict,
-        probability=probability,
-        kind=failure_kind(reading) if verdict == "fails" else None,
-        because=_reasons(reading, budget, model),
-        spent=reading.step,
-        budget=budget,
-        inside=not outside,
-        outside=outside,
-        notes=_notes(reading, num_batches),
-        calibrated_on=model.about,
+    model = model or standard_curve_model()
+    last = course.readings[-1]
+    notes = (
+        *course.plan.rates.notes,
+        *repeat_notes(last.step * course.plan.accumulate, len(batches)),
+    )
+    if not course.is_finite:
+        return replace(
+            non_finite(last, course.plan.budget, model.about), notes=course.plan.rates.notes
+        )
+    constant, scale = baseline_of(course)
+    if len(course.losses) >= course.plan.budget or _is_still(course):
+        return _seen_whole(course, notes, model)
+    outlook = model.outlook(course_features(course))
+    low, end, high = (absolute_loss(value, constant, scale) for value in outlook.end)
+    result = _by_curves(course, outlook, model)
+    stages = [r for r in course.readings if r.step in STAGES]
+    if stages and not course.plan.is_scheduled:
+        by_small = judge(stages, budget=course.plan.budget, num_batches=len(batches))
+        # where only one of the tables holds such networks, it is asked: deep ones are in the small one
+        if is_small(course, batches[0]) or (outlook.distance > 1 and by_small.inside):
+            result = by_small
+    return replace(
+        result,
+        spent=len(course.losses),
+        notes=notes,
+        probabilities=result.probabilities,
+        loss_at_budget=end,
+        interval=(low, high),
+        baseline=course.baseline,
+        gains={
+            factor: (scale * gain, probability)
+            for factor, (gain, probability) in zip(
+                ("0.1", "10"), outlook.gains.values(), strict=True
+            )
+            if outlook.distance <= 1
+        },
     )
 
 
-def _verdict(reading: Reading, probability: float, model: Model) -> ForecastVerdict:
-    """What a stage is sure of."""
-    stage = model.stages[reading.step]
-    if not is_telling(reading.step, reading.values):
+def _by_curves(course: FirstSteps, outlook: Outlook, model: CurveModel) -> Forecast:
+    """What the model of real trainings says."""
+    chance = dict(outlook.probabilities)
+    needed = course.plan.accumulate * len(course.losses)
+    if course.num_batches * _FEW < needed:
+        # a few batches learned by heart say little: half of what is said is that nothing is known
+        chance = {name: 0.5 * p + 0.5 / len(chance) for name, p in chance.items()}
+    outside = _outside(course, outlook)
+    last = course.readings[-1]
+    verdict = _verdict(chance)
+    return Forecast(
+        verdict=verdict,
+        probability=1 - chance["fails"],
+        kind=failure_kind(last) if verdict == "fails" else None,
+        because=_reasons(course, outlook),
+        spent=len(course.losses),
+        budget=course.plan.budget,
+        inside=not outside,
+        outside=outside,
+        notes=(),
+        calibrated_on=model.about,
+        probabilities=chance,
+    )
+
+
+def _verdict(chance: dict[str, float]) -> ForecastVerdict:
+    if chance["fails"] >= SURE:
+        return "fails"
+    if chance["fails"] > 1 - SURE:
         return "undecided"
-    if probability >= stage.trains_above:
-        return "trains"
-    return "fails" if probability <= stage.fails_below else "undecided"
+    return "lags" if chance["lags"] >= 0.5 else "trains"
 
 
-def failure_kind(reading: Reading) -> FailureKind:
-    """How a training fails, from what its first steps show."""
-    values = reading.values
-    gone, excess = values.get("gone", 0.0), values["excess"]
-    if not reading.finite or (gone < -0.05 and math.log1p(-gone) > excess + 0.05):
-        return "diverging"
-    if len(reading.losses) < 2:
-        return "stuck"
-    early = reading.losses[: max(1, len(reading.losses) // 4)]
-    late = reading.losses[-max(1, len(reading.losses) // 4) :]
-    fell = (sum(early) / len(early) - sum(late) / len(late)) / reading.goal.constant_loss
-    return "slow" if fell > _FALLS and gone > 0 else "stuck"
-
-
-def differences(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
-    """In what a network lies outside of what the model was calibrated on."""
+def _outside(course: FirstSteps, outlook: Outlook) -> tuple[str, ...]:
+    """In what a training lies outside of the table."""
     result = []
-    if reading.goal.kind == "other":
-        result.append("its loss is neither that of labels nor of as many numbers as it puts out")
-    layers, most = round(10 ** reading.values["depth"]), model.about["most_layers"]
-    if layers > most:
-        result.append(f"it has {layers} weighted layers, those seen at most {most}")
-    low, high = model.budgets[0], model.budgets[-1]
-    if not low <= budget <= high:
-        result.append(f"the budget of {budget} steps lies outside of {low} to {high}")
-    for name, term in model.stages[reading.step].terms.items():
-        value, margin = reading.values[name], 0.5 * (term.high - term.low)
-        if not term.low - margin <= value <= term.high + margin:
-            result.append(
-                f"its {name.replace('_', ' ')} of {value:.3g} lies far from {term.low:.3g} to "
-                f"{term.high:.3g}"
-            )
+    if outlook.distance > 1:
+        far = " and ".join(f"its {name} of {value:.3g}" for name, value in outlook.farthest)
+        result.append(
+            f"it lies {outlook.distance:.1f} times as far from the trainings seen as the farthest of "
+            f"them, by {far}"
+        )
+    if course.baseline is None:
+        result.append(
+            "its constant baseline is not known (give baseline=), so that progress is measured from the "
+            "untrained network"
+        )
     return tuple(result)
 
 
-def _reasons(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:
-    parts = model.contributions(reading.step, reading.values, budget)
-    parts.pop("bias")
-    result: dict[str, float] = {}  # features that are reported in the same words weigh together
-    for name, weight in parts.items():
-        text = describe_evidence(name, reading)
-        result[text] = result.get(text, 0.0) + weight
-    heaviest = sorted(result.items(), key=lambda part: -abs(part[1]))[:_MOST_REASONS]
-    return tuple(f"{text} ({'for' if w > 0 else 'against'}, {abs(w):.1f})" for text, w in heaviest)
-
-
-def _notes(reading: Reading, num_batches: int) -> tuple[str, ...]:
-    if num_batches >= reading.step:
-        return ()
-    return (
-        f"{num_batches} batch{'es' * (num_batches != 1)} for {reading.step} steps: they were taken "
-        "again, and learning a few by heart looks better than learning.",
+def _reasons(course: FirstSteps, outlook: Outlook) -> tuple[str, ...]:
+    """What moved the probability most, in words and numbers; what reads alike weighs together."""
+    weights: dict[str, float] = {}
+    for name, moved in outlook.contributions.items():
+        text = describe_feature(name, course)
+        weights[text] = weights.get(text, 0.0) - moved
+    heaviest = sorted(weights.items(), key=lambda part: -abs(part[1]))[:_MOST_REASONS]
+    return tuple(
+        f"{text} ({'for' if weight > 0 else 'against'}, {abs(weight):.2f})"
+        for text, weight in heaviest
     )
 
 
-def _non_finite(reading: Reading, budget: int, model: Model) -> Forecast:
-    where = "at the start" if reading.step == 1 else f"at step {reading.step}"
+def _is_still(course: FirstSteps) -> bool:
+    """Whether nothing moves: the loss is one number and its gradient zero."""
+    return (
+        len(course.losses) > 1 and not any(course.gradient_norms) and len(set(course.losses)) == 1
+    )
+
+
+def _seen_whole(course: FirstSteps, notes: tuple[str, ...], model: CurveModel) -> Forecast:
+    """The forecast where the whole budget was taken, or nothing can move: what was seen is the end."""
+    tail = course.losses[-end_steps(len(course.losses)) :]
+    end = sum(tail) / len(tail)
+    constant, scale = baseline_of(course)
+    relative = float(relative_course(course)[-len(tail) :].mean())
+    fails = relative > -_LEARNABLE or _is_still(course)
+    reference = "untrained network's" if course.baseline is None else "constant baseline's"
+    how = (
+        f"the loss stays at {end:.4g} and its gradient is zero"
+        if _is_still(course)
+        else f"all {len(course.losses)} steps of the budget were taken, and the loss over the last "
+        f"{len(tail)} is {end:.4g}, the {reference} {constant:.4g}"
+    )
+    spread = scale * 0.02
     return Forecast(
-        verdict="fails",
-        probability=0.0,
-        kind="diverging",
-        because=(f"the loss or its gradient is non-finite {where}",),
-        spent=reading.step,
-        budget=budget,
+        verdict="fails" if fails else "trains",
+        probability=0.0 if fails else 1.0,
+        kind=("stuck" if _is_still(course) else failure_kind(course.readings[-1]))
+        if fails
+        else None,
+        because=(how,),
+        spent=len(course.losses),
+        budget=course.plan.budget,
         inside=True,
         outside=(),
-        notes=(),
+        notes=notes,
         calibrated_on=model.about,
+        loss_at_budget=end,
+        interval=(end - spread, end + spread),
+        baseline=course.baseline,
     )
+
+
+def _optimizers(
+    model: nn.Module, given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None
+) -> list[torch.optim.Optimizer]:
+    """The optimizers of a training.
+
+    Raises:
+        UsageError: something else was given, or one that climbs.
+    """
+    if given is None:
+        trained = [p for p in model.parameters() if p.requires_grad]
+        if not trained:
+            raise UsageError(
+                "No parameter of the model requires a gradient; unfreeze those that are to be trained."
+            )
+        return [torch.optim.SGD(trained, lr=LEARNING_RATE, momentum=0.9)]
+    result = [given] if isinstance(given, torch.optim.Optimizer) else _listed(given)
+    if not result:
+        raise UsageError("The list of optimizers is empty; give at least one, or None.")
+    for optimizer in result:
+        if any(group.get("maximize") for group in optimizer.param_groups):
+            raise UsageError(
+                "The optimizer maximizes (maximize=True), and a forecast reads losses that are to fall; "
+                "give the negative of the loss and an optimizer that minimizes it."
+            )
+    return result
+
+
+def _listed(given: Any) -> list[torch.optim.Optimizer]:
+    result = list(given) if isinstance(given, (tuple, list)) else [given]
+    for optimizer in result:
+        check_optimizer(optimizer)
+    return result
+
+
+def _as_factors(rates: RatePlan) -> Callable[[int], float]:
+    """The plan as a function of the step, for a copy whose groups have the rates of today."""
+    first = sum(rates.at(0)) / len(rates.at(0))
+    return lambda step: sum(rates.at(step)) / len(rates.at(step)) / max(first, math.ulp(0.0))

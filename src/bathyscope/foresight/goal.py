@@ -12,11 +12,15 @@ from torch import Tensor
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.losses import token_cross_entropy
 from bathyscope.core.nested import predictions
+from bathyscope.foresight.baseline import constant_over_batches, fitted_baseline
 
 IGNORED = -100
 """Torch's label that counts in no loss."""
 
 Kind = Literal["labels", "numbers", "other"]
+
+_SOME, _MANY = 8, 32
+"""Batches of which the targets are pooled for the score, and for the constant baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Goal:
             flattens the outputs of language models.
         is_shifted: whether each place is asked for the target of the next, as language models that
             compute their own loss do.
+        baseline: the constant baseline's loss, of either sign, over several batches; None where it is
+            not known.
     """
 
     kind: Kind
@@ -40,6 +46,7 @@ class Goal:
     chance: float
     axis: int = 1
     is_shifted: bool = False
+    baseline: float | None = None
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
@@ -85,24 +92,21 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
         loss: a scalar from output and targets.
         first_loss: of the first batch.
     """
+    many, batches = batches[:_MANY], batches[:_SOME]
     result, targets = predictions(output), targets_of(batches[0])
-    unknown = Goal("other", abs(first_loss) or 1.0, 0.0)
+
+    def unknown() -> Goal:
+        return _of_loss_alone(output, many, loss=loss, first_loss=first_loss)
+
     kind, axis, is_shifted = _kind(result, targets, first_loss)
     pooled = _pooled([targets_of(batch) for batch in batches])
     if result is None or pooled is None or kind == "other":
-        return unknown
+        return unknown()
     asked = _next_ones(targets) if is_shifted else targets
     pooled = _next_ones(pooled) if is_shifted else pooled
     if kind == "labels" and not _are_classes(pooled, result.shape[axis]):
-        return unknown  # one output for two classes, or a label of its own for what is not known
-    if kind == "labels":
-        counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=result.shape[axis])
-        fractions = counts / counts.sum()
-        answer = (fractions + 1e-6).log().to(result.dtype)
-        answer = answer.reshape(-1, *[1] * (result.ndim - 1 - axis)).expand(result.shape)
-        chance = float(fractions.max())
-    else:
-        answer, chance = pooled.mean(0).expand(result.shape), 0.0
+        return unknown()  # one output for two classes, or a label of its own for what is not known
+    answer, chance = _constant_answer(kind, pooled, result, axis)
     comes_with_output = batches[0][1] is None
     try:
         with torch.no_grad():
@@ -117,8 +121,50 @@ def goal_of(output: object, batches: Sequence[Batch], *, loss: LossFn, first_los
     ):
         constant = float(token_cross_entropy(answer, asked))
     if not math.isfinite(constant) or constant <= 0:
-        return unknown
-    return Goal(kind, constant, chance, axis, is_shifted)
+        return unknown()
+    if kind == "numbers" and not _is_reached(loss, targets, constant):
+        return unknown()  # as the logits of a binary cross-entropy, which never equal their targets
+    baseline = None
+    if not comes_with_output and (whole := _pooled([t for _, t in many])) is not None:
+        steady, _ = _constant_answer(kind, whole, result, axis)
+        baseline = constant_over_batches(steady[:1], many, loss=loss)
+    return Goal(
+        kind, constant, chance, axis, is_shifted, constant if baseline is None else baseline
+    )
+
+
+def _constant_answer(kind: Kind, pooled: Tensor, like: Tensor, axis: int) -> tuple[Tensor, float]:
+    """The best output that does not look at the input, in an output's shape, and the largest class."""
+    if kind == "numbers":
+        return pooled.mean(0).expand(like.shape), 0.0
+    counts = torch.bincount(pooled[pooled != IGNORED].flatten(), minlength=like.shape[axis])
+    fractions = counts / counts.sum()
+    answer = (fractions + 1e-6).log().to(like.dtype)
+    answer = answer.reshape(-1, *[1] * (like.ndim - 1 - axis)).expand(like.shape)
+    return answer, float(fractions.max())
+
+
+def _of_loss_alone(
+    output: object, batches: Sequence[Batch], *, loss: LossFn, first_loss: float
+) -> Goal:
+    """The goal where only the loss can be followed: its baseline is fitted, if that can be."""
+    baseline = None
+    if batches[0][1] is not None or isinstance(output, (Tensor, tuple, list)):
+        baseline = fitted_baseline(output, batches, loss=loss)
+    if baseline is not None and not math.isfinite(baseline):
+        baseline = None
+    constant = baseline if baseline is not None and baseline > 0 else abs(first_loss) or 1.0
+    return Goal("other", constant, 0.0, baseline=baseline)
+
+
+def _is_reached(loss: LossFn, targets: Tensor, constant: float) -> bool:
+    """Whether the targets themselves are the outputs that the loss asks for."""
+    try:
+        with torch.no_grad():
+            perfect = float(loss(targets.clone(), targets))
+    except Exception:  # a loss may ask more of an output than its shape
+        return False
+    return math.isfinite(perfect) and perfect <= 0.05 * constant
 
 
 def _pooled(targets: list[object]) -> Tensor | None:

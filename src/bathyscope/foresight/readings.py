@@ -166,7 +166,7 @@ class Reader:
         self.step, self.output = step.number, step.output
         self.losses.append(step.loss)
         if self.goal is None:
-            self.goal = goal_of(step.output, self.batches[:8], loss=self.loss, first_loss=step.loss)
+            self.goal = goal_of(step.output, self.batches, loss=self.loss, first_loss=step.loss)
             self.first = _centered(step.output)
         self.scores.append(self.goal.score(step.output, targets_of(step.batch)))
         read = step.number in self.at

@@ -1,7 +1,7 @@
 """The record of a forecast: will this network train?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
@@ -10,13 +10,16 @@ from bathyscope.core.shown import Figured, axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ForecastVerdict = Literal["trains", "fails", "undecided"]
+ForecastVerdict = Literal["trains", "lags", "fails", "undecided"]
 FailureKind = Literal["stuck", "diverging", "slow"]
 Known = int | str | list[str]
 """A fact about the calibration."""
 
 _GAUGE = 40
 """Characters of the line from fails to trains."""
+
+_REPORTS_GAIN = 0.5
+"""Probability of a clear gain by another learning rate from which on it is reported."""
 
 _SUREST = 0.01
 """Nearer to none or all than this no probability is reported."""
@@ -27,8 +30,9 @@ class Forecast(Figured):
     """The answer of `bathyscope.forecast`.
 
     Attributes:
-        verdict: `trains`, `fails` or `undecided`.
-        probability: of training within the budget, by the calibrated model.
+        verdict: `trains`, `lags` (it learns, and another setting would be far ahead at the end of the
+            budget), `fails` (it stalls at the constant baseline, diverges or falls back) or `undecided`.
+        probability: that it does not fail within the budget, by the calibrated model.
         kind: of a failure: `stuck` (nothing moves), `diverging` (the loss grows or is non-finite),
             `slow` (it falls, but too slowly for the budget); None otherwise.
         because: the three measurements that weighed most, in words and numbers.
@@ -38,6 +42,13 @@ class Forecast(Figured):
         outside: where not, in what this one differs.
         notes: what else a reader must know.
         calibrated_on: version, number of networks and hash of the data.
+        probabilities: that it trains, lags and fails; empty where only small networks were asked.
+        loss_at_budget: the loss expected at the end of the budget, the mean of its last 5 % of steps.
+        interval: that holds it with a probability of 80 %.
+        baseline: the constant baseline's loss; None where it is not known.
+        gains: by the factor of another learning rate, `0.1` and `10`: by how much the loss at the end is
+            expected to be lower with it, and the probability that this is more than a tenth of the
+            baseline's.
     """
 
     verdict: ForecastVerdict
@@ -50,6 +61,11 @@ class Forecast(Figured):
     outside: tuple[str, ...]
     notes: tuple[str, ...]
     calibrated_on: Mapping[str, Known]
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    loss_at_budget: float | None = None
+    interval: tuple[float, float] | None = None
+    baseline: float | None = None
+    gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def chance(self) -> str:
@@ -81,6 +97,28 @@ class Forecast(Figured):
             f"{self.chance}, after {steps} on a copy.{beyond}"
         )
 
+    def details(self) -> list[str]:
+        """The loss to be expected, and what another learning rate would gain, in sentences."""
+        result = []
+        if self.loss_at_budget is not None and self.interval is not None:
+            low, high = self.interval
+            constant = (
+                "" if self.baseline is None else f"; the constant baseline's is {self.baseline:.3g}"
+            )
+            result.append(
+                f"Loss at the end: {self.loss_at_budget:.3g} (80 %: {low:.3g} to {high:.3g}){constant}."
+            )
+        if self.probabilities:
+            said = ", ".join(f"{name} {100 * p:.0f} %" for name, p in self.probabilities.items())
+            result.append(f"Probabilities: {said}.")
+        for factor, (gain, probability) in self.gains.items():
+            if probability >= _REPORTS_GAIN and gain > 0:
+                result.append(
+                    f"With the learning rate × {factor} the loss at the end is expected to be lower by "
+                    f"{gain:.3g} (a clear gain with {100 * probability:.0f} %)."
+                )
+        return result
+
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The probability on a line from fails to trains, over the reasons."""
         ax = axes_or_new(ax)
@@ -107,6 +145,7 @@ class Forecast(Figured):
             (
                 self.sentence(),
                 f"fails |{'-' * at}●{'-' * (_GAUGE - 1 - at)}| trains",
+                *self.details(),
                 "\nBecause",
                 *(f"  {reason}" for reason in self.because),
                 *(f"Not seen in calibration: {difference}." for difference in self.outside),
@@ -118,6 +157,7 @@ class Forecast(Figured):
         """The sentence, a line from fails to trains, and the reasons, as a notebook shows them."""
         at = f"{100 * self.probability:.0f}%"
         lines = [
+            *self.details(),
             *self.because,
             *(f"not seen in calibration: {o}" for o in self.outside),
             *self.notes,

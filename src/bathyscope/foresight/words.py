@@ -1,7 +1,9 @@
 """The features of a forecast in words."""
 
+import itertools
 import math
 
+from bathyscope.foresight.course import FirstSteps
 from bathyscope.foresight.readings import Reading
 
 
@@ -51,3 +53,44 @@ def describe_evidence(name: str, reading: Reading) -> str:
             return f"{100 * value:.0f} % of the way from the best constant to the targets is gone"
         case _:
             return f"the outputs moved towards their targets with a cosine of {value:.2f}"
+
+
+def describe_feature(name: str, course: FirstSteps) -> str:
+    """One feature of a course as a sentence's part."""
+    reading, plan = course.readings[-1], course.plan
+    steps, losses = len(course.losses), course.losses
+    match name:
+        case "slope" | "late slope" if "slope" in reading.values:
+            return describe_evidence("slope", reading)
+        case "noise" | "late spread":
+            jumps = [abs(b - a) for a, b in itertools.pairwise(losses)]
+            return f"the loss changes by {sum(jumps) / max(1, len(jumps)):.2g} from step to step"
+        case "gradient" | "late gradient" | "gradient change" | "gradient spread":
+            norms = course.gradient_norms
+            return f"the gradient's norm went from {norms[0]:.2g} to {norms[-1]:.2g}"
+        case "rate" | "rate so far" | "factor now" | "fraction of rates" | "factor at the end":
+            now = sum(plan.rates.at(steps - 1)) / len(plan.rates.at(steps - 1))
+            return f"the learning rate is {now:.2g}, the largest {plan.rates.largest:.2g}"
+        case "budget" | "fraction of budget":
+            return f"{steps} of {plan.budget} steps were seen"
+        case "parameters" | "batch" | "clipped" | "adaptive" | "momentum" | "depth":
+            return f"{course.num_parameters} parameters, {course.batch_size} samples a step"
+        case "first gradient range":
+            return describe_evidence("gradient_range", course.readings[0])
+        case "first update":
+            return describe_evidence("update", course.readings[0])
+        case "gradient_range" | "update" | "update_miss" | "update_range" | "spread":
+            return describe_evidence(name, reading)
+        case "score" | "alignment" if reading.goal.kind != "other" and name in reading.values:
+            return describe_evidence(name, reading)
+        case _:
+            tail = losses[-max(1, steps // 4) :]
+            constant = (
+                ""
+                if course.baseline is None
+                else f", the constant baseline's {course.baseline:.3g}"
+            )
+            return (
+                f"the loss over the last {len(tail)} of {steps} steps is {sum(tail) / len(tail):.3g}, the "
+                f"untrained network's {losses[0]:.3g}{constant}"
+            )

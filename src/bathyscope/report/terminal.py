@@ -22,7 +22,12 @@ from bathyscope.report.record import Judgment, Report
 from bathyscope.report.strip_text import ASCII, UNICODE, Cell, Glyphs, marks, ruler, strip
 
 STYLES = {"clean": "bold green", "note": "cyan", "warning": "bold yellow", "problem": "bold red"}
-_FORECASTS = {"trains": STYLES["clean"], "fails": STYLES["problem"], "undecided": "yellow"}
+_FORECASTS = {
+    "trains": STYLES["clean"],
+    "lags": "yellow",
+    "fails": STYLES["problem"],
+    "undecided": "yellow",
+}
 _MOST_CELLS = 120
 _MOST_CODES = 4
 _WIDEST = 100  # a sentence longer than this is hard to read

@@ -5,11 +5,10 @@ method serves cross-entropies, squared errors and negative rewards.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
-
-from tools.real_trainings.labels import end_steps
 
 Curve = np.ndarray
 LOWEST, HIGHEST = -1.5, 14.0
@@ -17,6 +16,23 @@ LOWEST, HIGHEST = -1.5, 14.0
 
 HIGHEST_END = 3.0
 """Ends are limited to this: at 19 times the scale a training has failed, by whatever amount."""
+
+END_FRACTION = 0.05
+"""The end of a training is the mean of its last 5 % of steps, at least 20: one step is noise."""
+END_STEPS = 20
+
+
+def end_steps(num_steps: int) -> int:
+    """How many of the last steps are the end of a training."""
+    return min(num_steps, max(END_STEPS, round(END_FRACTION * num_steps)))
+
+
+def loss_scale(constant: float, untrained: float) -> float:
+    """The size of a loss of a task: the constant baseline's own, or its distance to the untrained.
+
+    A constant baseline near 0 (a negative reward may be anywhere) has no size of its own.
+    """
+    return max(abs(constant), min(abs(untrained - constant), 1e-3))
 
 
 def relative_losses(losses: Curve, constant: float, scale: float) -> Curve:
@@ -31,6 +47,11 @@ def relative_losses(losses: Curve, constant: float, scale: float) -> Curve:
     relative = np.nan_to_num(relative, nan=np.inf, posinf=np.inf, neginf=LOWEST)
     compressed = np.where(relative > 0, np.log1p(np.maximum(relative, 0)), relative)
     return np.clip(compressed, LOWEST, HIGHEST)
+
+
+def absolute_loss(relative: float, constant: float, scale: float) -> float:
+    """The loss whose relative loss is this one: the inverse of `relative_losses` within its limits."""
+    return constant + scale * (math.expm1(relative) if relative > 0 else relative)
 
 
 def window_means(prefix: Curve, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +82,8 @@ def logarithm(prefix: Curve, budget: int) -> float:
     """a − b·log t, by least squares: the power law at its slowest."""
     t, y = window_means(prefix, 24)
     half = len(t) // 2
+    if len(t) - half < 2:  # two points make a line
+        return last_value(prefix, budget)
     slope, start = np.polyfit(np.log(t[half:]), y[half:], 1)
     return float(np.clip(start + min(slope, 0.0) * np.log(0.975 * budget), LOWEST, HIGHEST))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tools.real_trainings.extrapolation import (
+from bathyscope.foresight.extrapolation import (
     HIGHEST,
     LOWEST,
     METHODS,

@@ -1,0 +1,142 @@
+"""What the first steps of a training show, as numbers that mean the same for any loss of any network."""
+
+import itertools
+import math
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from bathyscope.foresight.course import FirstSteps
+from bathyscope.foresight.extrapolation import (
+    HIGHEST_END,
+    METHODS,
+    loss_scale,
+    relative_losses,
+    window_means,
+)
+
+NUM_WINDOWS = 8
+_OF_READING = (
+    "depth",
+    "gradient_range",
+    "update",
+    "update_miss",
+    "update_range",
+    "spread",
+    "unreached",
+    "score",
+    "alignment",
+    "excess",
+    "gone",
+    "spike",
+)
+
+
+def baseline_of(course: FirstSteps) -> tuple[float, float]:
+    """The loss that counts as no progress, and the scale of losses: the untrained loss if need be."""
+    first = course.losses[0]
+    constant = first if course.baseline is None else course.baseline
+    return constant, loss_scale(constant, first)
+
+
+def relative_course(course: FirstSteps) -> Float[ndarray, " n"]:
+    """The losses of a course, 0 at the constant baseline, in units of the loss's own scale."""
+    constant, scale = baseline_of(course)
+    return relative_losses(np.array(course.losses), constant, scale)
+
+
+def course_features(course: FirstSteps) -> dict[str, float]:
+    """The features of a course by name; none of them names a task."""
+    relative = relative_course(course)
+    return {
+        **_curve(relative),
+        **{
+            f"said by {name}": min(method(relative, course.plan.budget), HIGHEST_END)
+            for name, method in METHODS.items()
+        },
+        **_gradients(np.array(course.gradient_norms)),
+        **_plan(course),
+        **_readings(course),
+    }
+
+
+def _curve(prefix: Float[ndarray, " n"]) -> dict[str, float]:
+    """Windows of the curve, its best window, its slope over log time, and its noise."""
+    edges = np.linspace(0, len(prefix), NUM_WINDOWS + 1).astype(int)
+    windows = [
+        float(prefix[min(a, len(prefix) - 1) : max(b, a + 1)].mean())
+        for a, b in itertools.pairwise(edges)
+    ]
+    steps, means = window_means(prefix, 12)
+    last = prefix[-max(3, len(prefix) // 4) :]
+    levels = {f"window {i}": value for i, value in enumerate(windows)}
+    levels |= {"best window": min(windows), "first": float(prefix[0])}
+    now = float(last.mean())
+    # seen from where the curve is now, a fall looks alike in all tasks
+    falls = {f"{name} against now": value - now for name, value in levels.items()}
+    slopes = {"slope": _slope(steps, means), "late slope": _slope(steps[-5:], means[-5:])}
+    noise = float(np.abs(np.diff(prefix)).mean()) / math.sqrt(2) if len(prefix) > 1 else 0.0
+    return {**levels, **falls, **slopes, "noise": noise, "late spread": float(last.std())}
+
+
+def _slope(steps: Float[ndarray, " m"], means: Float[ndarray, " m"]) -> float:
+    """Of the loss over the logarithm of the step."""
+    return float(np.polyfit(np.log(steps), means, 1)[0]) if len(steps) > 1 else 0.0
+
+
+def _gradients(norms: Float[ndarray, " n"]) -> dict[str, float]:
+    """Logarithms of the gradient norm at first and at last, and its range."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log10(norms.astype(np.float64))
+    logs = np.clip(np.nan_to_num(logs, nan=6.0, posinf=6.0, neginf=-8.0), -8, 6)
+    quarter = max(1, len(logs) // 4)
+    early, late = float(logs[:quarter].mean()), float(logs[-quarter:].mean())
+    return {
+        "gradient": early,
+        "late gradient": late,
+        "gradient change": late - early,
+        "gradient spread": float(logs.std()),
+    }
+
+
+def _plan(course: FirstSteps) -> dict[str, float]:
+    """Rates used so far and to come, budget, batch size, clipping and the optimizer."""
+    plan, taken = course.plan, len(course.losses)
+    factors = np.array(plan.rates.factors)
+    so_far = factors[:taken]
+    end = factors[-max(1, len(factors) // 20) :]
+    return {
+        "rate": _log10(plan.rates.largest),
+        "rate so far": _log10(plan.rates.largest * float(so_far.mean())),
+        "factor now": float(so_far[-1]),
+        "fraction of rates": float(so_far.sum() / max(float(factors.sum()), 1e-12)),
+        "factor at the end": float(end.mean()),
+        "fraction of budget": taken / plan.budget,
+        "budget": _log10(plan.budget),
+        "batch": _log10(course.batch_size),
+        "clipped": float(plan.clip is not None),
+        "adaptive": float(course.is_adaptive),
+        "momentum": float(course.has_momentum),
+        "parameters": _log10(course.num_parameters),
+    }
+
+
+def _readings(course: FirstSteps) -> dict[str, float]:
+    """Of the layers: gradients, updates, and how far the outputs went towards their targets."""
+    first, last = course.readings[0].values, course.readings[-1].values
+    is_scored = course.readings[-1].goal.kind != "other"
+    now = {name: last.get(name, 0.0) for name in _OF_READING}
+    if not is_scored:
+        now |= {"score": 0.0, "alignment": 0.0}
+    return {
+        **now,
+        "first gradient range": first.get("gradient_range", 0.0),
+        "first update": first.get("update", 0.0),
+        "scored": float(is_scored),
+        "baseline known": float(course.baseline is not None),
+    }
+
+
+def _log10(value: float) -> float:
+    return math.log10(max(value, 1e-12))

@@ -9,11 +9,11 @@ ZOO_STAMP := $(ZOO)/.installed
 # What the zoo's environment adds to .venv; torchvision and timm come without what they ask for, which
 # would be another build of torch.
 ZOO_ALONE := torchvision timm
-ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml
+ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml mcp
 ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_call_forms.py tests/diagnosis/test_transformers_third_party.py \
     tests/nets/test_known.py tests/nets/test_transformers_known.py tests/training/trackers tests/recorder/test_third_party.py \
     tests/measure/test_attention.py::test_hugging_face_gpt2 tests/remedies/test_attention.py::test_fused_layers_of_hugging_face \
-    tests/test_docs_of_others.py
+    tests/test_docs_of_others.py tests/cli/test_mcp.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 # Each worker begins with half of the tests in their order, so that what a file sets up is set up once; who is

@@ -10,7 +10,7 @@ import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
 ROWS = [
-    {"cli"},
+    {"cli", "testing"},
     {"papers"},
     {"studies"},
     {"diagnosis", "estimators"},

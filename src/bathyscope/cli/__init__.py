@@ -24,6 +24,7 @@ from bathyscope.cli import (
     diagnose,
     forecast,
     hessian,
+    mcp,
     nets,
     reproduce,
     run,
@@ -33,7 +34,7 @@ from bathyscope.cli import (
     treat,
 )
 from bathyscope.cli.options import complete_json, is_broken_pipe
-from bathyscope.cli.screen import echo
+from bathyscope.cli.screen import echo, set_quiet
 from bathyscope.core.errors import BathyscopeError, Interrupted
 
 _AGAIN = {
@@ -48,7 +49,10 @@ class _Verbs(TyperGroup):
     """The commands; `--json` alone means standard output for each, Ctrl-C is one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args[:1] == ["run"] else complete_json(args))
+        if args[:1] == ["run"]:  # what follows the script is the script's
+            return super().parse_args(ctx, args)
+        set_quiet("--quiet" in args)
+        return super().parse_args(ctx, complete_json([word for word in args if word != "--quiet"]))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -84,7 +88,8 @@ def bathyscope(
 ) -> None:
     """Why does a very deep network train, or not? Block by block, with what helps.
 
-    Every command has --help with an example; --debug shows the traceback of an error.
+    Every command has --help with an example; --quiet prints files and formats alone, no words;
+    --debug shows the traceback of an error.
     """
 
 
@@ -144,6 +149,7 @@ _add("reproduce", reproduce.reproduce)
 _add("sweep", sweep.sweep)
 _add("show", show.show)
 _add("autopsy", autopsy.autopsy)
+_add("mcp", mcp.mcp)
 # what follows the script is the script's, and so is its exit code
 app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.add_typer(data.app, name="data")

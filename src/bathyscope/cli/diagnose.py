@@ -1,13 +1,25 @@
 """`bathyscope diagnose` and `bathyscope explain`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bathyscope.cli.formats import (
+    FailOn,
+    Format,
+    check_severity,
+    fail_if_severe,
+    print_findings,
+    source_of,
+)
 from bathyscope.cli.options import CommandOptions, JsonFile, answer, with_options
 from bathyscope.cli.screen import echo
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from bathyscope.report.ci_formats import Findings
+    from bathyscope.report.record import Report
 
 
 @with_options
@@ -47,10 +59,8 @@ def diagnose(
     out: Annotated[
         list[Path] | None, typer.Option(help="Write the report: .html, .json, .png, .svg or .pdf.")
     ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(help="Exit with code 3 from this severity on: note, warning or problem."),
-    ] = None,
+    form: Format = "text",
+    fail_on: FailOn = None,
 ) -> None:
     """Measure a network block by block and say what is wrong, where, and what helps.
 
@@ -59,9 +69,7 @@ def diagnose(
     Example: bathyscope diagnose gpt-96 --set width=12288 --data text --plan
     """
     # long: most of it is the options, one per line
-    severities = ["note", "warning", "problem"]
-    if fail_on is not None and fail_on not in severities:
-        raise UnknownName("severity", fail_on, severities)
+    check_severity(fail_on)
     from bathyscope import diagnosis, report
     from bathyscope.cli.spinner import spinner
 
@@ -98,20 +106,45 @@ def diagnose(
             title=setup.name,
         )
 
+    shown = result.report()
+
     def say() -> None:
         result.show()
+        if not {"optimizer", "lr"} & text.given and recipe is None:
+            echo(f"Assumed: {text.optimizer} at learning rate {text.lr:g} (--optimizer, --lr).")
         if result.stages:
             _print_events(diagnosis.events_of(result))
         if earlier is not None:
             echo(f"\nAgainst {against}: {result.diff(earlier)}")
 
-    text.answer(report.to_json(result.report()), say)
+    as_json = Path("-") if form == "json" and text.as_json is None else text.as_json
+    if form in ("sarif", "junit", "github"):
+        print_findings(_findings(shown, text.model), form)
+        say = _nothing
+    answer(as_json, report.to_json(shown), say)
     for path in out or ():
         result.save(path)
         echo(f"written: {path}", err=True)
-    most_severe = -1 if result.severity is None else result.severity.rank
-    if fail_on is not None and most_severe >= severities.index(fail_on):
+    if fail_if_severe(result.findings, fail_on):
         raise typer.Exit(3)
+
+
+def _findings(shown: "Report", name: str) -> "Findings":
+    from bathyscope.report.ci_formats import Findings
+
+    file, line = source_of(name)
+    return Findings(
+        title=shown.title,
+        findings=shown.findings,
+        passed=shown.passed,
+        not_checked=shown.not_checked,
+        file=file,
+        line=line,
+    )
+
+
+def _nothing() -> None:
+    """It is said in another form."""
 
 
 def _plan(text: CommandOptions, probes: str, memory: float | None) -> None:

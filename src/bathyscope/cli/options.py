@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_ty
 
 import typer
 
-from bathyscope.cli.screen import echo
+from bathyscope.cli.screen import echo, is_quiet
 
 if TYPE_CHECKING:
     from bathyscope.cli.build import Setup
@@ -144,6 +144,8 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
         value: anything JSON can hold; numbers that are non-finite are written as their names.
         say: prints the words.
     """
+    if is_quiet():
+        say = _nothing
     if as_json is None:
         with _while_read():
             say()
@@ -163,6 +165,10 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
     with _while_read():
         say()
     echo(f"written: {as_json}", err=True)
+
+
+def _nothing() -> None:
+    """What `--quiet` says."""
 
 
 @contextmanager

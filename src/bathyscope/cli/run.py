@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_severe, print_findings
+from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Finding, Severity
 from bathyscope.core.terminal import printable, printable_json
 
@@ -43,10 +44,8 @@ def run(
         str | None,
         typer.Option("--json", help="Write findings and rows as JSON; - for standard output."),
     ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(help="Exit with 3 if the script ends well and a finding is this severe."),
-    ] = None,
+    form: Format = "text",
+    fail_on: FailOn = None,
     diagnoses: Annotated[
         bool,
         typer.Option(
@@ -64,8 +63,7 @@ def run(
 
     Example: bathyscope run --steps 500 --out report.html -m mypackage.train
     """
-    if fail_on is not None and fail_on not in list(Severity):
-        raise UnknownName("severity", fail_on, [str(s) for s in Severity])
+    check_severity(fail_on)
     if out is not None and out.suffix != ".html":
         raise UsageError(f"The page of a loop is an .html file, but {out.name} was given.")
     if not is_module and not Path(script[0]).is_file():
@@ -88,9 +86,15 @@ def run(
     if code == _STOPPED and diagnoses:
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))
+    as_json = "-" if form == "json" and as_json is None else as_json
     findings = _report(result, ledger.record, name=script[0], out=out, as_json=as_json)
-    limit = None if fail_on is None else Severity(fail_on).rank
-    if not code and limit is not None and any(f.severity.rank >= limit for f in findings):
+    if form in ("sarif", "junit", "github"):
+        from bathyscope.report.ci_formats import Findings
+
+        missing = {f"not checked {n}": why for n, why in enumerate(result.not_checked, 1)}
+        of_loop = Findings(title=script[0], findings=findings, not_checked=missing, file=script[0])
+        print_findings(of_loop, form)
+    if not code and fail_if_severe(findings, fail_on):
         code = 3
     sys.exit(code)
 

@@ -1,0 +1,186 @@
+"""Findings in the formats that others read: SARIF, JUnit, and the annotations and summary of GitHub."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from bathyscope import __version__
+from bathyscope.core.records import Finding, Severity
+
+CiFormat = Literal["text", "json", "sarif", "junit", "github"]
+
+_PAGE = "https://github.com/bathyscope/bathyscope/blob/main/docs/findings.md"
+_LEVELS = {Severity.PROBLEM: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+_COMMANDS = {Severity.PROBLEM: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a command found, as far as other tools ask for it.
+
+    Attributes:
+        title: the model or the script.
+        findings: most severe first.
+        passed: codes of the checks that found nothing.
+        not_checked: codes of the checks that could not be made, and why.
+        file: where the model is made, or the script; empty where that is not known.
+        line: in the file, from 1.
+    """
+
+    title: str
+    findings: Sequence[Finding]
+    passed: Sequence[str] = ()
+    not_checked: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+    line: int = 1
+
+
+def sarif_log(result: Findings) -> dict[str, object]:
+    """The findings as a log of SARIF 2.1.0: a rule for each code, blocks as logical locations."""
+    codes = list(dict.fromkeys(finding.code for finding in result.findings))
+    titles = {finding.code: finding.title for finding in reversed(result.findings)}
+    rules = [
+        {"id": code, "shortDescription": {"text": titles[code]}, "helpUri": f"{_PAGE}#{code}"}
+        for code in codes
+    ]
+    driver = {
+        "name": "bathyscope",
+        "version": __version__,
+        "informationUri": "https://github.com/bathyscope/bathyscope",
+        "rules": rules,
+    }
+    results = [
+        {
+            "ruleId": finding.code,
+            "ruleIndex": codes.index(finding.code),
+            "level": _LEVELS[finding.severity],
+            "message": {"text": sentence(finding)},
+            "locations": [_location(result, finding)],
+            "partialFingerprints": {
+                "finding/v1": f"{result.title}:{finding.code}:{','.join(finding.blocks)}"
+            },
+        }
+        for finding in result.findings
+    ]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _location(result: Findings, finding: Finding) -> dict[str, object]:
+    names = finding.blocks or (result.title,)
+    where: dict[str, object] = {
+        "logicalLocations": [{"fullyQualifiedName": name, "kind": "module"} for name in names]
+    }
+    if result.file:
+        where["physicalLocation"] = {
+            "artifactLocation": {"uri": result.file},
+            "region": {"startLine": max(1, result.line)},
+        }
+    return where
+
+
+def junit_xml(result: Findings) -> str:
+    """The checks as a suite of JUnit: each that found something has failed, notes have passed with a word."""
+    serious = {f.code: f for f in reversed(result.findings) if f.severity is not Severity.NOTE}
+    notes = {f.code: f for f in result.findings if f.code not in serious}
+    suite = Element(
+        "testsuite",
+        name=f"bathyscope {result.title}",
+        tests=str(len(serious) + len(notes) + len(result.passed) + len(result.not_checked)),
+        failures=str(len(serious)),
+        errors="0",
+        skipped=str(len(result.not_checked)),
+        time="0",
+    )
+    for code, finding in serious.items():
+        failure = SubElement(
+            _case(suite, result, code), "failure", message=finding.title, type=str(finding.severity)
+        )
+        failure.text = _plain(sentence(finding))
+    for code, finding in notes.items():
+        SubElement(_case(suite, result, code), "system-out").text = _plain(sentence(finding))
+    for code in result.passed:
+        _case(suite, result, code)
+    for code, why in result.not_checked.items():
+        SubElement(_case(suite, result, code), "skipped", message=_plain(why))
+    root = Element("testsuites")
+    root.append(suite)
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode")
+
+
+def _case(suite: Element, result: Findings, code: str) -> Element:
+    return SubElement(
+        suite, "testcase", name=code, classname=f"bathyscope.{_plain(result.title)}", time="0"
+    )
+
+
+def _plain(text: str) -> str:
+    """Without the characters that XML has no form for."""
+    return "".join(c for c in text if c in "\t\n\r" or c >= " ")
+
+
+def github_annotations(result: Findings) -> str:
+    """One workflow command for each finding: GitHub shows them beside the change."""
+    return "\n".join(_annotation(result, finding) for finding in result.findings)
+
+
+def _annotation(result: Findings, finding: Finding) -> str:
+    title = _escaped(f"{finding.code}: {finding.title}", more=True)
+    where = f"file={_escaped(result.file, more=True)},line={result.line}," if result.file else ""
+    return f"::{_COMMANDS[finding.severity]} {where}title={title}::{_escaped(sentence(finding))}"
+
+
+def _escaped(text: str, *, more: bool = False) -> str:
+    """As GitHub's toolkit does: no finding may end its line or begin another command."""
+    result = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return result.replace(":", "%3A").replace(",", "%2C") if more else result
+
+
+def step_summary(result: Findings) -> str:
+    """A table in Markdown, for the page of a workflow's run."""
+    lines = [f"### bathyscope: {_cell(result.title)}", "", f"{counts(result.findings)}.", ""]
+    if result.findings:
+        lines += ["| severity | finding | where | what helps |", "|---|---|---|---|"]
+        lines += [
+            f"| {f.severity} | [{f.code}]({_PAGE}#{f.code}): {_cell(f.title)} "
+            f"| {_cell(', '.join(f.blocks[:3]))} | {_cell(f.remedy or 'none known')} |"
+            for f in result.findings
+        ]
+    lines += ["", f"{len(result.passed)} checks passed, {len(result.not_checked)} were not made."]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def sentence(finding: Finding) -> str:
+    """A finding in a few words: what, where, why, and what helps."""
+    where = f" ({', '.join(finding.blocks[:3])})" if finding.blocks else ""
+    helps = f" What helps: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.title}{where}. {finding.why}{helps}"
+
+
+def counts(findings: Sequence[Finding]) -> str:
+    """For instance `2 problems, 1 note`; `nothing found`."""
+    kinds = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
+    numbers = [(k, sum(f.severity is k for f in findings)) for k in kinds]
+    return ", ".join(f"{n} {k}{'s' * (n != 1)}" for k, n in numbers if n) or "nothing found"
+
+
+def in_format(result: Findings, wanted: CiFormat) -> str:
+    """The findings in one of the formats but text and json.
+
+    Examples:
+        >>> in_format(Findings(title="mlp", findings=()), "github")
+        ''
+    """
+    if wanted == "sarif":
+        return json.dumps(sarif_log(result), indent=2, ensure_ascii=False)
+    return junit_xml(result) if wanted == "junit" else github_annotations(result)

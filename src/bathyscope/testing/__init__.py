@@ -1,0 +1,1 @@
+"""Tests of a network: a fixture and a mark for pytest."""

@@ -1,0 +1,220 @@
+"""`--format`, `--quiet` and `--fail-on`: what other tools read, validated against what they ask for.
+
+The schemas are subsets of SARIF 2.1.0 and of JUnit's as Jenkins and GitHub read them, written out here for
+the objects that are used: their required members, types and values, and no member that the standard lacks.
+"""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from bathyscope.cli import app
+from bathyscope.core.records import Finding, Severity
+from bathyscope.report.ci_formats import (
+    Findings,
+    github_annotations,
+    junit_xml,
+    sarif_log,
+    step_summary,
+)
+
+
+def _object(required, **properties):
+    return {
+        "type": "object",
+        "required": required,
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+TEXT = {"type": "string"}
+MESSAGE = _object(["text"], text=TEXT)
+URI = {"type": "string", "format": "uri"}
+SARIF = _object(
+    ["version", "runs"],
+    **{"$schema": URI},
+    version={"enum": ["2.1.0"]},
+    runs={
+        "type": "array",
+        "items": _object(
+            ["tool", "results"],
+            tool=_object(
+                ["driver"],
+                driver=_object(
+                    ["name"],
+                    name=TEXT,
+                    version=TEXT,
+                    informationUri=URI,
+                    rules={
+                        "type": "array",
+                        "uniqueItems": True,
+                        "items": _object(["id"], id=TEXT, shortDescription=MESSAGE, helpUri=URI),
+                    },
+                ),
+            ),
+            results={
+                "type": "array",
+                "items": _object(
+                    ["message"],
+                    ruleId=TEXT,
+                    ruleIndex={"type": "integer", "minimum": -1},
+                    level={"enum": ["none", "note", "warning", "error"]},
+                    message=MESSAGE,
+                    partialFingerprints={"type": "object", "additionalProperties": TEXT},
+                    locations={
+                        "type": "array",
+                        "items": _object(
+                            [],
+                            logicalLocations={
+                                "type": "array",
+                                "uniqueItems": True,
+                                "items": _object([], fullyQualifiedName=TEXT, kind=TEXT),
+                            },
+                            physicalLocation=_object(
+                                ["artifactLocation"],
+                                artifactLocation=_object([], uri=TEXT),
+                                region=_object([], startLine={"type": "integer", "minimum": 1}),
+                            ),
+                        ),
+                    },
+                ),
+            },
+        ),
+    },
+)
+
+HOSTILE = "50 % ::error::x,\n|<b>\x1b[2J\x00"
+
+
+def finding(code, severity, blocks=("body.1",), title="Too large"):
+    return Finding(
+        code=code, severity=severity, title=title, blocks=blocks, evidence={}, why="It grows.",
+        source="a paper", remedy="Lower it.",
+    )  # fmt: skip
+
+
+RESULT = Findings(
+    title="net",
+    findings=[
+        finding("exploding-gradient", Severity.PROBLEM),
+        finding("exploding-gradient", Severity.PROBLEM, blocks=("body.7",)),
+        finding("high-rate", Severity.WARNING, blocks=()),
+        finding("few-samples", Severity.NOTE, title=HOSTILE),
+    ],
+    passed=["dead-units"],
+    not_checked={"update-size": "no optimizer was given"},
+    file="mine.py",
+    line=3,
+)
+
+
+def check_junit(text):
+    """The elements and attributes that JUnit's readers know, with counts that add up."""
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    (suite,) = root
+    assert suite.tag == "testsuite"
+    assert suite.keys() == ["name", "tests", "failures", "errors", "skipped", "time"]
+    assert {case.tag for case in suite} == {"testcase"}
+    assert all({"name", "classname", "time"} == set(case.keys()) for case in suite)
+    children = [child for case in suite for child in case]
+    assert {child.tag for child in children} <= {"failure", "skipped", "system-out"}
+    assert all({"message", "type"} == set(c.keys()) for c in children if c.tag == "failure")
+    names = [case.get("name") for case in suite]
+    assert len(names) == len(set(names)) == int(suite.get("tests"))
+    for tag, count in (("failure", "failures"), ("skipped", "skipped")):
+        assert sum(c.tag == tag for c in children) == int(suite.get(count))
+    return suite
+
+
+def test_sarif():
+    log = json.loads(json.dumps(sarif_log(RESULT)))
+    jsonschema.validate(log, SARIF, format_checker=jsonschema.FormatChecker())
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["exploding-gradient", "high-rate", "few-samples"]
+    assert [r["level"] for r in run["results"]] == ["error", "error", "warning", "note"]
+    assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in run["results"])
+    broken = log | {"runs": [run | {"result": []}]}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, SARIF)
+
+
+def test_junit():
+    suite = check_junit(junit_xml(RESULT))
+    failed = [c.get("name") for c in suite if c.find("failure") is not None]
+    assert set(failed) == {"high-rate", "exploding-gradient"}
+
+
+def test_annotations_are_one_line_each_and_no_title_begins_another_command():
+    lines = github_annotations(RESULT).split("\n")
+    assert len(lines) == 4
+    for line in lines:
+        assert re.fullmatch(r"::(error|warning|notice) file=mine\.py,line=3,title=[^:,]*::.*", line)
+    assert "%0A" in lines[-1]
+
+
+def test_the_summary_is_a_table_that_no_title_breaks():
+    rows = [line for line in step_summary(RESULT).splitlines() if line.startswith("|")]
+    assert len(rows) == 6
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A network of two findings in a module of its own, and the folder it is in."""
+    text = """
+import torch
+from torch import nn
+
+def network():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    model[0].bias.data.fill_(-100.0)
+    return model
+
+def batch():
+    return torch.randn(32, 8), torch.arange(32) % 3
+"""
+    name = f"formats_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return name
+
+
+def called(mine, *more):
+    given = ["diagnose", f"{mine}:network", "--data", f"{mine}:batch", *more]
+    return CliRunner().invoke(app, given)
+
+
+def test_the_formats_on_the_command_line(mine, tmp_path, monkeypatch):
+    log = json.loads(called(mine, "--format", "sarif").stdout)
+    jsonschema.validate(log, SARIF)
+    where = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert where["artifactLocation"]["uri"] == f"{mine}.py"
+    assert where["region"]["startLine"] == 5
+    check_junit(called(mine, "--format", "junit").stdout)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    shown = called(mine, "--format", "github").stdout
+    assert shown.startswith("::error file=")
+    assert "| problem |" in (tmp_path / "summary.md").read_text()
+    assert json.loads(called(mine, "--format", "json").stdout)["findings"]
+
+
+def test_the_gate_says_so_last_and_quiet_says_nothing_else(mine, tmp_path):
+    done = called(mine, "--fail-on", "problem", "--quiet", "--out", str(tmp_path / "r.json"))
+    assert done.exit_code == 3
+    assert done.stdout == ""
+    assert re.fullmatch(r"FAILED: \d+ problems?", done.stderr.strip())
+    assert (tmp_path / "r.json").exists()
+    loud = called(mine, "--fail-on", "problem")
+    assert loud.stderr.strip().splitlines()[-1].startswith("FAILED: ")
+    assert "Assumed: sgd at learning rate 0.1" in loud.stdout
+    assert "Assumed" not in called(mine, "--lr", "0.01").stdout

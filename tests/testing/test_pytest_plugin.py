@@ -1,0 +1,60 @@
+"""The pytest plugin, run by pytest itself in a folder of its own."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest, torch
+from torch import nn
+
+X, Y = torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 3
+
+def network(broken=False):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    if broken:
+        model[0].bias.data.fill_(-100.0)
+    return model
+
+def test_healthy(bathyscope):
+    assert bathyscope.assert_clean(network(), X, Y).title == "Sequential"
+
+def test_broken(bathyscope):
+    bathyscope.assert_clean(network(broken=True), X, Y)
+
+@pytest.mark.bathyscope
+def test_marked_healthy(bathyscope):
+    bathyscope.diagnose(network(), X, Y)
+
+@pytest.mark.bathyscope(severity="problem")
+def test_marked_broken(bathyscope):
+    bathyscope.diagnose(network(broken=True), X, Y)
+
+def test_unmarked_broken(bathyscope):
+    bathyscope.diagnose(network(broken=True), X, Y)
+
+def test_a_wrong_severity(bathyscope):
+    bathyscope.assert_clean(network(), X, Y, severity="grim")
+"""
+
+
+@pytest.fixture
+def result(pytester):
+    pytester.makepyfile(TESTS)
+    plugin = "bathyscope.testing.pytest_plugin"
+    given = ["-p", "no:cacheprovider", "-p", "no:randomly", "--strict-markers", "-rA"]
+    try:
+        import importlib.metadata
+
+        known = {p.value for p in importlib.metadata.entry_points(group="pytest11")}
+    except ImportError:
+        known = set()
+    return pytester.runpytest_subprocess(*given, *(() if plugin in known else ("-p", plugin)))
+
+
+def test_fixture_and_mark(result):
+    result.assert_outcomes(passed=4, failed=2, errors=1)
+    result.stdout.fnmatch_lines(["*Sequential: problem dead-units: *"])
+    result.stdout.fnmatch_lines(["ERROR *test_marked_broken*"])
+    result.stdout.fnmatch_lines(["*severity is one of *'grim' was given*"])

@@ -20,6 +20,7 @@ from bathyscope.core.terminal import printable, printable_json
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
     from bathyscope.diagnosis.loop import LoopDiagnosis
+    from bathyscope.report.ci_formats import Findings
 
 _STOPPED = 130
 """The exit code of a process that Ctrl-C has ended, as a shell expects it."""
@@ -89,14 +90,19 @@ def run(
     as_json = "-" if form == "json" and as_json is None else as_json
     findings = _report(result, ledger.record, name=script[0], out=out, as_json=as_json)
     if form in ("sarif", "junit", "github"):
-        from bathyscope.report.ci_formats import Findings
-
-        missing = {f"not checked {n}": why for n, why in enumerate(result.not_checked, 1)}
-        of_loop = Findings(title=script[0], findings=findings, not_checked=missing, file=script[0])
-        print_findings(of_loop, form)
+        print_findings(_in_formats(findings, result.not_checked, name=script[0]), form)
     if not code and fail_if_severe(findings, fail_on):
         code = 3
     sys.exit(code)
+
+
+def _in_formats(
+    findings: tuple[Finding, ...], not_checked: tuple[str, ...], *, name: str
+) -> "Findings":
+    from bathyscope.report.ci_formats import Findings
+
+    missing = {f"not checked {number}": why for number, why in enumerate(not_checked, 1)}
+    return Findings(title=name, findings=findings, not_checked=missing, file=name)
 
 
 def _run_script(script: list[str], *, is_module: bool) -> int | str | None:

@@ -16,7 +16,7 @@ from bathyscope.core.preserve import preserve_random_state
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class TrainingCall:
     """What is trained: a model, its data (a batch or several), a loss, and the optimizer if there is one."""
 
     model: nn.Module
@@ -33,7 +33,7 @@ def read_call(
     *,
     loss: LossFn | str | None,
     optimizer: torch.optim.Optimizer | None = None,
-) -> Given:
+) -> TrainingCall:
     """The model, data, loss and optimizer of a call, whichever form it has.
 
     Args:
@@ -64,7 +64,7 @@ def read_call(
         loss = loss_named(loss)
     if targets is not None:
         data = (data, targets)
-    return Given(model, data, own_loss if loss is None else loss, optimizer)
+    return TrainingCall(model, data, own_loss if loss is None else loss, optimizer)
 
 
 def first_batch(data: object) -> object:
@@ -191,7 +191,9 @@ class _TrainerStep(_Step):
         return {**rest, "loss": loss}
 
 
-def _of_trainer(trainer: Any, data: object, optimizer: torch.optim.Optimizer | None) -> Given:
+def _of_trainer(
+    trainer: Any, data: object, optimizer: torch.optim.Optimizer | None
+) -> TrainingCall:
     model: nn.Module = trainer.model
     if data is None:
         with preserve_random_state():
@@ -207,8 +209,8 @@ def _of_trainer(trainer: Any, data: object, optimizer: torch.optim.Optimizer | N
         optimizer = _trainer_optimizer(trainer)
     if changed:
         whole = OwnStep(model, _TrainerStep(trainer))
-        return Given(whole, batch, own_loss, optimizer, type(model).__name__)
-    return Given(model, batch, own_loss, optimizer)
+        return TrainingCall(whole, batch, own_loss, optimizer, type(model).__name__)
+    return TrainingCall(model, batch, own_loss, optimizer)
 
 
 def _trainer_optimizer(trainer: Any) -> torch.optim.Optimizer | None:
@@ -223,7 +225,9 @@ def _trainer_optimizer(trainer: Any) -> torch.optim.Optimizer | None:
     return made if isinstance(made, torch.optim.Optimizer) else None
 
 
-def _of_lightning(module: Any, data: object, optimizer: torch.optim.Optimizer | None) -> Given:
+def _of_lightning(
+    module: Any, data: object, optimizer: torch.optim.Optimizer | None
+) -> TrainingCall:
     if data is None or hasattr(data, "train_dataloader"):
         holder: Any = module if data is None else data
         with suppress(Exception):  # without a trainer some hooks raise
@@ -243,7 +247,7 @@ def _of_lightning(module: Any, data: object, optimizer: torch.optim.Optimizer | 
             optimizer = _first_optimizer(module.configure_optimizers())
     inputs = tuple(batch) if isinstance(batch, list) else batch
     whole = OwnStep(module, _LightningStep())
-    return Given(whole, (inputs, None), own_loss, optimizer, type(module).__name__)
+    return TrainingCall(whole, (inputs, None), own_loss, optimizer, type(module).__name__)
 
 
 def _first_optimizer(made: object) -> torch.optim.Optimizer | None:

@@ -10,6 +10,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Measurement
 from bathyscope.measure.dependence.dependence import Dependence, dependence
+from bathyscope.measure.dependence.padding import end_is_padding
 from bathyscope.measure.dependence.parameter_lists import detached_parameters
 from bathyscope.measure.dependence.position_map import PositionMap
 from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
@@ -74,11 +75,12 @@ def dependence_measurements(
         getattr(m, "batch_first", True) is False for m in unwrap(model).modules()
     )
     settings["not_checked"] = outcome.not_checked
+    asked = _asked(result, terms)
+    if result is not None:
+        asked["end_is_padding"] = end_is_padding(unwrap(model), batch[0], result)
     return (
         Measurement(name="dependence", blocks=(), columns={}, settings=settings),
-        Measurement(
-            name="effective_targets", blocks=(), columns={}, settings=_asked(result, terms)
-        ),
+        Measurement(name="effective_targets", blocks=(), columns={}, settings=asked),
     )
 
 
@@ -201,6 +203,8 @@ def _of_weights(result: Dependence) -> JsonObject:
         settings |= {
             **_listed("frozen_fresh", weights.frozen),
             "frozen_layers": weights.frozen_layers,
+            "fresh_head": weights.head,
+            "fresh_head_is_vocabulary": weights.is_vocabulary,
         }
     if (channels := result.channels) is not None:
         settings |= {

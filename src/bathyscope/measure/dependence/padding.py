@@ -10,8 +10,10 @@ from bathyscope.measure.dependence.input_roles import (
     _TRUE_IS_PADDING,
     _TRUE_IS_REAL,
     NamedInput,
+    named_inputs,
 )
 from bathyscope.measure.dependence.position_map import PositionMap, map_of_pass, output_positions
+from bathyscope.measure.effective_targets import EffectiveTargets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +120,34 @@ def _from_tokens(tokens: Tensor) -> Padding | None:
         if several and not bool(((tokens == token) & ~runs).any()):
             return _padding(runs, "tokens", given=False)
     return None
+
+
+def end_is_padding(model: nn.Module, inputs: object, asked: EffectiveTargets) -> str | None:
+    """How padding hides the end of texts from a loss on next tokens; None where it does not.
+
+    The token that pads also ends the texts, by the configuration or because it stands at real positions, and
+    the loss asks for it nowhere: whoever leaves padding out of the labels leaves the end out too.
+
+    Args:
+        model: with or without a `config`.
+        inputs: of a batch.
+        asked: what the loss asks for there.
+    """
+    known = named_inputs(inputs)
+    tokens = next((one.tensor for one in known if one.role == "tokens"), None)
+    if asked.offset != 1 or asked.asked is None or tokens is None or tokens.ndim != 2:
+        return None
+    config = getattr(model, "config", None)
+    pad, end = (getattr(config, f"{name}_token_id", None) for name in ("pad", "eos"))
+    padding = padding_of(known, padding_idx=pad if isinstance(pad, int) else None)
+    if padding is None or asked.asked.numel() != tokens.numel():
+        return None
+    ids = tokens[padding.where].unique()
+    if len(ids) != 1 or bool((asked.asked == int(ids)).any()):
+        return None
+    if bool(((tokens == ids) & ~padding.where).any()):
+        return "it stands at real positions"
+    return "the configuration says so" if pad is not None and pad == end == int(ids) else None
 
 
 def documents_of(inputs: tuple[NamedInput, ...]) -> Tensor | None:

@@ -22,10 +22,14 @@ class FreshWeights:
     Attributes:
         frozen: names of layers that are frozen and fresh.
         frozen_layers: how many layers with enough weights to be judged are frozen.
+        head: the last layer, where it is fresh and the layers before it have been trained.
+        is_vocabulary: whether that head has an output for each row of an embedding.
     """
 
     frozen: tuple[str, ...]
     frozen_layers: int
+    head: str | None = None
+    is_vocabulary: bool = False
 
 
 def fresh_weights(model: nn.Module) -> FreshWeights:
@@ -57,7 +61,57 @@ def fresh_weights(model: nn.Module) -> FreshWeights:
             known = (nn.Linear, nn.modules.conv._ConvNd, nn.Embedding)
             if isinstance(module, known):
                 states[name] = is_fresh(module, normal_scale=normal)
-    return FreshWeights(tuple(n for n, is_new in states.items() if is_new), len(states))
+    head, is_vocabulary = _fresh_head(model, normal)
+    fresh = tuple(n for n, is_new in states.items() if is_new)
+    return FreshWeights(fresh, len(states), head, is_vocabulary)
+
+
+_TRAINED_LAYERS = 3
+
+
+def _fresh_head(model: nn.Module, normal: float | None) -> tuple[str | None, bool]:
+    """The last linear layer if it is fresh behind layers that look like no draw, and if it is a vocabulary's.
+
+    The first layers are looked at: where they look drawn, the whole network is fresh.
+    """
+    layers = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
+        and module.weight.numel() >= _ENTRIES
+    ]
+    if len(layers) <= _TRAINED_LAYERS or not isinstance(layers[-1][1], nn.Linear):
+        return None, False
+    name, head = layers[-1]
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+    if any(table.weight is head.weight for table in tables) or not is_fresh(
+        head, normal_scale=normal
+    ):
+        return None, False
+    before = layers[:-1][:: max(1, (len(layers) - 1) // _TRAINED_LAYERS)][:_TRAINED_LAYERS]
+    if any(looks_drawn(module.weight.detach()) for _, module in before):
+        return None, False
+    return name, any(table.num_embeddings == head.weight.shape[0] for table in tables)
+
+
+def looks_drawn(weight: Tensor) -> bool:
+    """Whether the entries may be uniform or normal draws of whatever size, by their kurtosis.
+
+    It is 1.8 for uniform and 3 for normal entries, with standard errors √(96/n) for normal and less for
+    uniform ones; training adds heavy tails.
+
+    Examples:
+        >>> looks_drawn(3 * torch.randn(64, 64)), looks_drawn(torch.randn(64, 64) ** 3)
+        (True, False)
+    """
+    values = weight.flatten()
+    values = values[:: max(1, values.numel() // _MOST_ENTRIES)].double()
+    size = float(values.square().mean())
+    if not size or not bool(torch.isfinite(values).all()):
+        return True
+    kurtosis = float(values.pow(4).mean()) / size**2
+    apart = 4 * math.sqrt(96 / values.numel())
+    return abs(kurtosis - 3) < apart or abs(kurtosis - 1.8) < apart
 
 
 def is_fresh(module: nn.Module, *, normal_scale: float | None = None) -> bool:

@@ -223,3 +223,29 @@ UNBALANCED_TERMS = Rule(
     },
     find=unbalanced_terms,
 )
+
+
+def end_never_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A language model that is never asked for the end of a text, which is its padding."""
+    asked = evidence.about("effective_targets")
+    if how := asked.word("end_is_padding"):
+        yield END_NEVER_ASKED.finding(
+            Severity.PROBLEM if "real" in how else Severity.WARNING,
+            (),
+            score=1.0,
+            known_because=how,
+        )
+
+
+END_NEVER_ASKED = Rule(
+    code="end-never-asked",
+    stage=CausalStage.LABELS,
+    cause="labels",
+    title="The end of a text is never asked for",
+    explanation="The token that pads the batch also ends the texts, and the loss leaves out all of its "
+    "positions: the model never learns to stop.",
+    source="∂loss/∂output is smallest at the token that the loss asks for",
+    advice="Give padding a token of its own, or mask labels by the attention mask and not by the token.",
+    reads=("effective_targets",),
+    find=end_never_asked,
+)

@@ -127,6 +127,32 @@ FROZEN_FRESH_WEIGHTS = Rule(
 )
 
 
+def fresh_head(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A last layer as it was drawn behind layers that were trained; a vocabulary should be loaded too."""
+    facts = evidence.about("dependence")
+    if name := facts.word("fresh_head"):
+        whole = facts.holds("fresh_head_is_vocabulary")
+        yield FRESH_HEAD.finding(
+            Severity.WARNING if whole else Severity.NOTE, [name], score=1.0, has_a_vocabulary=whole
+        )
+
+
+FRESH_HEAD = Rule(
+    code="fresh-head",
+    stage=CausalStage.OPTIMIZER,
+    cause="initialization",
+    title="A last layer as it was drawn, behind trained ones",
+    explanation="The layers before it have been trained, and the last one has the exact distribution of its "
+    "initializer. For new classes that is meant; the output layer of a language model was pretrained with "
+    "the rest, and was not loaded, or drawn again afterwards.",
+    source="kurtosis of the weights; U(−1/√fan_in, 1/√fan_in) or N(0, initializer_range) for the last layer",
+    advice="Load the checkpoint last, after resizing and after any initialization, and look at the missing "
+    "keys that loading reports.",
+    reads=("dependence",),
+    find=fresh_head,
+)
+
+
 def untied_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Embedding and head that the configuration ties and that are two tensors."""
     names = evidence.about("dependence").word("untied_names")

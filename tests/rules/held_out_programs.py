@@ -1,7 +1,7 @@
 """Fifteen programs with a bug of dependence and their healthy counterparts, written before any was diagnosed.
 
-The mechanisms are those of `dependent_networks.py`; the programs are others. Each gives a model, a batch, a loss
-and an optimizer, and names the codes that say what is wrong.
+The mechanisms are those of `dependent_networks.py`; the programs are others. Each gives a model, a batch, a
+loss and an optimizer, and names the codes that say what is wrong.
 """
 
 from collections.abc import Callable
@@ -226,9 +226,13 @@ def features_pass_through_numpy(bug):
 def half_precision_weights_at_a_small_rate(bug):
     """Steps of 1e-6 are lost in bfloat16 weights; in float32 they are not."""
     dtype = torch.bfloat16 if bug else torch.float32
-    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).to(dtype)
-    inputs, labels = _blobs()
-    return _setup(model, inputs.to(dtype), labels, lr=2e-5 if bug else 1e-3)
+
+    def forward(self, x):  # computed in float32: not every processor multiplies in bfloat16
+        hidden = F.linear(x, self.first.weight.float(), self.first.bias.float()).relu()
+        return F.linear(hidden, self.last.weight.float(), self.last.bias.float())
+
+    model = Net(forward, first=nn.Linear(16, 32), last=nn.Linear(32, 4)).to(dtype)
+    return _setup(model, *_blobs(), lr=2e-5 if bug else 1e-3)
 
 
 @program("random-in-eval")

@@ -87,7 +87,7 @@ def train_like_(model):
 def test_a_head_that_was_drawn_again_behind_trained_layers(family, severity):
     model = networks.build(family)
     if family == "vit":
-        model.head = nn.Linear(networks.WIDTH, 10)
+        model.head = nn.Linear(networks.WIDTH, 10)  # 320 weights are enough to judge
     model.head.reset_parameters()
     assert fresh_weights(model).head is None  # all of it is fresh
     train_like_(model)

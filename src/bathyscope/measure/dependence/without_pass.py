@@ -80,15 +80,17 @@ def _fresh_head(model: nn.Module, normal: float | None) -> tuple[str | None, boo
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
         and module.weight.numel() >= _ENTRIES
     ]
-    if len(layers) <= _TRAINED_LAYERS or not isinstance(layers[-1][1], nn.Linear):
+    linear = [pair for pair in layers if isinstance(pair[1], nn.Linear)]
+    if len(layers) <= _TRAINED_LAYERS or not linear:
         return None, False
-    name, head = layers[-1]
+    name, head = linear[-1]
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
     if any(table.weight is head.weight for table in tables) or not is_fresh(
         head, normal_scale=normal
     ):
         return None, False
-    before = layers[:-1][:: max(1, (len(layers) - 1) // _TRAINED_LAYERS)][:_TRAINED_LAYERS]
+    others = [pair for pair in layers if pair[1] is not head]
+    before = others[:: max(1, len(others) // _TRAINED_LAYERS)][:_TRAINED_LAYERS]
     if any(looks_drawn(module.weight.detach()) for _, module in before):
         return None, False
     return name, any(table.num_embeddings == head.weight.shape[0] for table in tables)
@@ -104,7 +106,7 @@ def looks_drawn(weight: Tensor) -> bool:
         >>> looks_drawn(3 * torch.randn(64, 64)), looks_drawn(torch.randn(64, 64) ** 3)
         (True, False)
     """
-    values = weight.flatten()
+    values = weight.detach().flatten()
     values = values[:: max(1, values.numel() // _MOST_ENTRIES)].double()
     size = float(values.square().mean())
     if not size or not bool(torch.isfinite(values).all()):

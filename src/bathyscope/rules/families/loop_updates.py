@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
+from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
 from bathyscope.rules.rule import CausalStage, Rule
 from bathyscope.rules.thresholds import Threshold, Thresholds
@@ -12,6 +13,33 @@ from bathyscope.rules.thresholds import Threshold, Thresholds
 _HALF = ("bfloat16", "float16")
 _FIRST_ENTRIES = 64
 """Entries with a gradient before a parameter is judged."""
+
+
+_SHORT = 1e-6
+"""‖ΔW‖/‖W‖: a step of this size is rounded away in bfloat16 and float16, and not in float32."""
+
+
+def rounded_next_updates(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks of half-precision weights most of which the optimizer's next step leaves as they are."""
+    lost, ratios = evidence.column("updates", "lost"), evidence.column("updates", "ratio")
+    out = [
+        i
+        for i, fraction in enumerate(lost)
+        if fraction is not None
+        and fraction > thresholds["lost_updates"]
+        and (ratios[i] or 0.0) > _SHORT
+    ]
+    if out:
+        out.sort(key=lambda i: -(lost[i] or 0.0))
+        many = 2 * len(out) > sum(fraction is not None for fraction in lost)
+        yield ROUNDED_UPDATES.finding(
+            Severity.PROBLEM if many else Severity.WARNING,
+            evidence.labels(out),
+            score=lost[out[0]] or 0.0,
+            fraction_unchanged=lost[out[0]],
+            update_ratio=ratios[out[0]],
+            num_blocks=len(out),
+        )
 
 
 def rounded_updates(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
@@ -51,6 +79,8 @@ ROUNDED_UPDATES = Rule(
             "most of them; at learning rates that fit the dtype it is below a third",
         )
     },
+    reads=("updates.lost", "updates.ratio"),
+    find=rounded_next_updates,
     find_in_loop=rounded_updates,
     effects=("small-update", "small-budget"),
 )

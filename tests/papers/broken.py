@@ -145,6 +145,16 @@ BROKEN = {
             n["amplification"]["aggregated"]["gaussian"],
         )
     ],
+    "residual_alignment.ra_3": lambda n: [at_most("no energy", n["energy"][0], 0.5)],
+    "residual_alignment.ra_4": lambda n: [at_least("grows", n["exponent"], 0.0)],
+    "curse_of_depth.variance": lambda n: [at_most("stays", n["plain"]["variance_exponent"], 0.1)],
+    "curse_of_depth.cure": lambda n: [at_least("grows", n["scaled"]["variance_exponent"], 0.5)],
+    "hyper_connections.closed": lambda n: [at_most("shrinks", n["bound_norm"], 0.9)],
+    "hyper_connections.amplifies": lambda n: [at_most("no gain", n["free_gain"], 10)],
+    "completep.step": lambda n: [equal("no matter", n["root"], n["whole"], slack=0.1)],
+    "cutting_the_skip.conditioning": lambda n: [
+        at_most("no need of skips", n["no skips"][0] / n["skips"][0], 10)
+    ],
     "singularity.equation_39": vanishes("error_without_skip"),
     "singularity.section_7_delta_orthogonal": vanishes("spread_after"),
     "singularity.section_7_highway": vanishes("difference_before"),

@@ -18,7 +18,9 @@ distributed = pytest.importorskip("distributed")
 sys.path.insert(0, str(Path(__file__).parent))
 from jobs import Job, work  # noqa: E402
 
-THEMES = ("singularity", "shortcut_length", "nests", "norm_preservation", "beyond")
+from bathyscope.plugins.papers import papers  # noqa: E402
+
+THEMES = tuple(papers())
 
 
 @pytest.fixture(scope="module", autouse=True)

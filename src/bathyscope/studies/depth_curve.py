@@ -1,0 +1,113 @@
+"""The commonest study in few lines: a number over depth, one curve a kind of network, over seeds."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bathyscope.studies.computation import Computation
+from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
+from bathyscope.studies.record import Check, Preset, Study
+from bathyscope.studies.store import Store
+
+
+class DepthPreset(Preset):
+    """Which kinds of network, at which depths, with how many seeds.
+
+    Attributes:
+        kinds: what is compared.
+        depths: of every kind.
+    """
+
+    kinds: tuple[str, ...]
+    depths: tuple[int, ...]
+
+
+class DepthTask(Computation):
+    """One kind at one depth with one seed. Override `value`."""
+
+    kind: str
+    depth: int
+    seed: int
+
+    def prefix(self) -> str:
+        """`curse-plain-16-seed0`, by the name of the class."""
+        return f"{type(self).__name__.lower()}-{self.kind}-{self.depth}-seed{self.seed}"
+
+    def seeds_used(self) -> tuple[int, ...]:
+        """Of weights and data."""
+        return (self.seed,)
+
+    def value(self) -> float:
+        """The number that the curve shows."""
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """The one number."""
+        yield {"value": self.value()}
+
+
+def depth_curve(
+    name: str,
+    *,
+    title: str,
+    shows: str,
+    task: type[DepthTask],
+    presets: Mapping[str, DepthPreset],
+    checks: Callable[[pd.DataFrame], tuple[Check, ...]],
+    label: str,
+    notes: tuple[str, ...] = (),
+) -> Study:
+    """A study that draws `task.value()` over depth, one curve a kind, means over seeds with their range.
+
+    Args:
+        name: `theme.kind_number`.
+        title: what it is about, in a line.
+        shows: what the paper shows there, in our words.
+        task: what computes the number.
+        presets: quick and full, and the paper's where it has settings.
+        checks: from the table with the columns kind, depth, seed and value.
+        label: of the vertical axis.
+        notes: what a reader must know.
+    """
+    return Study(
+        name=name,
+        title=title,
+        shows=shows,
+        presets=presets,
+        tasks=partial(_tasks, task),
+        table=partial(_table, task),
+        checks=lambda table, _: checks(table),
+        draw=partial(_draw, title, label),
+        notes=notes,
+    )
+
+
+def slope_over_depth(table: pd.DataFrame, kind: str) -> float:
+    """The exponent p of value ∝ depth^p, from the means of the smallest and the largest depth."""
+    means = table[table["kind"] == kind].groupby("depth")["value"].mean()
+    ratio = pd.Series(means.iloc[[0, -1]]).apply("log").diff().iloc[-1]
+    depths = pd.Series(means.index[[0, -1]], dtype=float).apply("log").diff().iloc[-1]
+    return float(ratio / depths)
+
+
+def _tasks(task: type[DepthTask], preset: DepthPreset) -> list[DepthTask]:
+    return [
+        task(kind=kind, depth=depth, seed=seed)
+        for kind in preset.kinds
+        for depth in preset.depths
+        for seed in range(preset.seeds)
+    ]
+
+
+def _table(task: type[DepthTask], store: Store, preset: DepthPreset) -> pd.DataFrame:
+    return store.frame(_tasks(task, preset), keys=("kind", "depth", "seed"))
+
+
+def _draw(title: str, label: str, table: pd.DataFrame, preset: DepthPreset) -> Figure:
+    figure, (ax,) = panels(width=5.8, height=3.6)
+    label_axes(ax, title=title, x="depth", y=label, log="xy")
+    mean_lines(ax, table, x="depth", y="value", by="kind")
+    legend(ax)
+    return figure

@@ -27,7 +27,7 @@ AS_SSE41 := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPAT
 AS_AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 AS_TWO_THREADS := OMP_NUM_THREADS=2 MKL_NUM_THREADS=2
 
-.PHONY: demo test test-processors test-all coverage test-zoo test-docs lint format bench docs wheel clean
+.PHONY: demo test test-device test-processors test-all coverage test-zoo test-docs lint format bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -61,6 +61,10 @@ demo: $(if $(wildcard $(STAMP)),$(STAMP),$(RUNS))  ## three deep networks: forec
 
 test: $(STAMP)  ## the tests, with reduced counts where a full count is long
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m 'not slow'
+	$(TEST_ENV) BATHYSCOPE_DEVICE=1 $(BIN)/python -m pytest -q $(TWO) -m 'not slow' tests/device
+
+test-device: $(STAMP)  ## all tests on a pretend accelerator, compiled once, in processes of their own
+	$(TEST_ENV) BATHYSCOPE_DEVICE=1 $(BIN)/python -m pytest -q $(TWO) tests/device
 
 test-all: $(STAMP)  ## the tests at full count
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO)

@@ -279,6 +279,19 @@ struct Aliases {  // of one call
   }
 };
 
+// TF32 keeps 10 of the 23 bits behind the point of what goes into a product.
+at::Tensor rounded_to_tf32(const at::Tensor& t) {
+  if (t.scalar_type() != at::kFloat) return t;
+  auto copy = t.contiguous().clone();
+  auto* bits = reinterpret_cast<uint32_t*>(copy.data_ptr<float>());
+  for (int64_t i = 0; i < copy.numel(); ++i)
+    if ((bits[i] & 0x7f800000u) != 0x7f800000u) bits[i] = (bits[i] + 0x1000u) & ~0x1fffu;
+  return copy;
+}
+std::atomic<bool> has_tf32{false};
+const std::unordered_set<std::string> kProducts = {
+    "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addmv", "aten::dot"};
+
 // ---- every kernel ------------------------------------------------------------------------------------------
 
 // Their result decides a shape or a number on the host, so the host waits.
@@ -402,6 +415,10 @@ void on_the_host(const c10::OperatorHandle& op, DispatchKeySet, torch::jit::Stac
       if (holds_tensors != rest) value = call.in(value, schema.arguments()[i]);
     }
   if (!is_view(schema)) launches += call.by_element && call.mixed ? call.devices.size() : 1;
+  if (has_tf32 && kProducts.count(call.name) && at::globalContext().allowTF32CuBLAS())
+    for (size_t i = 0; i < n; ++i)
+      if ((*stack)[from + i].isTensor() && !schema.arguments()[i].alias_info())
+        (*stack)[from + i] = rounded_to_tf32((*stack)[from + i].toTensor());
   op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
   call.aliases.finish();
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
@@ -501,6 +518,10 @@ const at::Tensor& check_same(const at::Tensor& first, std::initializer_list<at::
   return first;
 }
 
+at::Tensor for_cudnn(const at::Tensor& t) {
+  return has_tf32 && at::globalContext().allowTF32CuDNN(at::Float32Op::CONV) ? rounded_to_tf32(t) : t;
+}
+
 at::Tensor convolution(
     const at::Tensor& x, const at::Tensor& w, const std::optional<at::Tensor>& b, c10::IntArrayRef stride,
     c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding,
@@ -510,7 +531,8 @@ at::Tensor convolution(
   Aliases a;
   return a.out(
       at::convolution(
-          a.in(x), a.in(w), a.in(bias), stride, padding, dilation, transposed, output_padding, groups),
+          for_cudnn(a.in(x)), for_cudnn(a.in(w)), a.in(bias), stride, padding, dilation, transposed,
+          output_padding, groups),
       x.device());
 }
 
@@ -521,8 +543,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   check_same(g, {x, w});
   Aliases a;
   auto [gx, gw, gb] = at::convolution_backward(
-      a.in(g), a.in(x), a.in(w), {{g.size(1)}}, stride, padding, dilation, transposed, output_padding, groups,
-      mask);
+      for_cudnn(a.in(g)), for_cudnn(a.in(x)), for_cudnn(a.in(w)), {{g.size(1)}}, stride, padding, dilation,
+      transposed, output_padding, groups, mask);
   return {a.out(gx, g.device()), a.out(gw, g.device()), a.out(gb, g.device())};
 }
 
@@ -618,6 +640,7 @@ int64_t pretend_device() { return current_device; }
 void pretend_set_device(int d) { current_device = DeviceIndex(d); }
 void pretend_set_total(int d, int64_t size) { memory[d].total = size_t(size); }
 void pretend_refuse_double(int yes) { refuses_double = yes; }
+void pretend_tf32(int yes) { has_tf32 = yes; }
 void pretend_on_synchronization(Callback call) { on_synchronization = call; }
 void pretend_seed(int d, int64_t seed) {
   auto generator = default_generator(DeviceIndex(d));

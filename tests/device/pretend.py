@@ -159,6 +159,20 @@ class PretendDevice:
             self.library.pretend_refuse_double(0)
 
     @contextmanager
+    def tf32(self) -> Iterator[None]:
+        """Within, products of float32 are in TF32 wherever torch's settings allow it, and they do."""
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
+        self.library.pretend_tf32(1)
+        try:
+            yield
+        finally:
+            self.library.pretend_tf32(0)
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
+
+    @contextmanager
     def total_memory(self, num_bytes: int) -> Iterator[None]:
         """Within, device 0 has so much memory."""
         self.library.pretend_set_total(0, num_bytes)

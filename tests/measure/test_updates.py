@@ -233,4 +233,5 @@ def test_the_state_of_an_optimizer_is_taken_in_float64():
     gradient = torch.randn(4, 5)
     result = next_steps(layer, {"weight": gradient}, optimizer)["weight"]
     expected = -0.1 * (0.9 * momentum + gradient.double())
-    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-15)
+    # taken in float64: rounded once, at the end
+    torch.testing.assert_close(result, expected.float(), rtol=1e-7, atol=0.0)

@@ -18,7 +18,7 @@ from bathyscope.certificates.saddle import CriticalPoint, critical_point
 from bathyscope.core.arguments import check_flag, check_number
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UsageError
-from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.nets.nest import ResNEst
 
 _SOLVED = 1e-9  # fraction of the constant predictor's risk up to which a gap counts as none

@@ -82,13 +82,15 @@ def _segments(
     targets: Tensor, num_outputs: int, turn: int, generator: torch.Generator
 ) -> tuple[Rows, Rows]:
     """Ends of a segment per sample, in the targets' units; every other passes through its target."""
-    drawn = torch.randn(2, len(targets), num_outputs, generator=generator, dtype=torch.float64)
+    drawn = torch.randn(
+        2, len(targets), num_outputs, generator=generator, dtype=torch.float64, device="cpu"
+    )
     if not targets.is_floating_point() or targets.numel() != len(targets) * num_outputs:
         return 3 * drawn[0], 3 * drawn[1]
     y = targets.reshape(len(targets), num_outputs)
     # far from zero the spacing of floating-point numbers must stay small beside the segment
     unit = max(float(y.std(correction=0)), 1e-3 * float(y.abs().max())) or 1.0
-    beyond = 0.5 + torch.rand(len(y), 1, generator=generator, dtype=torch.float64)
+    beyond = 0.5 + torch.rand(len(y), 1, generator=generator, dtype=torch.float64, device="cpu")
     a, b = y.mean() + 3 * unit * drawn
     through = (turn + torch.arange(len(y)))[:, None] % 2 == 0
     return (

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import nn
 
 from bathyscope.claims.claim import Claim, Law, Measured
@@ -10,6 +9,7 @@ from bathyscope.claims.registry import claim_of
 from bathyscope.claims.relation import Relation
 from bathyscope.core.arguments import check_seed
 from bathyscope.core.errors import UsageError
+from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.records import ClaimCheck, Verdict
 
 
@@ -64,8 +64,8 @@ def check(
             takes = ", ".join(entry.takes) or "nothing but a seed"
             raise UsageError(f"{claim} does not take {key!r}; it takes {takes}.")
     # Weights that torch's own layers draw must follow the seed, and leave the caller's stream alone.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with preserve_random_state():
+        seed_generators(seed)
         measured = entry.measure(seed, **wanted)
     return judge(entry, measured, law=law, seed=seed)
 

@@ -244,14 +244,14 @@ def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
 
 
 def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
-    parameter = next(model.parameters(), None)
-    if parameter is None:
+    devices = {p.device for p in model.parameters()}
+    if len(devices) != 1:  # a model over several devices carries its tensors over itself
         return
+    (device,) = devices
     for tensor in tensors:
-        if tensor.device != parameter.device:
+        if tensor.device != device:
             raise UsageError(
-                f"The model is on {parameter.device} and the batch on {tensor.device}; "
-                "move one of them."
+                f"The model is on {device} and the batch on {tensor.device}; move one of them."
             )
 
 
@@ -320,10 +320,10 @@ def check_labels(output: object, targets: object) -> None:
         and output.ndim == targets.ndim + 1
         and targets.numel()
     ):
-        known = targets[targets != -100]  # torch's ignore_index
         classes = output.shape[class_axis(output, targets)]
-        if known.numel() and not 0 <= int(known.min()) <= int(known.max()) < classes:
-            raise UsageError(label_range_sentence(known, classes))
+        low, high = torch.stack(torch.where(targets == -100, 0, targets).aminmax()).tolist()
+        if low < 0 or high >= classes:
+            raise UsageError(label_range_sentence(targets[targets != -100], classes))
 
 
 def _shape_of(value: object) -> str:

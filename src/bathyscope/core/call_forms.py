@@ -12,7 +12,7 @@ from bathyscope.core.batch import LossFn, check_parameters, own_loss, read_all
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.randomness import preserve_random_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The context that puts a model back as it was, bit for bit, also after an exception."""
 
-import random
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,20 +7,21 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bathyscope.core.hooks import run_eagerly
+from bathyscope.core.randomness import RngState
 from bathyscope.core.sharded import reshard
 from bathyscope.core.snapshot import (
-    GENERATORS,
     MUTABLE,
     Restore,
     TensorState,
+    compare_together,
     snapshot,
     write_back,
 )
+from bathyscope.core.threads import on_device_thread
 
 # Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
 HOOK_TABLES = (
@@ -46,6 +46,7 @@ _OWN_TABLES = frozenset(
 
 _lock = threading.RLock()
 _inside = threading.local()
+_threads_inside: list[int] = []
 
 
 @contextmanager
@@ -53,25 +54,39 @@ def one_at_a_time() -> Iterator[None]:
     """Inside, other threads that measure wait; also a decorator.
 
     Hooks, modes, `.grad` and the random numbers are everyone's: a second thread would take what the
-    first has changed for the user's own, and put that back.
+    first has changed for the user's own, and put that back. A backward pass on an accelerator runs on
+    threads of torch's own, for which the first one waits: a hook there does not wait for it in turn.
     """
+    if _threads_inside and on_device_thread():
+        yield
+        return
     with _lock:
         yield
 
 
 def is_measuring() -> bool:
-    """Whether this thread is inside `measuring`: a pass then belongs to a measurement, no training."""
-    return getattr(_inside, "depth", 0) > 0
+    """Whether this thread is inside `measuring`: a pass then belongs to a measurement, no training.
+
+    So does the backward pass that torch runs on a device's thread while any thread is inside. A pass
+    that CUDA captures for a graph is no training either: nothing may be read from it.
+    """
+    if getattr(_inside, "depth", 0) > 0:
+        return True
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        return True
+    return bool(_threads_inside) and on_device_thread()
 
 
 @contextmanager
 def measuring() -> Iterator[None]:
     """Mark the passes inside as a measurement's, for whoever watches the training of the same model."""
     _inside.depth = getattr(_inside, "depth", 0) + 1
+    _threads_inside.append(threading.get_ident())
     try:
         yield
     finally:
         _inside.depth -= 1
+        _threads_inside.remove(threading.get_ident())
 
 
 @contextmanager
@@ -128,11 +143,16 @@ def preserve_buffers(model: nn.Module) -> Iterator[None]:
 
 def _restore_all(states: Sequence["RngState | _ModuleState | _ParameterState"]) -> None:
     """From last to first, and each of them even where another one raises."""
+    with compare_together():
+        _restore_each(states)
+
+
+def _restore_each(states: Sequence["RngState | _ModuleState | _ParameterState"]) -> None:
     for number in reversed(range(len(states))):
         try:
             states[number].restore()
         except BaseException:
-            _restore_all(states[:number])
+            _restore_each(states[:number])
             raise
 
 
@@ -245,69 +265,6 @@ class _ModuleState:
                     _refill(now, table)
             elif table is not None or now is not None:
                 own[name] = table
-
-
-@dataclass(frozen=True, slots=True)
-class RngState:
-    """The state of torch's, numpy's and Python's global random numbers."""
-
-    cpu: Tensor
-    cuda: list[Tensor]
-    numpy: Any
-    python: Any
-
-    @classmethod
-    def now(cls) -> "RngState":
-        """As it is."""
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        return cls(torch.get_rng_state(), cuda, np.random.get_state(), random.getstate())  # noqa: NPY002
-
-    def restore(self) -> None:
-        """Put it back."""
-        torch.set_rng_state(self.cpu)
-        if self.cuda:
-            torch.cuda.set_rng_state_all(self.cuda)
-        np.random.set_state(self.numpy)  # noqa: NPY002
-        random.setstate(self.python)
-
-
-def seed_generators(seed: int) -> None:
-    """Seed torch's global random numbers, as `torch.manual_seed` does.
-
-    Where no GPU is in use, that spends most of its time on noting down a call for one that may come.
-    """
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-
-
-@contextmanager
-def preserve_random_state(*holders: object) -> Iterator[None]:
-    """Put the global random numbers back on the way out; also a decorator.
-
-    Args:
-        holders: objects whose own generators are put back too, as those of a loader and its samplers.
-    """
-    states: list[Restore] = [RngState.now().restore]
-    for holder in holders:
-        states += _generators_of(holder, depth=3)
-    try:
-        yield
-    finally:
-        for restore in reversed(states):
-            restore()
-
-
-def _generators_of(holder: object, *, depth: int) -> Iterator[Restore]:
-    """The random generators that an object holds, or that what it samples from holds."""
-    own = getattr(holder, "__dict__", {})
-    for name, value in own.items():
-        if isinstance(value, GENERATORS):
-            restore = snapshot(value, set())
-            if restore is not None:
-                yield restore
-        elif depth and name in ("sampler", "batch_sampler", "dataset"):
-            yield from _generators_of(value, depth=depth - 1)
 
 
 def _address(tensor: Tensor) -> int:

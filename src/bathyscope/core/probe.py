@@ -13,6 +13,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, map_tensors
+from bathyscope.core.precision import differentiable_rnns
 from bathyscope.core.preserve import is_measuring, preserve_model
 from bathyscope.core.progress import report_progress
 from bathyscope.core.records import Block
@@ -93,7 +94,11 @@ def probe(
     inputs, targets = check_batch(model, batch)
     inputs, leaves = make_differentiable(inputs)
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    with preserve_model(model, copy_parameters=False), observe(model, blocks, observers) as hooks:
+    with (
+        preserve_model(model, copy_parameters=False),
+        differentiable_rnns(model),
+        observe(model, blocks, observers) as hooks,
+    ):
         with torch.enable_grad():
             with ExitStack() as stack:
                 for mode in modes:

@@ -25,7 +25,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 
 PATIENCE = 45.0
@@ -69,7 +69,7 @@ class Processes:
 
     def minimum(self, value: int) -> int:
         """The smallest of the processes' values."""
-        tensor = torch.tensor(value)
+        tensor = torch.tensor(value, device="cpu")
         if dist.get_backend() == "nccl":
             tensor = tensor.cuda()
         dist.all_reduce(tensor, op=dist.ReduceOp.MIN, group=self.group)

@@ -15,18 +15,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bathyscope.core.terminal import printable
+from bathyscope.core.threads import on_device_thread
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Receiver:
     call: Callable[[str], None]
     stage: str = ""
 
 
 _RECEIVER: ContextVar[_Receiver | None] = ContextVar("receiver", default=None)
+_receivers: list[_Receiver] = []
 
 
 @contextmanager
@@ -40,16 +42,26 @@ def on_progress(call: Callable[[str], None]) -> Iterator[None]:
         2 of 5, curvature
         2 of 5, curvature: block 3 of 20
     """
-    before = _RECEIVER.set(_Receiver(call))
+    receiver = _Receiver(call)
+    before = _RECEIVER.set(receiver)
+    _receivers.append(receiver)
     try:
         yield
     finally:
+        _receivers.remove(receiver)
         _RECEIVER.reset(before)
+
+
+def _receiver() -> _Receiver | None:
+    """Whoever asked; a device's thread, which knows no context, reports to the last one who did."""
+    if _receivers and on_device_thread():
+        return _receivers[-1]
+    return _RECEIVER.get()
 
 
 def begin_stage(what: str, number: int, total: int) -> None:
     """One of several stages of different kinds begins, counted from 1; a single one is not named later."""
-    receiver = _RECEIVER.get()
+    receiver = _receiver()
     if receiver is not None:
         receiver.stage = f"{number} of {total}, {what}" if total > 1 else ""
         receiver.call(receiver.stage or what)
@@ -57,7 +69,7 @@ def begin_stage(what: str, number: int, total: int) -> None:
 
 def report_progress(what: str, number: int, total: int) -> None:
     """The turn of one among many of a kind, counted from 1: a step, a block."""
-    receiver = _RECEIVER.get()
+    receiver = _receiver()
     if receiver is not None:
         text = f"{what} {number} of {total}"
         receiver.call(f"{receiver.stage}: {text}" if receiver.stage else text)

@@ -168,7 +168,7 @@ def _substitute(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     groups = []
     for group in optimizer.param_groups:
         settings = {key: copy.copy(value) for key, value in group.items() if key != "params"}
-        groups.append({**settings, "params": [nn.Parameter(torch.zeros(1))]})
+        groups.append({**settings, "params": [nn.Parameter(torch.zeros(1, device="cpu"))]})
     result = torch.optim.SGD(groups, lr=0.0)
     for kept, group in zip(result.param_groups, optimizer.param_groups, strict=True):
         kept.update({k: v for k, v in group.items() if k != "params"})

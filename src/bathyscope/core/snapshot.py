@@ -2,7 +2,8 @@
 
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import is_
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from bathyscope.core.fetch import fetch
 
 Restore = Callable[[], None]
 
@@ -138,11 +141,44 @@ def _has_storage(tensor: Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_meta
 
 
+_put_off: list[list[tuple[Tensor, Tensor]]] = []
+
+
+@contextmanager
+def compare_together() -> Iterator[None]:
+    """Within, tensors of a device are compared with their former values at the end, all at once."""
+    pairs: list[tuple[Tensor, Tensor]] = []
+    _put_off.append(pairs)
+    try:
+        yield
+    finally:
+        _put_off.remove(pairs)
+        flags = [torch.ne(*_bits(*pair)).any() for pair in pairs]
+        for (tensor, values), (differs,) in zip(pairs, fetch(flags), strict=True):
+            if differs:
+                _write(tensor, values)
+
+
 def write_back(tensor: Tensor, values: Tensor) -> None:
     """Give a tensor its former values where a pass has changed them; only those of it are written,
     so that a graph that was made meanwhile still finds what it saved."""
-    if tensor.is_meta or (tensor.layout is torch.strided and have_same_bits(tensor, values)):
+    if tensor.is_meta:
         return
+    if _put_off and tensor.device.type != "cpu" and _are_alike(tensor, values):
+        _put_off[-1].append((tensor, values))
+        return
+    if tensor.layout is torch.strided and have_same_bits(tensor, values):
+        return
+    _write(tensor, values)
+
+
+def _are_alike(first: Tensor, second: Tensor) -> bool:
+    """Whether two plain tensors can be compared entry by entry."""
+    is_plain = first.layout is torch.strided and not hasattr(first, "to_local")
+    return is_plain and first.dtype == second.dtype and first.shape == second.shape
+
+
+def _write(tensor: Tensor, values: Tensor) -> None:
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
         tensor.copy_(values)
 
@@ -157,9 +193,14 @@ def have_same_bits(first: Tensor, second: Tensor) -> bool:
     """
     if first.dtype != second.dtype or first.shape != second.shape:
         return False
+    return torch.equal(*_bits(first, second))
+
+
+def _bits(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Two tensors of one dtype as whole numbers with the same bits."""
     if first.is_complex():
         first, second = (torch.view_as_real(x.detach().resolve_conj()) for x in (first, second))
     if first.is_floating_point():
         bits = _BITS[first.element_size()]
         first, second = first.detach().view(bits), second.detach().view(bits)
-    return torch.equal(first, second)
+    return first, second

@@ -108,7 +108,7 @@ class StepSettings:
         try:
             memo: dict[int, Any] = {}
             for group in optimizer.param_groups:  # their values do not matter, and may be large
-                memo |= {id(p): nn.Parameter(torch.zeros(1)) for p in group["params"]}
+                memo |= {id(p): nn.Parameter(torch.zeros(1, device="cpu")) for p in group["params"]}
             state = {id(optimizer.state): type(optimizer.state)()}
             twin = copy.deepcopy(self.scheduler, memo | state)
             with warnings.catch_warnings():

@@ -17,6 +17,7 @@ from bathyscope.core.calls import check_takes_hooks, unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks
 from bathyscope.core.nested import copy_tensors
+from bathyscope.core.precision import differentiable_rnns
 from bathyscope.core.probe import accumulate_gradients
 
 LEARNING_RATE = 0.1
@@ -111,9 +112,10 @@ def train_steps(
         total = 0.0
         for batch in group:
             inputs, targets = batch
-            output = run_forward(model, copy_tensors(inputs))
-            value = loss_value(loss, output, targets)
-            accumulate_gradients(value if len(group) == 1 else value / len(group))
+            with differentiable_rnns(model):
+                output = run_forward(model, copy_tensors(inputs))
+                value = loss_value(loss, output, targets)
+                accumulate_gradients(value if len(group) == 1 else value / len(group))
             total += float(value.detach())
         step = TrainingStep(number, batch, total / len(group), output, optimizer)
         del output, value
@@ -204,6 +206,23 @@ def _copy_training(
     if optimizer is not None and stepper is not None:
         copy_step_hooks(optimizer, stepper, memo)
     return twin, stepper, memo
+
+
+def copy_to_cpu(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None = None
+) -> tuple[nn.Module, torch.optim.Optimizer | None]:
+    """Model and optimizer as copies on the CPU, for what their device cannot compute.
+
+    Raises:
+        UsageError: the model cannot be copied.
+    """
+    twin, stepper, _ = _copy_training(model, optimizer)
+    twin = twin.to("cpu")
+    for state in [] if stepper is None else stepper.state.values():
+        for name, value in state.items():
+            if isinstance(value, torch.Tensor):
+                state[name] = value.cpu()
+    return twin, stepper
 
 
 def _check_training(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:

@@ -12,7 +12,7 @@ from bathyscope.core.call_forms import is_batch
 from bathyscope.core.errors import UsageError
 from bathyscope.core.memory import available_bytes
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import RngState
+from bathyscope.core.randomness import RngState
 
 # Fraction of the free memory that the batches of a loader may take before they are read again each time.
 _KEPT_FRACTION = 0.25

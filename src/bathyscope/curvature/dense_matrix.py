@@ -31,7 +31,11 @@ def dense(
     """
     d = operator.shape[0]
     matrix = _room_for(operator)
-    wanted = torch.arange(d) if columns is None else torch.tensor(columns, dtype=torch.long)
+    wanted = (
+        torch.arange(d, device="cpu")
+        if columns is None
+        else torch.tensor(columns, dtype=torch.long, device="cpu")
+    )
     for part in wanted.to(operator.device).split(at_once):
         units = torch.zeros(d, len(part), dtype=operator.dtype, device=operator.device)
         units[part, torch.arange(len(part), device=operator.device)] = 1

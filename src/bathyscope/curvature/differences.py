@@ -48,7 +48,7 @@ def is_slope_of_gradient(
     eps = max(torch.finfo(p.dtype).eps for p in parameters)
     generator = torch.Generator().manual_seed(1)
     vector = [
-        (scale * torch.randn(p.shape, generator=generator)).to(p.device, p.dtype)
+        (scale * torch.randn(p.shape, generator=generator, device="cpu")).to(p.device, p.dtype)
         for p in parameters
     ]
     product = _flat(result[0] for result in term.times([v[None] for v in vector]))

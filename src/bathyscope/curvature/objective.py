@@ -18,8 +18,16 @@ from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, r
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import copy_tensors
+from bathyscope.core.precision import (
+    ON_A_COPY,
+    differentiable_rnns,
+    exact_products,
+    lacks_double,
+    on_cpu,
+)
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import gather_agreed
+from bathyscope.core.stepping import copy_to_cpu
 from bathyscope.curvature.batches import Batches
 from bathyscope.curvature.batchnorm import lean_batchnorm
 
@@ -60,9 +68,8 @@ class Objective:
             stack.enter_context(preserve_model(self.model, copy_parameters=False))
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
-            if any(isinstance(m, nn.RNNBase) for m in self.model.modules()):
-                # cuDNN's recurrent kernels have no second derivative
-                stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            stack.enter_context(differentiable_rnns(self.model, twice=True))
+            stack.enter_context(exact_products())
             if self.math_attention:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             self._set_modes()
@@ -141,6 +148,9 @@ def objective_of(
     check_parameters(model)
     shared = processes_of(model) is not None
     model = gather_agreed(model, what="hessian")
+    is_copied = lacks_double(model)
+    if is_copied:
+        model, data = copy_to_cpu(model)[0], on_cpu(data)
     check_choice("batchnorm", batchnorm, get_args(BatchNormMode))
     chosen = _choose_parameters(model, parameters)
     objective = Objective(
@@ -151,6 +161,8 @@ def objective_of(
         parameters=chosen,
         shared=shared,
     )
+    if is_copied:
+        objective.notes.append(ON_A_COPY)
     if objective.normalizes and batchnorm == "batch" and objective.batches.num_batches > 1:
         objective.notes.append(
             f"Each of the {objective.batches.num_batches} batches is normalized by its own "

@@ -296,7 +296,7 @@ class CurvatureOperator:
         if chosen:
             wanted = [self.parameters[positions[n]] for n in chosen]
             vectors = [
-                parts[n].reshape(len(parts[n]), *p.shape).to(p.dtype)
+                parts[n].reshape(len(parts[n]), *p.shape).to(p.device, p.dtype)
                 for n, p in zip(chosen, wanted, strict=True)
             ]
             assert self._plan is not None, "a session makes the plan"
@@ -304,7 +304,7 @@ class CurvatureOperator:
                 products = term.times(vectors, together=self._plan.together)
                 outcome = dict(zip(chosen, products, strict=True))
                 flat = [
-                    outcome[n].reshape(part.shape).to(rows.dtype)
+                    outcome[n].reshape(part.shape).to(rows.device, rows.dtype)
                     if n in outcome
                     else torch.zeros_like(part)
                     for n, part in enumerate(parts)

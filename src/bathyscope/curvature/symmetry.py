@@ -30,7 +30,10 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
     """
     generator = torch.Generator().manual_seed(0)
     v, w = (
-        [torch.randn(p.shape, generator=generator).to(p.device, p.dtype) for p in parameters]
+        [
+            torch.randn(p.shape, generator=generator, device="cpu").to(p.device, p.dtype)
+            for p in parameters
+        ]
         for _ in range(2)
     )
     hv, hw = _product(term, v), _product(term, w)

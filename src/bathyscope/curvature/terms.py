@@ -219,7 +219,7 @@ def _pull_back_together(
     except (RuntimeError, IndexError):
         return None
     num = len(cotangents[0])
-    draw = torch.randint(0, 2, (num,), generator=torch.Generator().manual_seed(num))
+    draw = torch.randint(0, 2, (num,), generator=torch.Generator().manual_seed(num), device="cpu")
 
     def mix(block: Tensor) -> Tensor:
         signs = (2 * draw - 1).to(block.device, block.dtype)

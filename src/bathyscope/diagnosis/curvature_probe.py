@@ -128,7 +128,8 @@ def _locations(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> lis
 
 
 def _signs(matrix: CurvatureMatrix) -> Tensor:
-    bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=generator, device="cpu")
     return (2.0 * bits - 1).to(device=matrix.device, dtype=matrix.dtype)
 
 

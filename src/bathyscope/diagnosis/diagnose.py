@@ -21,11 +21,13 @@ from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import tensors_in
+from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.shards import put_together
+from bathyscope.core.stepping import copy_to_cpu
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
@@ -147,6 +149,15 @@ def diagnose(
                 most_blocks=most_blocks, memory=memory, clip=clip, accumulate=accumulate, title=title,
             )  # fmt: skip
             return replace(one, provenance={**one.provenance, "processes": group.size})
+    if lacks_double(model):
+        twin, stepper = copy_to_cpu(model, optimizer)
+        one = diagnose(
+            twin, on_cpu(batch), loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
+            thresholds=thresholds, silence=silence, steps=steps, budget=budget,
+            most_blocks=most_blocks, memory=memory, clip=clip, accumulate=accumulate, title=title,
+        )  # fmt: skip
+        setting = replace(one.setting, batch=batch)
+        return replace(one, setting=setting, notes=(ON_A_COPY, *one.notes))
     batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
     stages = 4 if probes == "full" else 1
     begin_stage("every block measured", 1, stages)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.loop_record import LoopRecord
-from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis

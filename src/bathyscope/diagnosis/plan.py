@@ -314,7 +314,7 @@ def _blocks_that_fit(costs: tuple[ProbeCost, ...], number: int, step: float) -> 
 
 def _rate() -> float:
     """Operations a second of a product of matrices on this machine, the best of a few."""
-    a = torch.ones(512, 512)
+    a = torch.ones(512, 512, device="cpu")
     best = math.inf
     for _ in range(5):
         began = time.perf_counter()

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, check_batches
 from bathyscope.core.errors import UsageError
 from bathyscope.core.nested import class_axis
-from bathyscope.core.preserve import preserve_model, seed_generators
+from bathyscope.core.preserve import preserve_model
+from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.remedies import RUNGS, Recipe
@@ -202,7 +203,7 @@ class Race:
         return [search for search in copies if search is not None]
 
     def _copy(self, candidate: Candidate, seed: int) -> Search | None:
-        with torch.random.fork_rng(devices=[]):
+        with preserve_random_state():
             seed_generators(seed)
             twin, stepper = copy_training(self.model, self.optimizer)
             twin.train()
@@ -230,7 +231,7 @@ class Race:
         """
         if self.notify is not None:
             self.notify(f"{search.attempt.name} to step {steps} ({self.spent:.0f} steps spent)")
-        with torch.random.fork_rng(devices=[]):
+        with preserve_random_state():
             seed_generators(self.seed + len(search.losses))
             try:
                 taken = search.run(self.course[len(search.losses) : steps], loss=self.loss)

@@ -15,10 +15,13 @@ from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, r
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import copy_tensors
-from bathyscope.core.preserve import preserve_model, preserve_random_state
+from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import Processes, common_batches, processes_of
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
+from bathyscope.core.stepping import copy_to_cpu
 from bathyscope.diagnosis.candidates import Candidate, candidates
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
@@ -99,6 +102,9 @@ def treat(
     if (group := processes_of(model)) is not None:
         alone = partial(treat, allow=allowed, spend=spend, seed=seed, notify=notify)
         return treat_together(model, group, diagnosis, optimizer, batches, alone)
+    if lacks_double(model):
+        alone = partial(treat, allow=allowed, spend=spend, seed=seed, notify=notify)
+        return _treat_on_copy(root, diagnosis, optimizer, batches, alone)
     given = [diagnosis.setting.batch] if batches is None else batches
     if not isinstance(given, Iterable):
         raise UsageError(
@@ -137,6 +143,27 @@ def treat(
         optimizer=change.optimizer,
         change=change,
     )
+
+
+def _treat_on_copy(
+    model: nn.Module,
+    diagnosis: Diagnosis,
+    optimizer: torch.optim.Optimizer | None,
+    batches: Iterable[Batch] | None,
+    treat_one: Callable[..., Treatment],
+) -> Treatment:
+    """Find the recipe on the CPU, where the model's device has no double precision, and apply it."""
+    stepper = optimizer_or_default(model, optimizer)
+    twin, there = copy_to_cpu(model, stepper)
+    setting = replace(diagnosis.setting, batch=on_cpu(diagnosis.setting.batch))
+    whole = None if batches is None else on_cpu(batches)
+    done = treat_one(twin, replace(diagnosis, setting=setting), optimizer=there, batches=whole)
+    done = replace(done, before=diagnosis, notes=(ON_A_COPY, *done.notes))
+    if done.recipe is None:
+        return replace(done, after=diagnosis, optimizer=stepper)
+    change = done.recipe.apply_(model, stepper)
+    assert change.optimizer is not None
+    return replace(done, optimizer=change.optimizer, change=change)
 
 
 def treat_together(

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-import torch
-
-from bathyscope.core.preserve import seed_generators
+from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, Supply, reseed
 
@@ -64,7 +62,7 @@ def verify(
 
 
 def _train(race: Race, search: Search, supply: Supply, *, most: int, gives_up: bool) -> None:
-    with torch.random.fork_rng(devices=[]):
+    with preserve_random_state():
         seed_generators(race.seed + 1)
         while len(search.losses) < most:
             if race.notify is not None:

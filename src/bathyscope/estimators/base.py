@@ -46,6 +46,7 @@ _ROWS = 4096  # samples whose features are in memory at once
 _SAMPLES_A_WEIGHT = 10  # below this, `partial_fit` does not solve for the weights: it would overfit
 _ALL_DATA = "all data given to fit"
 _LAST_CALL = "the data of the last call to partial_fit only"
+_ON_THE_CPU = torch.device("cpu")  # as a context: whatever `torch.set_default_device` says
 
 
 E = TypeVar("E", bound="NonlinearEstimator")
@@ -136,16 +137,21 @@ class NonlinearEstimator(BaseEstimator):
             sample_weight: of each sample; equal if None. A weight of two is the same as two copies.
         """
         self._check_parameters()
-        samples, task = self._prepare(X, y, sample_weight, first=True)
-        seeds = self._seeds()
-        network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
-        parts = self._parts(samples, task, seeds)
-        self._learner = None
-        self._learn_(network, parts, seeds, epochs=self.max_epochs)
-        self._solve(network, parts, scope=_ALL_DATA)
+        with _ON_THE_CPU:
+            samples, task = self._prepare(X, y, sample_weight, first=True)
+            seeds = self._seeds()
+            network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
+            parts = self._parts(samples, task, seeds)
+            self._learner = None
+            self._learn_(network, parts, seeds, epochs=self.max_epochs)
+            self._solve(network, parts, scope=_ALL_DATA)
         return self
 
     def _partial_fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
+        with _ON_THE_CPU:
+            return self._fit_further(X, y, sample_weight)
+
+    def _fit_further(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
         """One pass over the data of this call, from where the last one ended.
 
         Solving for the prediction weights would disturb the gradient steps of the next call (a ridge
@@ -241,7 +247,7 @@ class NonlinearEstimator(BaseEstimator):
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         Z = torch.from_numpy(self.scaling_.apply(rows.astype(np.float64)))
-        with torch.no_grad():
+        with _ON_THE_CPU, torch.no_grad():
             return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
 
     def _prepare(

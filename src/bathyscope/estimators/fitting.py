@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from bathyscope.certificates.losses import ConvexLoss, LossName, convex_loss
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.estimators.forms import Form, Sizes, Truncated, nonlinear_features
 from bathyscope.estimators.learning import Schedule, TensorSet, Training, learn_
 from bathyscope.estimators.linear_part import LinearPart
@@ -73,8 +74,8 @@ class Parts:
 
 def initial_network(form: Form, sizes: Sizes, *, seed: int) -> NEst:
     """A network at random, without touching torch's own random state."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with preserve_random_state():
+        torch.default_generator.manual_seed(seed)
         return form.build(sizes)
 
 

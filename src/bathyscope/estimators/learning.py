@@ -93,7 +93,7 @@ def _epoch(
     batch_size: int,
     generator: torch.Generator,
 ) -> float:
-    order = torch.randperm(len(train), generator=generator)
+    order = torch.randperm(len(train), generator=generator, device="cpu")
     total = 0.0
     for rows in order.split(batch_size):
         optimizer.zero_grad(set_to_none=True)

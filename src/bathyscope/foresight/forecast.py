@@ -14,11 +14,13 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import loss_named
-from bathyscope.core.preserve import preserve_model, preserve_random_state
+from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import processes_of
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.rate_plan import RatePlan, plan_rates
 from bathyscope.core.shards import put_together
-from bathyscope.core.stepping import LEARNING_RATE, check_optimizer
+from bathyscope.core.stepping import LEARNING_RATE, check_optimizer, copy_to_cpu
 from bathyscope.foresight.course import FirstSteps, TrainingPlan, look_ahead_steps, take_course
 from bathyscope.foresight.curve_features import baseline_of, course_features, relative_course
 from bathyscope.foresight.curve_model import SURE, CurveModel, Outlook, standard_curve_model
@@ -117,6 +119,16 @@ def forecast(
                 scheduler=None if rates is None else _as_factors(rates), accumulate=accumulate,
                 baseline=baseline,
             )  # fmt: skip
+    if lacks_double(model):
+        steppers = _optimizers(model, optimizer)
+        rates = plan_rates(steppers, scheduler, budget) if scheduler is not None else None
+        twin, copied = copy_to_cpu(model, steppers[0])
+        one = forecast(
+            twin, on_cpu(given), loss=loss, optimizer=copied, budget=budget, spend=spend, clip=clip,
+            scheduler=None if rates is None else _as_factors(rates), accumulate=accumulate,
+            baseline=baseline,
+        )  # fmt: skip
+        return replace(one, notes=(ON_A_COPY, *one.notes))
     steppers = _optimizers(model, optimizer)
     rates = plan_rates(steppers, scheduler, budget)
     plan = TrainingPlan(budget, rates, scheduler is not None, clip, accumulate)

@@ -57,7 +57,9 @@ class Goal:
         with torch.no_grad():
             if self.kind == "labels":
                 asked = targets != IGNORED
-                right = float((result.argmax(self.axis) == targets)[asked].float().mean())
+                hits = (result.argmax(self.axis) == targets) & asked
+                num_right, num_asked = torch.stack([hits.sum(), asked.sum()]).tolist()
+                right = num_right / num_asked if num_asked else math.nan
                 return (right - self.chance) / max(1 - self.chance, 1e-3)
             spread = (targets - targets.mean(0)).square().mean()
             return float(1 - F.mse_loss(result, targets) / spread.clamp_min(1e-12))

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, run_forward
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
@@ -198,9 +199,11 @@ def _step_features(
     weights: Sequence[Tensor], old: Sequence[Tensor], layers: Sequence[float], output: object
 ) -> dict[str, float]:
     """Of one step: its gradients, its updates, and the output before it."""
+    moved = fetch([_norm(new.detach() - was) for new, was in zip(weights, old, strict=True)])
+    sizes_before = fetch([_norm(was) for was in old])
     updates = [
-        math.log10(max(_norm(new.detach() - was), _FLOOR) / max(_norm(was), _FLOOR))
-        for new, was in zip(weights, old, strict=True)
+        math.log10(max(change, _FLOOR) / max(size, _FLOOR))
+        for (change,), (size,) in zip(moved, sizes_before, strict=True)
     ]
     updates = sorted(min(u, 6.0) for u in updates)
     middle = updates[len(updates) // 2]
@@ -218,10 +221,11 @@ def _step_features(
     }
 
 
-def _norm(x: Tensor) -> float:
+def _norm(x: Tensor) -> Tensor:
     """‖x‖ in float64: the squares of large float32 weights are beyond float32."""
     real = torch.view_as_real(x) if x.is_complex() else x
-    return float(torch.linalg.vector_norm(real, dtype=torch.float64))
+    norm: Tensor = torch.linalg.vector_norm(real, dtype=torch.float64)
+    return norm
 
 
 def _loss_features(
@@ -254,10 +258,10 @@ def _log_ratio(value: float, constant: float) -> float:
 
 def _layer_gradients(weights: Sequence[Tensor]) -> list[float]:
     """Root mean square of each weight's gradient; zero where it has none."""
-    return [
-        0.0 if p.grad is None else float(p.grad.norm()) / math.sqrt(max(1, p.numel()))
-        for p in weights
-    ]
+    reached = [p for p in weights if p.grad is not None]
+    norms = fetch([p.grad.norm() for p in reached if p.grad is not None])
+    known = {id(p): norm for p, (norm,) in zip(reached, norms, strict=True)}
+    return [known.get(id(p), 0.0) / math.sqrt(max(1, p.numel())) for p in weights]
 
 
 def _spread(output: object) -> float:

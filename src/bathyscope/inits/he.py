@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from bathyscope.core.randomness import fill_normal_
 from bathyscope.inits.layers import fans, group_weights, weight_layers, zero_bias_
 
 
@@ -26,6 +27,6 @@ def he_(model: nn.Module, *, generator: torch.Generator | None = None) -> nn.Mod
     for layer in weight_layers(model):
         std = (2 / fans(layer)[0]) ** 0.5
         for weight in group_weights(layer):
-            weight.normal_(0, std, generator=generator)
+            fill_normal_(weight, std, generator)
         zero_bias_(layer)
     return model

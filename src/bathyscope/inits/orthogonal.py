@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bathyscope.core.randomness import fill_normal_
 from bathyscope.inits.layers import group_weights, weight_layers, zero_bias_
 
 
@@ -55,7 +56,8 @@ def semi_orthogonal(
     """
     tall = max(rows, columns), min(rows, columns)
     gaussian = torch.empty(tall, dtype=like.dtype, device=like.device)
-    q, r = torch.linalg.qr(gaussian.normal_(generator=generator))
+    fill_normal_(gaussian, 1.0, generator)
+    q, r = torch.linalg.qr(gaussian)
     # The signs make the distribution uniform (Haar), whatever convention the QR has.
     q = q * torch.where(r.diagonal() < 0, -1.0, 1.0).to(q.dtype)
     result: Tensor = q if rows >= columns else q.T

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from bathyscope.core.randomness import fill_normal_
 from bathyscope.inits.layers import fans, group_weights, weight_layers, zero_bias_
 
 
@@ -49,7 +50,7 @@ def transformer_(model: nn.Module, *, generator: torch.Generator | None = None) 
 
 def _draw_(layer: nn.Module, std: float, generator: torch.Generator | None) -> None:
     for weight in group_weights(layer):
-        weight.normal_(0, std, generator=generator)
+        fill_normal_(weight, std, generator)
     zero_bias_(layer)
 
 

@@ -205,7 +205,7 @@ def conditioning_of_modes(
         if 0 < unit < math.inf:
             result.append(_spectrum(scaled, mode=mode, unit=unit, tolerance=cut, accuracy=accuracy))
         else:
-            values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan)
+            values = torch.full((min(rows, columns),), 0.0 if unit == 0 else math.nan, device="cpu")
             result.append(Conditioning.of_singular_values(values, tolerance=cut))
     return tuple(result)
 
@@ -263,7 +263,7 @@ def _spectra(
     usual = rounding_tolerance(rows, columns, stack.dtype)
     cuts = np.array([usual if cut is None else cut for cut in tolerances])
     other = matrices.transpose(1, 2)
-    gram = matrices @ other if rows <= columns else other @ matrices
+    gram = _near_host(matrices @ other if rows <= columns else other @ matrices)
     total = gram.diagonal(dim1=1, dim2=2).sum(dim=1).cpu().numpy()
     usable = (total > _SMALLEST) & (total < 1 / _SMALLEST)  # false where it is not a number
     if not usable.all():
@@ -291,6 +291,14 @@ def _spectra(
     ]
 
 
+_SMALL_SIDE = 512
+
+
+def _near_host(gram: Tensor) -> Tensor:
+    """A Gram matrix where its eigenvalues are had soonest: a small one of a device on the CPU."""
+    return gram.cpu() if gram.shape[-1] <= _SMALL_SIDE else gram
+
+
 def _spectrum(
     tensor: Float[Tensor, " ..."], *, mode: int, unit: float, tolerance: float, accuracy: float
 ) -> Conditioning:
@@ -302,7 +310,7 @@ def _spectrum(
     other = tensor.numel() // rows
     is_wide = max(rows, other) > _WIDE * min(rows, other)
     for dtype in dict.fromkeys((tensor.dtype, torch.float64) if is_wide else (torch.float64,)):
-        gram = gram_matrix(tensor, mode, dtype=dtype).double()
+        gram = _near_host(gram_matrix(tensor, mode, dtype=dtype).double())
         squares = torch.linalg.eigvalsh(gram).cpu().numpy()[::-1]
         lost = _GRAM_ERROR * torch.finfo(dtype).eps + _EIGENVALUE_ERROR * _EPS
         error = lost * squares.sum()

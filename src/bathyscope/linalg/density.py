@@ -208,7 +208,7 @@ def _outliers(
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """Converged Ritz pairs of one run: values, residuals, orthonormal vectors, products."""
     none = torch.zeros(0, operator.shape[0], dtype=operator.dtype, device=operator.device)
-    empty = torch.zeros(0, dtype=torch.float64)
+    empty = torch.zeros(0, dtype=torch.float64, device="cpu")
     if not steps:
         return empty, empty, none, 0
     start = random_starts(operator, 1, generator=generator)

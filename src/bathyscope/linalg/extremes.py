@@ -302,7 +302,9 @@ class _Search:
         pairs = self.pairs[sign]
 
         def column(name: str) -> Tensor:
-            return torch.tensor([getattr(p, name) for p in pairs], dtype=torch.float64)
+            return torch.tensor(
+                [getattr(p, name) for p in pairs], dtype=torch.float64, device="cpu"
+            )
 
         like = torch.zeros(
             0, self.operator.shape[0], dtype=self.operator.dtype, device=self.operator.device

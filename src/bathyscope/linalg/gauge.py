@@ -104,7 +104,8 @@ def refine(
 def _power_estimate(excess: Tensor, target: float) -> float:
     """The largest eigenvalue of the Gram matrices, from below and near."""
     generator = torch.Generator(device="cpu").manual_seed(0)
-    start = torch.randn(excess.shape[-1], 4, generator=generator).to(excess.device, excess.dtype)
+    start = torch.randn(excess.shape[-1], 4, generator=generator, device="cpu")
+    start = start.to(excess.device, excess.dtype)
     vectors = start.expand(len(excess), -1, -1)
     for _ in range(_POWER_STEPS):
         vectors = vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True)

@@ -189,4 +189,4 @@ def random_starts(
     """Gaussian start vectors; drawn on the generator's device, so that a seed means the same on each."""
     d = operator.shape[0]
     drawn = torch.randn(num, d, generator=generator, device=generator.device, dtype=torch.float64)
-    return drawn.to(device=operator.device, dtype=operator.dtype)
+    return drawn.to(dtype=operator.dtype).to(device=operator.device)

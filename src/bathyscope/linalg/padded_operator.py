@@ -120,7 +120,7 @@ def _most_copies(conv: Convolution, image: tuple[int, ...]) -> int:
     """How often padding repeats the pixel it repeats most."""
     if conv.padding_mode == "zeros" or not image:
         return 1
-    pixels = torch.arange(math.prod(image), dtype=torch.float64).view(1, 1, *image)
+    pixels = torch.arange(math.prod(image), dtype=torch.float64, device="cpu").view(1, 1, *image)
     return int(pad_images(pixels, conv).flatten().long().bincount().max())
 
 
@@ -155,7 +155,8 @@ def padded_singular_values(
 def _extremes(operator: PaddedOperator, num: int) -> Float[Tensor, " r"]:
     gram = operator.gram()
     # A fixed start makes the answer the same each time.
-    start = torch.randn(gram.shape[0], generator=torch.Generator().manual_seed(0)).double().numpy()
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(gram.shape[0], generator=generator, device="cpu").double().numpy()
     largest = eigsh(gram, k=num, which="LA", v0=start, return_eigenvectors=False)
 
     def solve(v: object) -> object:

@@ -26,7 +26,9 @@ def reference_projection(taps: Taps, target: float, *, grid: tuple[int, ...]) ->
 def _all_phases(
     offsets: tuple[tuple[int, ...], ...], grid: tuple[int, ...], like: Tensor
 ) -> Tensor:
-    frequencies = torch.cartesian_prod(*(torch.arange(n) / n for n in grid)).view(-1, len(grid))
-    turns = frequencies.double() @ torch.tensor(offsets).double().T
+    frequencies = torch.cartesian_prod(*(torch.arange(n, device="cpu") / n for n in grid)).view(
+        -1, len(grid)
+    )
+    turns = frequencies.double() @ torch.tensor(offsets, device="cpu").double().T
     phases = torch.polar(torch.ones_like(turns), 2 * math.pi * turns)
     return phases.to(like.device, torch.complex(like[:0], like[:0]).dtype)

@@ -91,10 +91,10 @@ def _fold(offsets: Offsets, channels: int, dtype: torch.dtype, device: torch.dev
     ]
     known = sorted(set(shifts))
     taps, block = len(offsets), channels**2
-    shift = torch.tensor([known.index(s) for s in shifts]).view(1, taps, 1, taps)
-    pair = torch.arange(block).view(channels, 1, channels, 1)
-    identity = torch.zeros(len(known), channels, channels)
-    identity[known.index((0,) * len(offsets[0]))] = torch.eye(channels)
+    shift = torch.tensor([known.index(s) for s in shifts], device="cpu").view(1, taps, 1, taps)
+    pair = torch.arange(block, device="cpu").view(channels, 1, channels, 1)
+    identity = torch.zeros(len(known), channels, channels, device="cpu")
+    identity[known.index((0,) * len(offsets[0]))] = torch.eye(channels, device="cpu")
     return _Fold(
         (shift * block + pair).flatten().to(device),
         identity.view(1, -1).to(device, dtype),

@@ -210,15 +210,17 @@ def half_plane(
         >>> plane.multiplicity.tolist()
         [1.0, 2.0, 1.0]
     """
-    points = torch.zeros(1, 0, dtype=torch.long)
+    points = torch.zeros(1, 0, dtype=torch.long, device="cpu")
     if grid:
-        points = torch.stack(torch.unravel_index(torch.arange(math.prod(grid)), grid), 1)
-    sizes = torch.tensor(grid, dtype=torch.long)
-    rank = torch.arange(len(points))
+        points = torch.stack(
+            torch.unravel_index(torch.arange(math.prod(grid), device="cpu"), grid), 1
+        )
+    sizes = torch.tensor(grid, dtype=torch.long, device="cpu")
+    rank = torch.arange(len(points), device="cpu")
     mirror = _flat_index(-points % sizes, sizes)
     points, multiplicity = points[rank <= mirror], 1.0 + (rank < mirror)[rank <= mirror].double()
     # Whole turns are taken off in integers, so that the phase keeps its digits at any size.
-    turns = (points[:, None] * torch.tensor(offsets, dtype=torch.long)) % sizes
+    turns = (points[:, None] * torch.tensor(offsets, dtype=torch.long, device="cpu")) % sizes
     phase = 2 * math.pi * (turns.double() / sizes).sum(-1)
     analysis = torch.cat([phase.cos(), phase.sin()])
     fraction = multiplicity / math.prod(grid)
@@ -232,7 +234,7 @@ def half_plane(
 
 
 def _flat_index(points: Tensor, sizes: Tensor) -> Tensor:
-    index = torch.zeros(len(points), dtype=torch.long)
+    index = torch.zeros(len(points), dtype=torch.long, device="cpu")
     for axis, size in enumerate(sizes.tolist()):
         index = index * size + points[:, axis]
     return index

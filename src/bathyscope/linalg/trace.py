@@ -72,7 +72,7 @@ def trace_estimate(
         along = float((q.double() * _times(operator, q, at_once).double()).sum())
         products += 2 * sketch
     signs = torch.randint(0, 2, (d, probes), generator=generator, device=generator.device)
-    g = (2 * signs - 1).to(dtype=operator.dtype, device=operator.device)
+    g = (2 * signs - 1).to(dtype=operator.dtype).to(device=operator.device)
     g = g - q @ (q.T @ g)
     samples = (g.double() * _times(operator, g, at_once).double()).sum(dim=0)
     return TraceEstimate(

@@ -94,7 +94,7 @@ class ActivationObserver(Observer):
             _, before, version = self.inside
             if before.shape == x.shape and before._version == version and not moments.non_finite:
                 size = frobenius_norm(before)
-                change = frobenius_norm(x - before)
+                change = frobenius_norm(x - before.to(x.device))
                 self.rows.put(block, change=change / size if size else math.nan)
         self.inside = None
 

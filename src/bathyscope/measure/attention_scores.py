@@ -188,7 +188,7 @@ def _ranks(weights: Tensor) -> Tensor:
     """Numerical rank of each head's rows, of the first sample: as many values as are no rounding."""
     first = weights[0]
     if not bool(torch.isfinite(first).all()) or not first.numel():
-        return torch.full(first.shape[:1], math.nan, dtype=weights.dtype)
+        return torch.full(first.shape[:1], math.nan, dtype=weights.dtype, device=weights.device)
     values = torch.linalg.svdvals(first.double())
     tolerance = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
     result: Tensor = (values > tolerance * values[:, :1]).sum(-1).to(weights.dtype)

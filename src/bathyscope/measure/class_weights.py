@@ -106,7 +106,7 @@ def _log_fit(counts: list[int], weights: list[float]) -> tuple[float | None, flo
     ]
     if len(pairs) < 2:
         return None, None
-    x, z = torch.tensor(pairs, dtype=torch.float64).T
+    x, z = torch.tensor(pairs, dtype=torch.float64, device="cpu").T
     x, z = x - x.mean(), z - z.mean()
     spread = float(x.square().sum()), float(z.square().sum())
     if min(spread) < 1e-9:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
@@ -55,7 +56,8 @@ def parameters_measurement(
     named = dict(unwrap(model).named_parameters())
     frozen = [n for n, p in named.items() if not p.requires_grad]
     reached = [n for n, g in gradients.items() if n in named]
-    zero = [n for n in reached if not bool(gradients[n].any())]
+    any_entry = fetch([gradients[n].any() for n in reached])
+    zero = [n for n, (is_some,) in zip(reached, any_entry, strict=True) if not is_some]
     unreached = [n for n, p in named.items() if p.requires_grad and n not in gradients]
     left_out: set[str] = set()
     if unreached and inputs is not None and model.training:

@@ -135,14 +135,14 @@ def _only_types(known: Sequence[NamedInput]) -> bool:
 
 
 def _other_order(length: int) -> Tensor:
-    order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
-    return order.flip(0) if bool((order == torch.arange(length)).all()) else order
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(0), device="cpu")
+    return order.flip(0) if bool((order == torch.arange(length, device="cpu")).all()) else order
 
 
 def _shuffled(tokens: Tensor, *, dim: int) -> Tensor:
     """The entries before the last one in another order, the same for every sample."""
     length = tokens.shape[dim]
-    order = torch.cat([_other_order(length - 1), torch.tensor([length - 1])])
+    order = torch.cat([_other_order(length - 1), torch.tensor([length - 1], device="cpu")])
     return tokens.index_select(dim, order.to(tokens.device))
 
 

@@ -232,63 +232,112 @@ def _put_ranks(rows: Rows, block: Block, spectra: list[tuple[str, Conditioning]]
 def next_steps(
     model: nn.Module, gradients: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
-    """ΔW in float64 of every parameter that the optimizer would step, by name.
+    """ΔW of every parameter that the optimizer would step, by name.
+
+    The steps are taken in float64, and what they change is kept in float32 at least.
+    Optimizers of torch that step each parameter by itself step a few at a time: in float64 a whole
+    model with its state would be many times its size.
 
     Raises:
         UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
     """
     check_optimizer(optimizer)
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if not any(id(p) in names for p in held):
+        raise UsageError(
+            f"The optimizer ({type(optimizer).__name__}) holds none of the model's parameters; "
+            "build it from model.parameters()."
+        )
+    stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
+    result: dict[str, Tensor] = {}
     with preserve_model(model, copy_parameters=False):
-        try:
-            memo = _wide_copies(optimizer)
-            twin = copy.deepcopy(optimizer, memo)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise _cannot_step(optimizer, error) from error
-        copy_step_hooks(optimizer, twin, memo)
-        pairs = [
-            (names.get(id(theirs)), ours)
-            for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True)
-            for theirs, ours in zip(group["params"], copied["params"], strict=True)
-        ]
-        if not any(name for name, _ in pairs):
-            raise UsageError(
-                f"The optimizer ({type(optimizer).__name__}) holds none of the model's parameters; "
-                "build it from model.parameters()."
-            )
-        before = {}
-        for name, ours in pairs:
-            ours.grad = None
-            if name is not None and name in gradients:
-                before[name] = ours.detach().clone()
-                ours.grad = gradients[name].to(ours.dtype)
-        try:
-            twin.step()
-        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-            raise _cannot_step(optimizer, error) from error
-    return {name: ours.detach() - before[name] for name, ours in pairs if name and name in before}
+        for part in _parts(optimizer, stepped):
+            try:
+                result |= _step_part(optimizer, part, names, gradients)
+            except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+                raise _cannot_step(optimizer, error) from error
+    return {names[id(p)]: result[names[id(p)]] for p in stepped}
 
 
-def _wide_copies(optimizer: torch.optim.Optimizer) -> dict[int, object]:
+# Of torch.optim, those in which no parameter's step depends on another parameter's gradient.
+_ONE_BY_ONE = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam")
+_PARTS = 16
+
+
+def _parts(
+    optimizer: torch.optim.Optimizer, stepped: list[nn.Parameter]
+) -> list[list[nn.Parameter]]:
+    """The parameters that step together: all, or runs of about a sixteenth of the model."""
+    kind = type(optimizer)
+    hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if kind.__name__ not in _ONE_BY_ONE or not kind.__module__.startswith("torch.optim") or hooks:
+        return [stepped]
+    largest = max(_LEAST_PART, sum(p.nbytes for p in stepped) // _PARTS)
+    parts: list[list[nn.Parameter]] = [[]]
+    size = 0
+    for parameter in stepped:
+        if parts[-1] and size + parameter.nbytes > largest:
+            parts.append([])
+            size = 0
+        parts[-1].append(parameter)
+        size += parameter.nbytes
+    return parts
+
+
+_LEAST_PART = 2**22  # bytes: what is smaller is stepped at once
+
+
+def _step_part(
+    optimizer: torch.optim.Optimizer,
+    part: list[nn.Parameter],
+    names: Mapping[int, str],
+    gradients: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """ΔW of some parameters, by a copy of the optimizer that holds copies of these alone."""
+    wanted = {id(p) for p in part}
+    memo = _wide_copies(optimizer, wanted)
+    # the others are held by the copy as they are, and not stepped
+    twin = copy.deepcopy(optimizer, memo)
+    copy_step_hooks(optimizer, twin, memo)
+    pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
+    for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True):
+        both = list(zip(group["params"], copied["params"], strict=True))
+        copied["params"] = [ours for theirs, ours in both if id(theirs) in wanted]
+        pairs += [(names[id(t)], t, ours) for t, ours in both if id(t) in wanted]
+    for name, _, ours in pairs:
+        ours.grad = gradients[name].to(ours.dtype)
+    twin.step()
+    result = {}
+    for name, theirs, ours in pairs:
+        ours.grad = None
+        kept = torch.promote_types(theirs.dtype, torch.float32)
+        result[name] = (ours.detach() - theirs.detach().to(ours.dtype)).to(kept)
+    return result
+
+
+def _wide_copies(optimizer: torch.optim.Optimizer, wanted: set[int]) -> dict[int, object]:
     """Parameters and the parts of their state that have their shape, in float64, by `id`.
 
-    As the memo of `copy.deepcopy` they take the place of the copies it would make one by one.
+    As the memo of `copy.deepcopy` they take the place of the copies it would make one by one; those
+    that are not wanted stand for themselves.
     """
     copies: dict[int, object] = {}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            if not parameter.is_floating_point():
-                continue
-            copies[id(parameter)] = nn.Parameter(
-                parameter.detach().to(torch.float64, copy=True), parameter.requires_grad
-            )
-            for value in optimizer.state.get(parameter, {}).values():
-                if (
-                    isinstance(value, Tensor)
-                    and value.shape == parameter.shape
-                    and value.is_floating_point()
-                ):
-                    copies[id(value)] = value.detach().to(torch.float64, copy=True)
+            state = [
+                v for v in optimizer.state.get(parameter, {}).values() if isinstance(v, Tensor)
+            ]
+            if id(parameter) not in wanted:
+                copies[id(parameter)] = parameter
+                copies |= {id(value): value for value in state}
+            elif parameter.is_floating_point():
+                copies[id(parameter)] = nn.Parameter(
+                    parameter.detach().to(torch.float64, copy=True), parameter.requires_grad
+                )
+                for value in state:
+                    if value.shape == parameter.shape and value.is_floating_point():
+                        copies[id(value)] = value.detach().to(torch.float64, copy=True)
     return copies
 
 

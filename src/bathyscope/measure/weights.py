@@ -11,6 +11,7 @@ from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.fetch import fetch
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
@@ -142,7 +143,7 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     filled = [layer.weight for layer in layers if layer.weight.numel()]
     if not filled:
         return
-    bounds = [w.aminmax() for w in filled]
+    bounds = fetch([torch.stack(w.aminmax()) for w in filled])
     norms = [frobenius_norm(w) for w in filled]
     entries = sum(w.numel() for w in filled)
     lost = [
@@ -151,8 +152,8 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     ]
     rows.put(
         block,
-        min=min(low.item() for low, _ in bounds),
-        max=max(high.item() for _, high in bounds),
+        min=min(low for low, _ in bounds),
+        max=max(high for _, high in bounds),
         norm=math.hypot(*norms),
         zero_layers=sum(norm == 0 for norm in norms),
         non_finite=sum(lost) / entries,

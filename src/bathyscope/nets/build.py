@@ -10,6 +10,7 @@ import torch
 from bathyscope import inits
 from bathyscope.core.arguments import check_count, check_name, check_seed
 from bathyscope.core.errors import UnknownName, UsageError, shorten
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
 from bathyscope.nets.embedding import PatchEmbedding, TokenEmbedding
@@ -58,7 +59,7 @@ def build(
     if init is not None:
         check_name("init", init)
     # The layers' own start is overwritten at once, so it must not advance the caller's generator.
-    with torch.random.fork_rng(devices=[]):
+    with preserve_random_state():
         network = _make_network(name, options)
     for module in network.modules():
         if isinstance(module, (TokenEmbedding, PatchEmbedding)):

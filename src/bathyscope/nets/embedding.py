@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.randomness import fill_normal_
 
 Positions = Literal["learned", "rotary", "none"]
 
@@ -44,7 +45,7 @@ class TokenEmbedding(nn.Module):
         """Draw both tables from N(0, 0.02²)."""
         for table in (self.token, self.position):
             if table is not None:
-                table.weight.detach().normal_(0, _STD, generator=generator)
+                fill_normal_(table.weight.detach(), _STD, generator)
 
     def forward(self, tokens: Int64[Tensor, " n t"]) -> Float[Tensor, " n t d"]:
         """The vectors of sequences of tokens."""
@@ -107,9 +108,9 @@ class PatchEmbedding(nn.Module):
 
     def draw_(self, generator: torch.Generator | None) -> None:
         """Draw the class token and the positions from N(0, 0.02²)."""
-        self.class_token.detach().normal_(0, _STD, generator=generator)
+        fill_normal_(self.class_token.detach(), _STD, generator)
         if self.position is not None:
-            self.position.weight.detach().normal_(0, _STD, generator=generator)
+            fill_normal_(self.position.weight.detach(), _STD, generator)
 
     def forward(self, image: Float[Tensor, " n c h w"]) -> Float[Tensor, " n t d"]:
         """The class token and the patches, row by row."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import modules_of, unwrap
+from bathyscope.core.fetch import fetch
 from bathyscope.core.processes import Processes
 
 _SHORT = 4096  # entries of a vector that is put together with others
@@ -49,7 +50,12 @@ class ParameterGroups:
 
     def gradient_norms(self) -> Norms:
         """‖∂E/∂w‖₂ of every group; −1 where no parameter of the group has a gradient."""
-        return self._norms([p.grad for p in self.parameters])
+        return self.gradient_norms_beside([])[0]
+
+    def gradient_norms_beside(self, beside: Sequence[Tensor]) -> tuple[Norms, list[float]]:
+        """The norms of the gradients, and scalars that come with them in one transfer from a device."""
+        numbers: list[float] = []
+        return self._norms([p.grad for p in self.parameters], beside, numbers), numbers
 
     def has_gradients(self) -> bool:
         """Whether any parameter has a gradient."""
@@ -60,22 +66,44 @@ class ParameterGroups:
         return (*map(_VERSION, self.parameters), *map(Tensor.data_ptr, self.parameters))
 
     @torch.no_grad()
-    def _norms(self, tensors: Sequence[Tensor | None]) -> Norms:
+    def _norms(
+        self,
+        tensors: Sequence[Tensor | None],
+        beside: Sequence[Tensor] = (),
+        numbers: list[float] | None = None,
+    ) -> Norms:
         # of hundreds of tensors at every step: what is asked of each of them counts
         values = [t for t in tensors if t is not None and not t.is_sparse]
-        if len(values) == len(tensors) and not self.in_shards and values[0].device.type == "cpu":
+        on_cpu = all(t.device.type == "cpu" for t in values[:1] + values[-1:])
+        if (on_cpu or self.in_shards or not values) and numbers is not None:
+            numbers += [number for part in fetch(beside) for number in part]
+        if len(values) == len(tensors) and not self.in_shards and on_cpu:
             return np.sqrt(np.add.reduceat(self._squares(values), self.starts))
         is_there = np.array([t is not None and not t.is_sparse for t in tensors])
         squares = np.zeros(len(tensors))
         if values:
             if self.in_shards:
                 values = [t.to_local() if hasattr(t, "to_local") else t for t in values]
-            result = _squares_one_by_one(values)
-            if self.group is not None and self.in_shards:
-                result = self.group.sum(result)  # each process has its own shards
-            squares[is_there] = result.cpu().numpy()
+            if on_cpu or self.in_shards:
+                squares[is_there] = self._squares_of_shards(values)
+            else:
+                fetched = fetch([*torch._foreach_norm(values), *beside])
+                squares[is_there] = np.square([norm for (norm,) in fetched[: len(values)]])
+                if numbers is not None:
+                    numbers += [number for part in fetched[len(values) :] for number in part]
         missing = np.logical_and.reduceat(~is_there, self.starts)
         return np.where(missing, -1.0, np.sqrt(np.add.reduceat(squares, self.starts)))
+
+    def _squares_of_shards(self, tensors: list[Tensor]) -> Norms:
+        """‖t‖₂² of each; of a shard with those of the other processes."""
+        (*norms,) = torch._foreach_norm(tensors)
+        result = torch.tensor(
+            [n for (n,) in fetch(norms)], dtype=torch.float64, device="cpu"
+        ).square()
+        if self.group is not None and self.in_shards:
+            result = self.group.sum(result)
+        numbers: Norms = result.cpu().numpy()
+        return numbers
 
     def _squares(self, tensors: list[Tensor]) -> Norms:
         """‖t‖₂² of a tensor for every parameter, all on the CPU.
@@ -97,13 +125,6 @@ def _long_squares(tensors: list[Tensor]) -> list[float]:
         # as exact as a norm, and reads what lies beyond the caches a tenth to a quarter faster
         return [torch.dot(flat, flat).item() for flat in map(Tensor.flatten, tensors)]
     return [norm.item() ** 2 for norm in torch._foreach_norm(tensors)]
-
-
-def _squares_one_by_one(tensors: list[Tensor]) -> Tensor:
-    norms = torch._foreach_norm(tensors)
-    if len({norm.dtype for norm in norms}) == 1:
-        return torch.stack(tuple(norms)).double().square()
-    return torch.stack([norm.double() for norm in norms]).square()
 
 
 def parameter_groups(

@@ -13,6 +13,7 @@ LossHook = Callable[[Tensor], None]
 _hooks: list[LossHook] = []
 _lock = RLock()
 _originals: dict[str, Any] = {}
+_last_scale: list[Tensor | None] = []
 _scales: dict[int, tuple["weakref.ref[Tensor]", Tensor]] = {}
 
 
@@ -41,6 +42,11 @@ def on_loss(hook: LossHook) -> Callable[[], None]:
     return remove
 
 
+def scale_of_loss() -> Tensor | None:
+    """By which a GradScaler has multiplied the loss of the backward pass that runs or ran last."""
+    return _last_scale[0] if _last_scale else None
+
+
 def _wrap() -> None:
     backward = _originals["backward"] = torch.autograd.backward
     scale = _originals["scale"] = torch.amp.GradScaler.scale
@@ -63,6 +69,7 @@ def _unwrap() -> None:
     torch.autograd.backward = _originals.pop("backward")
     torch.amp.GradScaler.scale = _originals.pop("scale")  # type: ignore[method-assign]
     _scales.clear()
+    _last_scale.clear()
 
 
 def _call_hooks(tensors: Any) -> None:
@@ -73,7 +80,10 @@ def _call_hooks(tensors: Any) -> None:
     root = roots[0]
     value = root.detach()
     reference, scale = _scales.pop(id(root), (None, None))
-    if reference is not None and reference() is root and scale is not None:
+    if reference is None or reference() is not root:
+        scale = None
+    if scale is not None:
         value = value / scale
+    _last_scale[:] = [scale]
     for hook in tuple(_hooks):
         hook(value)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bathyscope.core.batch import own_loss
 from bathyscope.core.nested import copy_tensors, tensors_in
-from bathyscope.core.preserve import preserve_random_state
+from bathyscope.core.randomness import preserve_random_state
 from bathyscope.recorder.tape import (
     Given,
     NotRecorded,

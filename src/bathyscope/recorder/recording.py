@@ -46,15 +46,29 @@ class OpenStep:
     passes_before_update: int = 0
     inputs: tuple[tuple[object, ...], dict[str, object]] = ((), {})
     samples: int = 0
+    input_norm: Tensor | None = None
     input_square: float = math.nan
     input_entries: int = 1
     started_from: Tensor | None = None
     losses: list[float] = field(default_factory=list)
+    losses_there: list[Tensor] = field(default_factory=list)
     location: str | None = None
     gradients: Norms | None = None
     rate: float = math.nan
     observer: SampleObserver | None = None
     blocks_observer: StepObserver | None = None
+
+    def scalars_there(self) -> list[Tensor]:
+        """The numbers that are still on a device."""
+        return [*self.losses_there, *([] if self.input_norm is None else [self.input_norm])]
+
+    def take(self, numbers: list[float]) -> None:
+        """The numbers of `scalars_there`, fetched."""
+        if self.input_norm is not None:
+            self.input_square, self.input_norm = numbers[-1] ** 2, None
+            numbers = numbers[:-1]
+        self.losses += numbers
+        self.losses_there.clear()
 
 
 class Recording:
@@ -174,12 +188,15 @@ class Recording:
 
     def close(self, step: OpenStep) -> None:
         """Take in a finished step."""
-        gradients = self.groups.gradient_norms() if step.gradients is None else step.gradients
+        gradients = step.gradients
+        if gradients is None or step.losses_there or step.input_norm is not None:
+            gradients, numbers = self.groups.gradient_norms_beside(step.scalars_there())
+            step.take(numbers)
         loss = float(np.mean(step.losses)) if step.losses else math.nan
         square, entries = step.input_square, step.input_entries
         if (group := self.groups.group) is not None:
             own = [loss * step.samples, step.samples, square, entries]
-            summed = group.sum(torch.tensor(own, dtype=torch.float64))
+            summed = group.sum(torch.tensor(own, dtype=torch.float64, device="cpu"))
             loss, square, entries = float(summed[0] / summed[1]), float(summed[2]), int(summed[3])
             if step.observer is not None:
                 step.observer.put_gradients(step.samples / float(summed[1]))

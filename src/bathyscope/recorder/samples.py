@@ -1,13 +1,16 @@
 """The full signals of a step, block by block: reduced on the spot and kept in few bytes."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.fetch import fetch
 from bathyscope.core.probe import Observer
 from bathyscope.core.processes import Processes
 from bathyscope.core.records import Block
@@ -37,6 +40,9 @@ class SampleObserver(Observer):
 
     In a group of processes each sees its own samples; the numbers are those of all samples together.
     Norms of gradients are exchanged when the pass is over (`put_gradients`).
+
+    Attributes:
+        loss_scale: by which a GradScaler has multiplied the loss; gradients are shown without it.
     """
 
     def __init__(
@@ -49,12 +55,26 @@ class SampleObserver(Observer):
     ) -> None:
         self.dtype = torch.float64 if is_double else torch.float32
         kept = np.float64 if is_double else np.float32
-        self.values: Values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=kept)
+        self._values: Values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=kept)
+        self._pending: list[_Pending] = []  # numbers that are still on a device
         self.conditioning = conditioning
         self.group = group
         self.num_attention_calls = 0
+        self.loss_scale: Tensor | None = None
         self._inside: Block | None = None
-        self._last: tuple[Tensor, float] | None = None
+        self._last: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def values(self) -> Values:
+        """A row for each block, a number for each column; what is still on a device is fetched at once."""
+        pending, self._pending = self._pending, []
+        numbers = iter(fetch([tensor for each in pending for tensor in each.tensors]))
+        for each in pending:
+            value = each.finish(*(next(numbers)[0] for _ in each.tensors))
+            if each.column == "entropy":  # of several calls the smallest
+                value = float(np.fmin(value, self._values[each.row, COLUMNS.index("entropy")]))
+            self._values[each.row, COLUMNS.index(each.column)] = value
+        return self._values
 
     @property
     def is_empty(self) -> bool:
@@ -69,14 +89,15 @@ class SampleObserver(Observer):
         """Entropy of the attention in the block at hand; of several calls the smallest."""
         self.num_attention_calls += 1
         if self._inside is not None:
-            entropy = float(head_entropy(call).nanmean())
-            before = self.values[self._inside.index, COLUMNS.index("entropy")]
-            self._put(self._inside, "entropy", float(np.fmin(entropy, before)))
+            self._put(self._inside, "entropy", head_entropy(call).nanmean())
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Moments of the output, its dead units, its variety, and its conditioning where asked."""
         self._inside = None
         x = x.to(self.dtype)
+        if x.device.type != "cpu" and self.group is None and not self.conditioning:
+            self._reduce_on_device(block, x)
+            return
         few = x[:_SAMPLES]
         if self.group is not None and x.ndim >= 2:
             few = self.group.gather_rows(few)[:_SAMPLES]
@@ -101,6 +122,24 @@ class SampleObserver(Observer):
             result = conditioning_of(x, mode=0)
             self._put(block, "condition", result.condition_number)
             self._put(block, "rank", math.nan if result.rank is None else result.rank)
+
+    def _reduce_on_device(self, block: Block, x: Tensor) -> None:
+        """The same numbers in few launches, none of which the host waits for."""
+        std, mean = torch.std_mean(x, correction=0)
+        self._put(block, "mean", mean)
+        self._put(block, "std", std)
+        few = x[:_SAMPLES]
+        if few.ndim < 2 or len(few) < 2:
+            return
+        variance, mean = torch.var_mean(few, dim=0, correction=0)
+        sizes = variance.sum(), torch.linalg.vector_norm(mean)
+        self._pending.append(_Pending(block.index, "variety", sizes, _variety_of))
+        axes = (0, 2, 3) if few.ndim == 4 else tuple(range(few.ndim - 1))
+        high, low = few.amax(axes), few.amin(axes)
+        constant = (high == low).sum()
+        self._pending.append(
+            _Pending(block.index, "dead", (constant,), partial(_fraction_of, max(1, high.numel())))
+        )
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
@@ -134,15 +173,40 @@ class SampleObserver(Observer):
         square = torch.linalg.vector_norm(x - mean.to(x.dtype)).double().square()
         return mean, (self.group.sum(square) / number).sqrt()
 
-    def _norm(self, gradient: Tensor) -> float:
+    def _norm(self, gradient: Tensor) -> Tensor:
         # one tensor ends a block and begins the next: its gradient comes twice, one call after another
         # (the last one is kept, so that no other can lie where it lay)
         if self._last is None or not _is_same(gradient, self._last[0]):
-            self._last = gradient, float(torch.linalg.vector_norm(gradient.to(self.dtype)))
+            norm: Tensor = torch.linalg.vector_norm(gradient.to(self.dtype))
+            scale = self.loss_scale
+            self._last = gradient, norm if scale is None else norm / scale.to(norm.device)
         return self._last[1]
 
     def _put(self, block: Block, column: str, value: Tensor | float) -> None:
-        self.values[block.index, COLUMNS.index(column)] = float(value)
+        if isinstance(value, Tensor) and (value.device.type != "cpu" or column == "entropy"):
+            self._pending.append(_Pending(block.index, column, (value,), float))
+        else:
+            self._values[block.index, COLUMNS.index(column)] = float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A number of a block that is computed on the host from what a device will tell."""
+
+    row: int
+    column: str
+    tensors: tuple[Tensor, ...]
+    finish: Callable[..., float]
+
+
+def _variety_of(variance: float, mean: float) -> float:
+    """Fraction of the energy in which rows differ from their mean."""
+    whole = variance + mean * mean
+    return variance / whole if whole else math.nan
+
+
+def _fraction_of(whole: int, part: float) -> float:
+    return part / whole
 
 
 class TakenSamples:

@@ -18,6 +18,7 @@ from bathyscope.core.batch import check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import UnbuiltModel, check_takes_hooks, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import CallObserver, Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, tensors_in
 from bathyscope.core.non_finite import first_non_finite
@@ -37,7 +38,7 @@ from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.log import Log
 from bathyscope.recorder.loop_findings import loop_findings
-from bathyscope.recorder.loss_hook import on_loss
+from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
 from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import OpenStep, Recording
 from bathyscope.recorder.samples import Row, SampleObserver
@@ -249,7 +250,11 @@ class Watch(WatchedTraining):
         self, recording: Recording, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
         if self._step.passes and not recording.groups.has_gradients():
-            # what came before was thrown away, as the passes of a GAN for its other network are
+            # what came before was thrown away, as the passes of a GAN for its other network are, or a
+            # step that a GradScaler has left out
+            if there := self._step.scalars_there():
+                self._step.take([number for part in fetch(there) for number in part])
+                self._look_for_lost_loss()
             self._abandon_step()
         step = self._step
         step.passes += 1
@@ -260,7 +265,11 @@ class Watch(WatchedTraining):
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
             values = x.detach().to(torch.promote_types(x.dtype, torch.float32))
-            step.input_square = float(torch.linalg.vector_norm(values)) ** 2
+            norm = torch.linalg.vector_norm(values)
+            if norm.device.type == "cpu":
+                step.input_square = float(norm) ** 2
+            else:
+                step.input_norm = norm  # fetched with the gradients
             step.input_entries = x.numel()
         step.samples = next((len(t) for t in tensors_in((args, kwargs)) if t.ndim), 0)
         if recording.is_sampled:
@@ -298,6 +307,8 @@ class Watch(WatchedTraining):
 
     def _keep_loss(self, value: Tensor) -> None:
         self._step.started_from = value
+        if self._step.observer is not None:
+            self._step.observer.loss_scale = scale_of_loss()
 
     def _on_backward(self, gradient: Tensor) -> None:
         """A backward pass has come to the model's output: it started from the model's own loss."""
@@ -305,18 +316,22 @@ class Watch(WatchedTraining):
         with self._guard():
             if step.started_from is None or self.recording is None or not self._is_active:
                 return
-            loss, step.started_from = float(step.started_from), None
-            step.losses.append(loss)
-            if (
-                not math.isfinite(loss)
-                and step.location is None
-                and not waits_for_others(self.model)
-            ):
-                step.location = first_non_finite(
-                    self.model, *step.inputs, blocks=self.recording.blocks
-                )
-                self.recording.report_lost_loss(step)
+            value, step.started_from = step.started_from, None
+            if value.device.type != "cpu":
+                step.losses_there.append(value)  # fetched with the gradients
+                return
+            step.losses.append(float(value))
+            self._look_for_lost_loss()
         self._hand_out()
+
+    def _look_for_lost_loss(self) -> None:
+        """Report a loss that is non-finite, and where the pass lost it, while the weights are those of it."""
+        step = self._step
+        if self.recording is None or step.location is not None or waits_for_others(self.model):
+            return
+        if not all(map(math.isfinite, step.losses)):
+            step.location = first_non_finite(self.model, *step.inputs, blocks=self.recording.blocks)
+            self.recording.report_lost_loss(step)
 
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: object, kwargs: object
@@ -327,7 +342,11 @@ class Watch(WatchedTraining):
             if self.recording is None or not self._holds(optimizer):
                 return
             self._step.passes_before_update = self._step.passes
-            self._step.gradients = self.recording.groups.gradient_norms()
+            there = self._step.scalars_there()
+            self._step.gradients, numbers = self.recording.groups.gradient_norms_beside(there)
+            if numbers:
+                self._step.take(numbers)
+                self._look_for_lost_loss()
             rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
             self._step.rate = max(rates, default=math.nan)
 

@@ -11,7 +11,7 @@ from torch import nn
 @torch.no_grad()
 def draw_(weight: torch.Tensor, scheme: str, gain: float, generator: torch.Generator) -> None:
     """Fill one weight: normal, orthogonal, or orthogonal at a kernel's middle tap alone."""
-    drawn = torch.empty(weight.shape)
+    drawn = torch.empty(weight.shape, device=generator.device)
     if scheme == "normal":
         drawn.normal_(std=gain / weight[0].numel() ** 0.5, generator=generator)
     elif scheme == "orthogonal" or weight.ndim == 2:
@@ -20,7 +20,7 @@ def draw_(weight: torch.Tensor, scheme: str, gain: float, generator: torch.Gener
         tap = drawn.zero_()
         for size in weight.shape[2:]:
             tap = tap.select(2, size // 2)
-        tap.copy_(nn.init.orthogonal_(torch.empty(tap.shape), gain, generator=generator))
+        tap.copy_(nn.init.orthogonal_(torch.empty_like(tap), gain, generator=generator))
     weight.copy_(drawn)
 
 
@@ -39,7 +39,8 @@ def reinitialize_(
             elif isinstance(module, maps):
                 nn.init.zeros_(parameter)
             elif isinstance(module, nn.Embedding):
-                nn.init.normal_(parameter, std=0.02, generator=generator)  # as GPT-2's
+                drawn = torch.empty(parameter.shape, device=generator.device)
+                parameter.copy_(drawn.normal_(std=0.02, generator=generator))  # as GPT-2's
                 if module.padding_idx is not None:
                     parameter[module.padding_idx] = 0
             elif "Norm" in type(module).__name__ and name in ("weight", "bias"):

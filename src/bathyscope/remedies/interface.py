@@ -59,7 +59,7 @@ class StandardizeInputs(Remedy):
 
 class _Standardize:
     def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
-        self.values = torch.tensor([shift, scale])
+        self.values = torch.tensor([shift, scale], device="cpu")
 
     def __call__(self, module: nn.Module, args: tuple[object, ...]) -> tuple[object, ...] | None:
         if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
@@ -112,7 +112,7 @@ class ScaleOutputs(Remedy):
 
 class _Stretch:
     def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
-        self.values = torch.tensor([shift, scale])
+        self.values = torch.tensor([shift, scale], device="cpu")
 
     def __call__(self, module: nn.Module, args: object, output: object) -> Tensor | None:
         if not isinstance(output, Tensor):

@@ -33,7 +33,7 @@ def learn_factors_(
     factors, handles = [], []
     for module in modules:
         like = next(module.parameters())
-        factors.append(nn.Parameter(torch.full((size,), start).to(like)))
+        factors.append(nn.Parameter(torch.full((size,), start, device="cpu").to(like)))
         module.register_parameter("branch_factor", factors[-1])
         handles.append(module.register_forward_hook(times_factor))
     settings = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}

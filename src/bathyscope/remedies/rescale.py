@@ -68,7 +68,7 @@ class SetWeights(Remedy):
     def _holds_finite_numbers(cls, values: dict[str, object]) -> dict[str, object]:
         for name, nested in values.items():
             try:
-                tensor = torch.tensor(nested, dtype=torch.float64)
+                tensor = torch.tensor(nested, dtype=torch.float64, device="cpu")
             except (TypeError, ValueError) as error:
                 raise ValueError(f"the values of {name} are no nested lists of numbers") from error
             if not bool(tensor.isfinite().all()):
@@ -84,7 +84,7 @@ class SetWeights(Remedy):
         """Write the values."""
         parameters = dict(model.named_parameters(remove_duplicate=False))
         for name, nested in self.values.items():
-            wanted = tuple(torch.tensor(nested).shape)
+            wanted = tuple(torch.tensor(nested, device="cpu").shape)
             if name not in parameters or tuple(parameters[name].shape) != wanted:
                 raise UsageError(
                     f"The network has no parameter {name!r} of shape {wanted}; "
@@ -94,7 +94,7 @@ class SetWeights(Remedy):
         with torch.no_grad():
             for name, nested in self.values.items():
                 change.keep(parameters[name])
-                parameters[name].copy_(torch.tensor(nested, dtype=torch.float64))
+                parameters[name].copy_(torch.tensor(nested, dtype=torch.float64, device="cpu"))
         return change
 
     def code(self) -> str:

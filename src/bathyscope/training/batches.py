@@ -74,7 +74,7 @@ class TrainingBatches:
         else:
             generator = torch.Generator()
             generator.manual_seed(derived_seed(self.config.seed, "order", epoch))
-            order = torch.randperm(self.num_samples, generator=generator)
+            order = torch.randperm(self.num_samples, generator=generator, device="cpu")
         order = order.to(inputs.device)
         orders = [
             order[index * self.batch_size : (index + 1) * self.batch_size]

@@ -173,7 +173,7 @@ def _table_use(
     zero = int((~rows.any(1)).sum())
     # two rows with one product with random numbers are the same row, but for chance
     mix = torch.randn(
-        rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu"
     )
     living = rows[rows.any(1)].double().cpu()
     different = len((living @ mix).unique()) if len(living) else 0

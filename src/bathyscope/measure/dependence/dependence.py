@@ -352,7 +352,7 @@ def _with_more_samples(
         return before
     try:
         wide = eval_pass(model, more, axis=ran.input_axis)
-        everyone = torch.ones(len(chosen), dtype=torch.bool)
+        everyone = torch.ones(len(chosen), dtype=torch.bool, device="cpu")
         gradients = wide.gradients(seed_samples(wide, everyone))
     except NotMeasurable:
         return before

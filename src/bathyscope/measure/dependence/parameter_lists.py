@@ -270,7 +270,7 @@ def _change(model: nn.Module, inputs: object, names: list[str], before: torch.Te
     for name in names:
         parameter = model.get_parameter(name)
         originals[name] = parameter.detach().clone()
-        noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+        noise = torch.randn(parameter.shape, generator=generator, device="cpu").to(parameter)
         parameter.add_(noise * (parameter.abs().mean() + 0.1))
     try:
         after = predictions(run_forward(model, copy_tensors(inputs)))

@@ -57,7 +57,7 @@ class PositionMap:
     def reads(self) -> Tensor:
         """(rows, positions): whether the row reads the position."""
         if not len(self.strength):
-            return torch.zeros(self.strength.shape, dtype=torch.bool)
+            return torch.zeros(self.strength.shape, dtype=torch.bool, device="cpu")
         largest = self.strength.amax(1, keepdim=True)
         return (self.strength > READ * largest) & (largest > 0)
 
@@ -140,7 +140,7 @@ def position_map(
 
 
 def _empty(why: str) -> PositionMap:
-    return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=(why,))
+    return PositionMap((), torch.zeros(0, 0, device="cpu"), (), 0, not_checked=(why,))
 
 
 def output_positions(ran: EvalPass, source: InputInGraph) -> tuple[int, ...] | None:
@@ -198,7 +198,7 @@ def map_of_pass(
     grid = [output.shape[a] for a in axes]
     wanted = default_rows(math.prod(grid), ran.samples) if rows is None else rows
     chosen = tuple(i % ran.samples for i in range(len(wanted))) if at is None else at
-    strength = torch.zeros(len(wanted), source.positions, dtype=torch.float64)
+    strength = torch.zeros(len(wanted), source.positions, dtype=torch.float64, device="cpu")
     for group in _groups(chosen):
         weights = random_weights(output)
         # samples, positions, features: a row of the map is one entry of the second axis
@@ -287,7 +287,9 @@ def head_split(ran: EvalPass) -> HeadSplit | None:
     if ran.queries.are_scores:
         seed[:, 0, last, last] = 1.0  # of query and key at one position
     else:
-        seed[:, 0, last] = 1.0 + torch.arange(queries.shape[-1]).to(seed) / queries.shape[-1]
+        seed[:, 0, last] = (
+            1.0 + torch.arange(queries.shape[-1], device="cpu").to(seed) / queries.shape[-1]
+        )
     (gradient,) = torch.autograd.grad(
         queries, [source.tensor], seed, retain_graph=True, allow_unused=True
     )
@@ -316,7 +318,9 @@ def map_by_substitution(model: nn.Module, ran: EvalPass) -> PositionMap:
     """
     main = next((one for one in ran.named if one.role in ("tokens", "values")), None)
     if main is None or main.tensor.ndim < 2 or main.tensor.shape[1 - ran.input_axis] < 2:
-        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=("positions: no sequence",))
+        return PositionMap(
+            (), torch.zeros(0, 0, device="cpu"), (), 0, not_checked=("positions: no sequence",)
+        )
     tokens = main.tensor.movedim(ran.input_axis, 0)
     positions = tokens.shape[1]
     columns = default_rows(positions, ran.samples)
@@ -331,17 +335,21 @@ def map_by_substitution(model: nn.Module, ran: EvalPass) -> PositionMap:
             if after is not None and after.numel() == ran.output.numel():
                 after = after.reshape(ran.output.shape)  # samples and positions in one
     except BathyscopeError as error:
-        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=(f"positions: {error}",))
+        return PositionMap(
+            (), torch.zeros(0, 0, device="cpu"), (), 0, not_checked=(f"positions: {error}",)
+        )
     before = ran.by_sample.detach()
     if after is None or after.shape != ran.output.shape:
-        return PositionMap((), torch.zeros(0, 0), (), 0, not_checked=("positions: other output",))
+        return PositionMap(
+            (), torch.zeros(0, 0, device="cpu"), (), 0, not_checked=("positions: other output",)
+        )
     apart = (after.movedim(ran.output_axis, 0) - before).abs().double().cpu()
     limit = tolerance_of(ran.output) * float(before.abs().max())
     by_row = apart.flatten(2).amax(-1) if apart.ndim > 2 else apart.amax(-1, keepdim=True)
     rows = by_row.shape[1] if by_row.shape[1] == positions else 1
     if rows == 1:
         by_row = by_row.amax(-1, keepdim=True)
-    strength = torch.zeros(rows, positions, dtype=torch.float64)
+    strength = torch.zeros(rows, positions, dtype=torch.float64, device="cpu")
     for sample, column in enumerate(columns):
         strength[:, column] = (by_row[sample] > limit).double()
     note = f"positions: found by changing {len(columns)} of {positions} tokens, without gradients"

@@ -10,7 +10,8 @@ from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.nested import copy_tensors, predictions
-from bathyscope.core.preserve import preserve_model, preserve_random_state, seed_generators
+from bathyscope.core.preserve import preserve_model
+from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,
@@ -27,8 +28,8 @@ def random_weights(like: Tensor, *, seed: int = 0) -> Tensor:
     Pure signs would cancel in pairs of equal entries; magnitudes that differ do not.
     """
     generator = torch.Generator().manual_seed(seed)
-    size = 0.5 + torch.rand(like.shape, generator=generator, dtype=torch.float64)
-    sign = 2.0 * torch.randint(2, like.shape, generator=generator) - 1.0
+    size = 0.5 + torch.rand(like.shape, generator=generator, dtype=torch.float64, device="cpu")
+    sign = 2.0 * torch.randint(2, like.shape, generator=generator, device="cpu") - 1.0
     return (size * sign).to(device=like.device, dtype=like.dtype)
 
 
@@ -99,7 +100,7 @@ def may_be_time_first(model: nn.Module, inputs: object, targets: object, output:
         return False
     keeps = output.ndim >= 3 and output.shape[1] == main.shape[1]
     takes_time_first = any(getattr(m, "batch_first", True) is False for m in model.modules())
-    return bool(keeps) and takes_time_first and bool(torch.tensor(main.shape[1] > 1))
+    return bool(keeps) and takes_time_first and bool(torch.tensor(main.shape[1] > 1, device="cpu"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ def samples_of_pass(
 
 def every_second(samples: int) -> Tensor:
     """True for samples 0, 2, 4, …"""
-    return torch.arange(samples) % 2 == 0
+    return torch.arange(samples, device="cpu") % 2 == 0
 
 
 def tolerance_of(output: Tensor) -> float:

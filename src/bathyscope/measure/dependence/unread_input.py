@@ -66,7 +66,7 @@ def unread_of_pass(
 def _unread(source: InputInGraph, strength: Tensor, real: Tensor, *, is_read: bool) -> UnreadInput:
     counts = real.any(0)
     largest = float(strength.max()) if strength.numel() else 0.0
-    by_position = torch.where(real, strength, torch.zeros(())).amax(0)
+    by_position = torch.where(real, strength, torch.zeros((), device="cpu")).amax(0)
     silent = (by_position <= UNREAD * largest) & counts
     if not is_read:  # a last layer of zeros hides what is read
         silent = torch.zeros_like(silent)

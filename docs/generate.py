@@ -74,7 +74,8 @@ def _finding(entry: Explanation) -> str:
 
 LEDGER = """# The ledger
 
-Every numbered statement of the four papers and what is checked of newer ones, in our own words, and how. `bathyscope check ID`
+Every numbered statement of the four papers and what is checked of newer ones, in our own words, and how it
+is tested. `bathyscope check ID`
 tests one and prints verdict and numbers, `bathyscope check all` all of them. A verdict is *holds*,
 *holds under* (with the extra assumption named), *violated* (with what is true instead, where that is known
 and was checked), *not supported here* (an experiment of ours does not show it, which is not a refutation) or

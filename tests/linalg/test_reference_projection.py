@@ -1,3 +1,6 @@
+import warnings
+
+import pytest
 import torch
 
 from bathyscope.linalg.conv_spectrum import isotropic_target
@@ -35,3 +38,16 @@ def test_reference_keeps_the_kernel_in_place():
     energy = result.weight.square().sum((0, 1, 2))
     assert energy.max() / energy.sum() < 0.3
     assert torch.nn.functional.cosine_similarity(result.weight, taps.weight, dim=-1).mean() > 0.9
+
+
+def test_reference_says_where_ten_iterations_were_too_few():
+    conv = convolution_of(gaussian(16, 16, 1, 1))
+    taps, target = polyphase(conv), isotropic_target(conv)
+    with pytest.warns(UserWarning, match="did not converge"):
+        result = reference_projection(taps, target, grid=(8, 8))
+    values = torch.linalg.svdvals(result.weight[0].reshape(16, 16)) / target
+    assert values.min() < 0.99
+    near, target = near_target(gaussian(16, 4, 3, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reference_projection(near, target, grid=(8, 8))

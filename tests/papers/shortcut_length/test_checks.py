@@ -3,6 +3,7 @@
 import itertools
 
 import pandas as pd
+import pytest
 
 from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
 from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
@@ -40,6 +41,22 @@ def test_length_two_has_to_be_the_best_at_equal_size():
     assert passed(figure_9.checks(lengths(7.5), preset)) == [True, False]
     assert passed(figure_9.checks(lengths(6.5), preset)) == [True, False]  # two images of 355
     assert passed(figure_9.checks(lengths(3.0, parameters=20), preset)) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("second", "others", "wanted"), [(4.0, 6.0, True), (6.0, 6.0, False), (4.0, 4.0, False)]
+)
+def test_figure_9_wants_length_2_alone_to_gain(second, others, wanted):
+    rows = [
+        {
+            "length": n,
+            "depth": depth,
+            "test_error": 5.0 if depth == 38 else second if n == 2 else others,
+        }
+        for n in (1, 2, 3)
+        for depth in (38, 74)
+    ]
+    assert figure_9._only_two_gains(pd.DataFrame(rows)).passed is wanted
 
 
 def path(apart=0.5, from_label=0.0, movers=1):

@@ -112,14 +112,15 @@ def checks(table: pd.DataFrame, preset: OverheadPreset) -> tuple[Check, ...]:
     ours = wide["auto"]
     result = [
         Check(
-            "costs less of a training step at batch 128 than the paper's 7.6 %; percent at the "
-            "smallest depth",
-            bool(ours.iloc[0] < 0.076),
+            "percent of a training step at batch 128 on a processor, at the smallest depth; the paper's "
+            "7.6 % are of an accelerator",
+            None,
             float(100 * ours.iloc[0]),
         ),
         Check(
-            "times less than the paper's algorithm",
-            bool((wide["reference"] > wide["auto"]).all()),
+            "processor time of algorithm 1 as written, over ours, the smallest; on an accelerator it may "
+            "be other",
+            None,
             float((wide["reference"] / wide["auto"]).min()),
         ),
     ]
@@ -165,6 +166,10 @@ STUDY = Study(
         "full": OverheadPreset(batch_size=16, steps=3),
         "printed": OverheadPreset(batch_size=128, steps=5),
     },
+    undecided=(
+        "7.6 and 3.5 % of training time, and 53 and 23 % by singular value decompositions (section 4), "
+        "which were measured on an accelerator",
+    ),
     tasks=tasks,
     table=table,
     checks=checks,

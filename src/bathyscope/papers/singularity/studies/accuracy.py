@@ -118,6 +118,7 @@ def _study(
         checks=checks,
         draw=draw,
         notes=NOTES if presets is PRESETS else (*NOTES, AT_QUICK),
+        undecided=("test accuracies, and that ResNeXt's are above ResNet's (section VI-C)",),
         printed=tuple(
             f"{name}-164: training and test accuracy {values}"
             for name, values in zip(NETWORKS.values(), printed, strict=True)

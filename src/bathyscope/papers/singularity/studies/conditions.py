@@ -167,6 +167,9 @@ def _study(
             "the matrix of the theory, and the largest of all modes for weights.",
             *((AT_QUICK,) if presets["quick"] is QUICK else ()),
         ),
+        undecided=("that ResNeXt's condition numbers are smaller than ResNet's (section VI-C)",)
+        if of == "representations"
+        else (),
     )
 
 

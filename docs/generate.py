@@ -33,6 +33,10 @@ What `bathyscope diagnose` can find and `bs.watch` can notice, causes before the
 of one severity the one that stands higher here comes first. A report folds what a finding brings about under
 it. `bathyscope explain CODE` (or `bs.explain(code)`) prints an entry; `--silence CODE` leaves it out.
 
+| code | cause | what it says |
+|---|---|---|
+{index}
+
 {codes}
 ## Thresholds
 
@@ -51,12 +55,14 @@ dead_fraction = 0.5
 
 def findings() -> str:
     """The page on findings and thresholds."""
-    codes = "".join(_finding(explain(code)) for code in all_rules())
+    entries = [explain(code) for code in all_rules()]
+    codes = "".join(map(_finding, entries))
+    index = "\n".join(f"| [{e.code}](#{e.code}) | {e.cause} | {_cell(e.title)} |" for e in entries)
     rows = "\n".join(
         f"| `{name}` | {t.value:g} | {_cell(t.meaning)} | {_cell(t.source)} |"
         for name, t in all_thresholds().items()
     )
-    return FINDINGS.format(codes=codes, thresholds=rows)
+    return FINDINGS.format(index=index, codes=codes, thresholds=rows)
 
 
 def _finding(entry: Explanation) -> str:

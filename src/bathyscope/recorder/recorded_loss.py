@@ -56,7 +56,7 @@ class RecordedLoss:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Objective:
+class LossAndTargets:
     """A loss function with its targets, which is None where it reads none."""
 
     loss: Callable[[Any, Any], Tensor]
@@ -65,7 +65,7 @@ class Objective:
 
 def objective_of(
     calls: Sequence[TapeCall], output: object, root: Tensor, *, num_samples: int
-) -> Objective:
+) -> LossAndTargets:
     """The loss that a loop calls backward on, as a function of an output and of targets.
 
     Args:
@@ -78,7 +78,7 @@ def objective_of(
         NotRecorded: the tape does not show it.
     """
     if _is_own_loss(output, root):
-        return Objective(own_loss, None)
+        return LossAndTargets(own_loss, None)
     given = {id(t): number for number, t in enumerate(tensors_in(output))}
     program = program_of(calls, given, root)
     if isinstance(program.result, Tensor):
@@ -92,7 +92,7 @@ def objective_of(
     loss = known or RecordedLoss(program, names)
     kept = None if targets is None else targets.detach().clone()
     _check(loss, output, kept, root)
-    return Objective(loss, kept)
+    return LossAndTargets(loss, kept)
 
 
 def _is_own_loss(output: object, root: Tensor) -> bool:

@@ -19,6 +19,7 @@ BENCHMARKS = (
     "measure",
     "diagnose",
     "watching",
+    "ledger",
     "training_loop",
     "conv_spectrum",
     "procrustes",

@@ -13,6 +13,8 @@ from bathyscope.recorder.ledger_steps import StepLedger, Tracked, probe_size
 from bathyscope.recorder.sketch import can_be_read
 
 _MOST_FACTORS, _MOST_CLIPS, _MOST_NODES = 256, 32, 64
+_HABIT = 48
+"""Steps after which what every backward pass has done is looked at now and then only."""
 # Nodes at which a loss takes the mean of many values; a scalar that enters one has lost its batch.
 _MEANS = (
     "NllLoss", "CrossEntropy", "MseLoss", "MeanBackward", "BinaryCrossEntropy", "SmoothL1Loss",
@@ -27,6 +29,7 @@ class BackwardLedger:
         self.record = record
         self.steps = steps
         self._marks: dict[int, list[tuple[int, int]]] = {}
+        self._tracked: list[Tracked] = []
         self._weights: list[float] = []
         self._line: str | None = None
         self._is_scaled = False
@@ -38,10 +41,13 @@ class BackwardLedger:
         self._line = line
         self._marks = {}
         self._weights = []
-        for tracked in self.steps.tracked():
+        self._tracked = self.steps.tracked()
+        is_usual = self._is_usual()
+        for tracked in self._tracked:
             if not tracked.is_cleared and _is_empty(tracked):
                 tracked.is_cleared = True
-            self._marks[id(tracked)] = tracked.marks()
+            if not is_usual:
+                self._marks[id(tracked)] = tracked.marks()
         roots = [root] if isinstance(root, Tensor) else list(_tensors(root))
         if len(roots) != 1 or roots[0].numel() != 1:
             return
@@ -49,6 +55,15 @@ class BackwardLedger:
         if self.steps.is_looked_at and roots[0].grad_fn is not None:
             for node in _mean_nodes(roots[0].grad_fn):
                 on_gradient(node, self._take_weight)
+
+    def _is_usual(self) -> bool:
+        """Whether one optimizer was reached by all backward passes so far, so that this one is taken to."""
+        return (
+            len(self._tracked) == 1
+            and self._tracked[0].is_reached
+            and self.record.steps >= _HABIT
+            and not self.steps.is_looked_at
+        )
 
     def _take_loss(self, root: Tensor) -> None:
         if root.device.type != "cpu" and not self.steps.is_looked_at:
@@ -66,14 +81,18 @@ class BackwardLedger:
 
     def after(self, root: object) -> None:
         """A backward pass has ended: which optimizers' gradients did it reach?"""
-        for tracked in self.steps.tracked():
-            if tracked.marks() == self._marks.get(id(tracked)):
+        is_looked_at = self.steps.is_looked_at
+        for tracked in self._tracked:
+            marks = self._marks.get(id(tracked))
+            if marks is not None and tracked.marks() == marks:
+                tracked.is_reached = False
                 continue
             tracked.num_backward += 1
             tracked.was_cleared_after_backward = False
             tracked.backward_lines[self._line] += 1
-            tracked.mean_weight += max(self._weights, default=0.0)
-            if self.steps.is_looked_at and tracked.num_backward > 1:
+            if self._weights:
+                tracked.mean_weight += max(self._weights)
+            if is_looked_at and tracked.num_backward > 1:
                 tracked.after_backward = probe_size(tracked)
 
     def clipped(

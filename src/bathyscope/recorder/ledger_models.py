@@ -283,7 +283,8 @@ class ModelLedger:
             module = observed.ref()
             if module is None:
                 continue
-            observed.use.has_moved |= observed.at_first != _sample(module)
+            if not observed.use.has_moved:
+                observed.use.has_moved = observed.at_first != _sample(module)
             inner = inner_of(module)
             if observed.use.wrapper == "DistributedDataParallel" and inner is not None:
                 averaged = {id(p) for p in getattr(module, "_module_parameters", [])}

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis import diagnose as diagnose
     from bathyscope.diagnosis import explain as explain
     from bathyscope.diagnosis import treat as treat
+    from bathyscope.diagnosis import twin as twin
     from bathyscope.foresight import forecast as forecast
     from bathyscope.recorder.autopsy import autopsy as autopsy
     from bathyscope.recorder.watch import watch as watch
@@ -77,6 +78,7 @@ __getattr__, __dir__, __all__ = lazy(
         "hessian": "curvature",
         "preserve_model": "core",
         "treat": "diagnosis",
+        "twin": "diagnosis",
         "watch": "recorder",
     },
 )

@@ -111,6 +111,12 @@ def test_faults_of_loss_and_model_stand_in_the_same_list(tmp_path):
     assert "output-misfit" not in alone.stderr
 
 
+def test_twin(tmp_path):
+    result = run("--twin", "bfloat16", "--no-diagnose", script(tmp_path))
+    assert result.returncode == 0
+    assert "Twin (bfloat16): Both do the same over 2 steps, up to rounding." in result.stderr
+
+
 def test_fail_on(tmp_path):
     assert run("--fail-on", "problem", script(tmp_path, clear="")).returncode == 3
 

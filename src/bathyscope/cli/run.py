@@ -8,20 +8,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_severe, print_findings
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Finding, Severity
 from bathyscope.core.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
     from bathyscope.diagnosis.loop import LoopDiagnosis
+    from bathyscope.recorder.first_step import FirstStepRecorder
     from bathyscope.report.ci_formats import Findings
 
+_FORMS = ("compiled", "bfloat16")
 _STOPPED = 130
 """The exit code of a process that Ctrl-C has ended, as a shell expects it."""
 
@@ -54,6 +56,13 @@ def run(
             help="Also diagnose a copy of the first step: model, batch, loss, optimizer.",
         ),
     ] = True,
+    twin: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare steps of the first batch with those of another form of the model: compiled or "
+            "bfloat16."
+        ),
+    ] = None,
 ) -> None:
     """Run a training script as it is, watch its loop, and say at the end what is wrong with it.
 
@@ -65,6 +74,8 @@ def run(
     Example: bathyscope run --steps 500 --out report.html -m mypackage.train
     """
     check_severity(fail_on)
+    if twin is not None and twin not in _FORMS:
+        raise UnknownName("form of the model", twin, list(_FORMS))
     if out is not None and out.suffix != ".html":
         raise UsageError(f"The page of a loop is an .html file, but {out.name} was given.")
     if not is_module and not Path(script[0]).is_file():
@@ -72,7 +83,7 @@ def run(
     from bathyscope.recorder.ledger import Ledger
 
     process = os.getpid()
-    ledger = Ledger(most_steps=steps, copies_first_step=diagnoses)
+    ledger = Ledger(most_steps=steps, copies_first_step=diagnoses or twin is not None)
     ledger.start()
     try:
         code = _run_script(script, is_module=is_module)
@@ -83,12 +94,14 @@ def run(
     from bathyscope.diagnosis.loop import diagnose_loop
 
     first = ledger.first_step if code != _STOPPED else None
-    result = diagnose_loop(ledger.record, first)
+    result = diagnose_loop(ledger.record, first if diagnoses else None)
     if code == _STOPPED and diagnoses:
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))
     as_json = "-" if form == "json" and as_json is None else as_json
     findings = _report(result, ledger.record, name=script[0], out=out, as_json=as_json)
+    if twin is not None:
+        print(printable(_compare(first, twin)), file=sys.stderr, flush=True)
     if form in ("sarif", "junit", "github"):
         print_findings(_in_formats(findings, result.not_checked, name=script[0]), form)
     if not code and fail_if_severe(findings, fail_on):
@@ -103,6 +116,27 @@ def _in_formats(
 
     missing = {f"not checked {number}": why for number, why in enumerate(not_checked, 1)}
     return Findings(title=name, findings=findings, not_checked=missing, file=name)
+
+
+def _compare(first: "FirstStepRecorder | None", form: str) -> str:
+    """What `bathyscope.twin` says of the first step and the same one in another form."""
+    if first is None or first.step is None:
+        why = "the script was interrupted" if first is None else first.why_not
+        return f"Twin ({form}): not compared, because {why or 'no step was recorded'}."
+    import copy
+
+    import torch
+
+    from bathyscope.core.errors import in_a_line
+    from bathyscope.diagnosis.twin import twin
+
+    step = first.step
+    other = copy.deepcopy(step.model)
+    try:
+        changed: Any = torch.compile(other) if form == "compiled" else other.to(torch.bfloat16)
+        return f"Twin ({form}): {twin(step.model, changed, step.batch, loss=step.loss)}"
+    except Exception as error:  # of a compiler, or of a model that knows one dtype
+        return f"Twin ({form}): not compared: {in_a_line(error)}."
 
 
 def _run_script(script: list[str], *, is_module: bool) -> int | str | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis.race import Attempt as Attempt
     from bathyscope.diagnosis.treat import treat as treat
     from bathyscope.diagnosis.treatment import Treatment as Treatment
+    from bathyscope.diagnosis.twin import Twin as Twin
+    from bathyscope.diagnosis.twin import twin as twin
 
 # lazy, because `bathyscope explain` needs no torch
 __getattr__, __dir__, __all__ = lazy(
@@ -39,6 +41,8 @@ __getattr__, __dir__, __all__ = lazy(
         "events_of": "look_ahead",
         "explain": "explain",
         "plan_diagnosis": "plan",
+        "Twin": "twin",
         "treat": "treat",
+        "twin": "twin",
     },
 )

@@ -15,13 +15,9 @@ from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.preserve import (
-    measuring,
-    one_at_a_time,
-    preserve_random_state,
-    seed_generators,
-)
+from bathyscope.core.preserve import measuring, one_at_a_time
 from bathyscope.core.probe import Observer, probe
+from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.records import Block
 from bathyscope.measure.layers import parameters_of
 

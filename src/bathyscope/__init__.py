@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bathyscope.core import preserve_model as preserve_model
     from bathyscope.curvature import hessian as hessian
     from bathyscope.diagnosis import compare as compare
+    from bathyscope.diagnosis import coordinate_check as coordinate_check
     from bathyscope.diagnosis import diagnose as diagnose
     from bathyscope.diagnosis import explain as explain
     from bathyscope.diagnosis import treat as treat
@@ -72,6 +73,7 @@ __getattr__, __dir__, __all__ = lazy(
         "blocks_of": "core",
         "certify": "certificates",
         "compare": "diagnosis",
+        "coordinate_check": "diagnosis",
         "diagnose": "diagnosis",
         "explain": "diagnosis",
         "forecast": "foresight",

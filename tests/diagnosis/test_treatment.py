@@ -15,11 +15,11 @@ from bathyscope.diagnosis.race import (
     ROUNDS,
     SMALLEST_FINAL,
     Attempt,
-    Supply,
     num_entrants,
     search_cost,
     step_cost,
 )
+from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.verification import falls_short
 from bathyscope.measure.loss_form import fit_constant_baseline
 from bathyscope.remedies import Recipe
@@ -71,7 +71,7 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
     assert treatment.verification.steps <= 300
     assert not treatment.notes
     assert "It helped" in treatment.outcome
-    assert "Less was not enough: settings" in treatment.lower_levels
+    assert "Less was tried: settings" in treatment.lower_levels
     assert "problems found" in treatment.before_after.index
     report = treatment.report()
     assert report.before is not None
@@ -183,7 +183,7 @@ def test_bad_input_is_told_in_a_sentence_and_an_unknown_optimizer_is_worked_with
         treat(model, result, optimizer="adam")
     treatment = treat(model, result, optimizer=Signs(model.parameters()), spend=300)
     assert not any("learning rate" in a.name for a in treatment.attempts)
-    assert "too few batches" in treatment.notes[0]
+    assert "Only 1 batch could be seen" in treatment.notes[0]
     model.requires_grad_(False)
     with pytest.raises(UsageError, match="unfreeze"):
         treat(model, result)

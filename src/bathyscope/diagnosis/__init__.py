@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis.compare import Contender as Contender
     from bathyscope.diagnosis.compare import Course as Course
     from bathyscope.diagnosis.compare import compare as compare
+    from bathyscope.diagnosis.coordinate_check import CoordinateCheck as CoordinateCheck
+    from bathyscope.diagnosis.coordinate_check import coordinate_check as coordinate_check
     from bathyscope.diagnosis.diagnose import diagnose as diagnose
     from bathyscope.diagnosis.diagnosis import Diagnosis as Diagnosis
     from bathyscope.diagnosis.difference import Difference as Difference
@@ -29,6 +31,7 @@ __getattr__, __dir__, __all__ = lazy(
     names={
         "Attempt": "race",
         "Contender": "compare",
+        "CoordinateCheck": "coordinate_check",
         "Course": "compare",
         "Diagnosis": "diagnosis",
         "DiagnosisPlan": "plan",
@@ -37,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy(
         "FindingEvent": "look_ahead",
         "Treatment": "treatment",
         "compare": "compare",
+        "coordinate_check": "coordinate_check",
         "diagnose": "diagnose",
         "events_of": "look_ahead",
         "explain": "explain",

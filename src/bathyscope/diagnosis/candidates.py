@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from bathyscope.remedies import (
@@ -49,10 +50,13 @@ def candidates(context: Context, allow: tuple[Rung, ...], most: int) -> list[Can
     """
     locations = locations_of(context.model, context.batch[0], context.blocks)
     by_level = {
-        "settings": list(_settings(context)),
-        "weights": list(_weights(context, locations)),
-        "activations": list(_activations(context, locations)),
-        "structure": list(_structure(context, locations)),
+        level: [_with_decay(steps, context.optimizer) for steps in found]
+        for level, found in (
+            ("settings", _settings(context)),
+            ("weights", _weights(context, locations)),
+            ("activations", _activations(context, locations)),
+            ("structure", _structure(context, locations)),
+        )
     }
     targeted = [
         Candidate(Recipe(steps=steps), targeted=True)
@@ -71,11 +75,33 @@ def candidates(context: Context, allow: tuple[Rung, ...], most: int) -> list[Can
     surest = next((recipes[0] for recipes in reversed(lists) if recipes), None)
     if surest is not None:
         chosen[surest.to_json()] = Candidate(surest, surest=True)
+    if "settings" in allow:  # what a person would try first
+        for recipe in lists[allow.index("settings")][1:4]:
+            chosen.setdefault(recipe.to_json(), Candidate(recipe))
     for turn in range(max(map(len, lists), default=0)):
         for recipes in reversed(lists):
             if turn < len(recipes) and len(chosen) < most:
                 chosen.setdefault(recipes[turn].to_json(), Candidate(recipes[turn]))
     return list(chosen.values())[:most]
+
+
+def _with_decay(steps: Steps, optimizer: torch.optim.Optimizer) -> Steps:
+    """The steps with the user's own weight decay in every new optimizer, where it is a usual one."""
+    decay = max((float(g.get("weight_decay", 0)) for g in optimizer.param_groups), default=0.0)
+    if not 0 < decay <= USUAL_DECAY:
+        return steps
+    decoupled = isinstance(optimizer, torch.optim.AdamW)
+    return tuple(
+        step.model_copy(
+            update={
+                "weight_decay": decay,
+                "kind": "adamw" if decoupled and step.kind == "adam" else step.kind,
+            }
+        )
+        if isinstance(step, ReplaceOptimizer)
+        else step
+        for step in steps
+    )
 
 
 def _is_within(recipe: Recipe, allow: tuple[Rung, ...]) -> bool:
@@ -90,11 +116,12 @@ def _targeted(context: Context) -> Iterator[Steps]:
 
 
 def _settings(context: Context) -> Iterator[Steps]:
-    yield (ADAM,)
-    for factor in (0.1, 10.0, 0.01):
-        yield (ScaleRate(factor=factor),)
-    yield ReplaceOptimizer(kind="adam", lr=3e-4), ClipGradient(norm=1.0)
+    yield (ADAM,)  # the surest of settings; then what a person would try
+    yield (ScaleRate(factor=0.1),)
+    yield (ScaleRate(factor=10.0),)
+    yield (ReplaceOptimizer(kind="adam", lr=3e-4),)
     yield (ScaleRate(factor=100.0),)
+    yield (ScaleRate(factor=0.01),)
     yield ReplaceOptimizer(kind="adam", lr=1e-2), WarmUp(steps=50), ClipGradient(norm=1.0)
     yield (ScaleRate(factor=1e-3),)
     yield ReplaceOptimizer(kind="sgd", lr=0.03), WarmUp(steps=20), ClipGradient(norm=1.0)

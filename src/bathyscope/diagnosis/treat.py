@@ -31,12 +31,13 @@ from bathyscope.diagnosis.race import (
     Attempt,
     Race,
     Search,
-    Supply,
     num_entrants,
     step_cost,
 )
+from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.treatment import Treatment, num_problems
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
+from bathyscope.foresight.baseline import fitted_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
 from bathyscope.remedies import RUNGS, Recipe, Rung
 from bathyscope.remedies.recipe import optimizer_or_default
@@ -54,6 +55,10 @@ SMALLEST_SPEND = 300
 
 _TRIAL = 32  # steps after which the untreated copy may be known to train
 _MOST_CANDIDATES = 32  # more than any budget lets start
+_LEARNS = 0.3  # fraction of the constant baseline's loss that is gone in a training that learns
+_PROMISES = (
+    0.1  # promise in the race from which on settings alone are verified before more is changed
+)
 _BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a few per cent
 
 
@@ -119,7 +124,7 @@ def treat(
     race = Race(root, stepper, course, loss, constant, budget=budget, seed=seed, notify=notify)
     untreated, racers, verification = _find(race, diagnosis, allowed, supply)
     chosen = _chosen(verification, untreated.attempt)
-    repeats = "There were too few batches for fresh ones: the verifying training repeats some."
+    helped = chosen is not None and _has_helped(chosen, untreated.attempt)
     done = Treatment(
         before=diagnosis,
         after=diagnosis,
@@ -129,7 +134,8 @@ def treat(
         helped=False,
         optimizer=stepper,
         spent=math.ceil(race.spent) + MEASURING,
-        notes=(repeats,) if supply.is_repeating else (),
+        notes=_notes(supply, verification),
+        num_batches=supply.num_batches,
     )
     if chosen is None:
         return done
@@ -139,7 +145,7 @@ def treat(
         done,
         after=_measured_again(root, diagnosis, change.optimizer),
         recipe=chosen.recipe,
-        helped=chosen.passes,
+        helped=helped,
         optimizer=change.optimizer,
         change=change,
     )
@@ -217,7 +223,7 @@ def _find(
         setting.loss,
     )
     entrants = candidates(context, allow, _MOST_CANDIDATES)
-    tried = Verification((), 0)
+    tried, held_out = Verification((), 0), supply.reserve()
     if untreated.attempt.learned >= LEARNED:
         # what is targeted at a problem may still do much better
         targeted = [c for c in entrants if c.targeted and num_problems(diagnosis)]
@@ -226,7 +232,7 @@ def _find(
             race.advance(search, _TRIAL)
         better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
         best = min(better, key=lambda r: r.attempt.end, default=untreated)
-        tried = verify(race, [best], supply, most=MOST_STEPS // 2)
+        tried = verify(race, [best], supply, most=MOST_STEPS // 2, held_out=held_out)
         if tried.passed is not None:
             return untreated, racers, tried
     # the untreated copy starts with the others, but its first steps are paid for
@@ -234,7 +240,59 @@ def _find(
     most = num_entrants(costs, race.budget - race.spent) - 1
     racers = [untreated, *race.enter(entrants[:most])]
     finalists = race.run(racers)
-    return untreated, racers, tried + verify(race, finalists, supply, most=MOST_STEPS - tried.steps)
+    if (settings := _best_settings(racers, finalists)) is not None:
+        # weights or structure are touched only where a training has shown that settings do not do
+        tried += verify(
+            race, [settings], supply, most=MOST_STEPS // 2, held_out=held_out, has_more=True
+        )
+        if tried.passed is not None:
+            return untreated, racers, tried
+    rest = verify(race, finalists, supply, most=MOST_STEPS - tried.steps, held_out=held_out)
+    return untreated, racers, tried + rest
+
+
+def _best_settings(racers: list[Search], finalists: list[Search]) -> Search | None:
+    """Of the recipes that change settings alone the one that learned most, where another would win.
+
+    None where what would win is targeted at a finding: that is the smaller change, whatever its level.
+    """
+    favorite = finalists[0] if finalists else None
+    if favorite is None or favorite.targeted or not favorite.recipe.steps:
+        return None
+    if favorite.recipe.level == "settings":
+        return None
+    alone = [
+        r for r in racers if r.recipe.steps and r.recipe.level == "settings" and not r.has_diverged
+    ]
+    best = max(alone, key=lambda r: r.attempt.promise, default=None)
+    return best if best is not None and best.attempt.promise >= _PROMISES else None
+
+
+def _has_helped(chosen: Attempt, untreated: Attempt) -> bool:
+    """Whether the verified training passes, or learns much where the untreated network learns nothing."""
+    if chosen.passes:
+        return True
+    learns = math.isfinite(chosen.end) and chosen.learned >= _LEARNS
+    return learns and chosen.generalizes is not False and untreated.learned < _LEARNS / 3
+
+
+def _notes(supply: Supply, verification: Verification) -> tuple[str, ...]:
+    """What a reader must know of the batches."""
+    if supply.num_batches is None:
+        return ()
+    count = f"{supply.num_batches} batch{'es' * (supply.num_batches != 1)}"
+    result = [
+        f"Only {count} could be seen: the trainings repeat them, and nothing is known of others."
+    ]
+    asked = [a for a in verification.attempts if a.generalizes is not None]
+    if asked and not any(a.generalizes for a in asked):
+        result.append(
+            "What is learned does not carry over to samples that were kept back: the targets may have "
+            "nothing to do with the inputs, or the samples are too few; give more batches."
+        )
+    elif not asked:
+        result.append("None could be kept back, so that learning by heart looks like learning.")
+    return tuple(result)
 
 
 def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:
@@ -242,7 +300,7 @@ def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:
     passed = verification.passed
     if passed is not None:
         return passed if passed.recipe.steps else None
-    treated = [a for a in verification.attempts if a.recipe.steps]
+    treated = [a for a in verification.attempts if a.recipe.steps and a.generalizes is not False]
     best = max(treated, key=lambda a: a.learned, default=None)
     if best is None or best.learned < 0.1 or best.end >= _BETTER * untreated.end:
         return None
@@ -285,9 +343,13 @@ def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
         ):
             wide = output.repeat(len(some), *[1] * (output.ndim - 1))
             result = fit_constant_baseline(wide, torch.cat(some), loss)
-        if result is None:
+    if result is None and targets is not None:  # as a VAE's, whose output is a tuple
+        fitted = fitted_baseline(output, course[:8], loss=loss)
+        result = fitted if fitted is not None and fitted > 0 else None
+    if result is None:
+        with torch.no_grad():
             value = loss_value(loss, output, targets, differentiable=False)
-            result = abs(float(value)) or 1.0
+        result = abs(float(value)) or 1.0
     return result if math.isfinite(result) else 1.0
 
 

@@ -31,11 +31,13 @@ class Treatment(Reported):
         recipe: what was applied, as data; None where the network was left as it was.
         attempts: the untreated copy first, then each recipe of the race.
         verification: the trainings with other batches and another seed that decide on `helped`.
-        helped: whether such a training of the treated network passes: 80 % accuracy on the training
-            data, or half the loss of the constant baseline.
+        helped: whether such a training of the treated network passes (80 % accuracy on the training
+            data, or half the loss of the constant baseline), or learns much where the untreated one
+            learns nothing; with few batches it must answer samples that were kept back, too.
         optimizer: the one to continue with.
         spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
         notes: what a reader must know.
+        num_batches: different ones that could be seen, where they were few; None where none repeated.
     """
 
     before: Diagnosis
@@ -48,6 +50,7 @@ class Treatment(Reported):
     spent: int
     notes: tuple[str, ...] = ()
     change: Change | None = field(default=None, repr=False)
+    num_batches: int | None = None
 
     @property
     def applied(self) -> str | None:
@@ -85,8 +88,17 @@ class Treatment(Reported):
         seen = f"loss {last.end:.3g}" + (
             "" if last.accuracy is None else f", accuracy {last.accuracy:.0%}"
         )
+        if self.helped and self.num_batches == 1:
+            return (
+                f"It helped on the one batch that could be seen: with another seed it trains ({seen}). "
+                "Other batches were not seen."
+            )
         if self.helped:
-            return f"It helped: with other batches and another seed it trains ({seen})."
+            others = (
+                "other batches" if self.num_batches is None else f"the {self.num_batches} batches"
+            )
+            how = "it trains" if last.passes else f"it learns within {len(last.losses)} steps"
+            return f"It helped: with {others} and another seed {how} ({seen})."
         return (
             f"It trains better, but a training of {len(last.losses)} steps does not pass ({seen})."
         )
@@ -97,11 +109,17 @@ class Treatment(Reported):
         if self.level is None:
             return ""
         best = {r: a for r, a in self.by_level.items() if RUNGS.index(r) < RUNGS.index(self.level)}
+        verified = {a.recipe.level: a for a in self.verification.attempts if a.recipe.steps}
         result = [
             f"{level} alone ({a.name}) ended at {a.end:.3g} after {len(a.losses)} steps"
-            for level, a in best.items()
+            + (
+                " of a training"
+                if level in verified
+                else " of the race, and were not trained further"
+            )
+            for level, a in (best | {r: verified[r] for r in best if r in verified}).items()
         ]
-        return f"Less was not enough: {'; '.join(result)}." if result else ""
+        return f"Less was tried: {'; '.join(result)}." if result else ""
 
     @property
     def difference(self) -> Difference:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from bathyscope.core.batch import Batch
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.diagnosis.candidates import Candidate
-from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, Supply, reseed
+from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, reseed
+from bathyscope.diagnosis.supply import Supply, generalizes
 
 MOST_STEPS = 300
 """Of all verifying trainings together."""
@@ -37,7 +39,13 @@ class Verification:
 
 
 def verify(
-    race: Race, finalists: Sequence[Search], supply: Supply, *, most: int = MOST_STEPS
+    race: Race,
+    finalists: Sequence[Search],
+    supply: Supply,
+    *,
+    most: int = MOST_STEPS,
+    held_out: Sequence[Batch] = (),
+    has_more: bool = False,
 ) -> Verification:
     """Train the finalists again, one after the other, until one passes or the steps are used up.
 
@@ -46,6 +54,8 @@ def verify(
         finalists: best bet first.
         supply: of batches that the race has not used.
         most: steps of all these trainings together.
+        held_out: batches that were kept back where there are few; what passes must answer them too.
+        has_more: others wait for the steps that are left, so that the last gives up early as well.
     """
     taken = 0
     attempts: list[Attempt] = []
@@ -53,8 +63,15 @@ def verify(
         if taken >= most:
             break
         [search] = race.enter([Candidate(reseed(finalist.recipe, 1))], seed=race.seed + 1)
-        _train(race, search, supply, most=most - taken, gives_up=number < len(finalists) - 1)
+        _train(
+            race,
+            search,
+            supply,
+            most=most - taken,
+            gives_up=has_more or number < len(finalists) - 1,
+        )
         taken += len(search.losses)
+        search.generalizes = generalizes(search, held_out, loss=race.loss)
         attempts.append(search.attempt)
         if search.attempt.passes:
             break

@@ -156,7 +156,8 @@ class ReplaceOptimizer(Remedy):
     @property
     def description(self) -> str:
         """For instance `Adam at 0.003`."""
-        return f"{_CLASSES[self.kind].__name__} at {self.lr:g}"
+        decay = f" with weight decay {self.weight_decay:g}" if self.weight_decay else ""
+        return f"{_CLASSES[self.kind].__name__} at {self.lr:g}{decay}"
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Make the optimizer; the one given stays as it is."""

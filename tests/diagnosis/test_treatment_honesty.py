@@ -1,0 +1,162 @@
+"""A treatment claims no more than it saw: one batch, shuffled labels, frequent classes, weight decay."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bathyscope.diagnosis import diagnose, treat
+from bathyscope.diagnosis.candidates import candidates
+from bathyscope.diagnosis.race import Attempt, Search
+from bathyscope.diagnosis.supply import Supply, generalizes
+from bathyscope.diagnosis.treat import _best_settings, _constant, _has_helped
+from bathyscope.remedies import AddNorms, Recipe, ReplaceOptimizer, ScaleRate
+from bathyscope.rules.targeted.context import Context
+from tests.diagnosis.networks import batch
+
+
+def dead(seed=0):
+    """A network whose rate is far too low: settings alone make it train."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def treated(labels, *, lr=1e-7):
+    model = dead()
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    x, _ = batch(size=128)
+    given = x, labels
+    result = diagnose(model, given, optimizer=optimizer)
+    return treat(model, result, optimizer=optimizer, allow=["settings"], spend=300)
+
+
+def test_shuffled_labels_are_learned_by_heart_and_not_helped():
+    generator = torch.Generator().manual_seed(0)
+    done = treated(torch.randint(10, (128,), generator=generator))
+    assert not done.helped
+    assert any("nothing to do with the inputs" in note for note in done.notes)
+
+
+def test_one_batch_is_said_to_be_all_that_was_seen():
+    done = treated(batch(size=128)[1])
+    assert done.helped
+    assert "one batch that could be seen" in done.outcome
+    assert "Other batches were not seen" in done.outcome
+    assert "other batches and another seed" not in done.outcome
+    assert any("Only 1 batch could be seen" in note for note in done.notes)
+
+
+def attempt(recipe=(), *, losses=(1.0,) * 40, constant=1.0, accuracy=None, **options):
+    accuracies = () if accuracy is None else (accuracy,) * len(losses)
+    return Attempt(Recipe(steps=recipe), losses, constant, accuracies=accuracies, **options)
+
+
+def test_the_answer_of_a_frequent_class_does_not_pass():
+    """85 % background made 80 % accuracy a constant's answer."""
+    assert not attempt(losses=(0.44,) * 40, constant=0.45, accuracy=0.85).passes
+    assert attempt(losses=(0.1,) * 40, constant=0.45, accuracy=0.95).passes
+    assert not attempt(losses=(0.1,) * 40, constant=0.45, accuracy=0.95, generalizes=False).passes
+
+
+def test_what_learns_where_the_untreated_does_not_has_helped():
+    """CIFAR-10 from 10 to 68 % was "helped: no"."""
+    far = attempt(losses=(0.9,) * 150, constant=2.3, accuracy=0.68)
+    assert not far.passes
+    assert _has_helped(far, attempt(losses=(2.3,) * 40, constant=2.3, accuracy=0.1))
+    assert not _has_helped(far, attempt(losses=(1.2,) * 40, constant=2.3, accuracy=0.5))
+    assert not _has_helped(
+        attempt(losses=(0.9,) * 150, constant=2.3, accuracy=0.68, generalizes=False),
+        attempt(losses=(2.3,) * 40, constant=2.3, accuracy=0.1),
+    )
+
+
+def context(optimizer_class=torch.optim.AdamW, **options):
+    model = dead()
+    optimizer = optimizer_class(model.parameters(), lr=1e-3, **options)
+    given = batch(size=32)
+    found = diagnose(model, given, optimizer=optimizer)
+    return Context(model, optimizer, given, found.blocks, found.findings, F.cross_entropy)
+
+
+def test_weight_decay_is_kept():
+    entrants = candidates(context(weight_decay=0.01), ("settings", "weights", "structure"), 32)
+    steps = [s for c in entrants for s in c.recipe.steps if isinstance(s, ReplaceOptimizer)]
+    assert steps
+    assert {s.weight_decay for s in steps if s.kind != "sgd"} == {0.01}
+    assert {s.kind for s in steps} <= {"adamw", "sgd"}
+    plain = candidates(context(torch.optim.SGD), ("settings",), 32)
+    assert {
+        s.weight_decay for c in plain for s in c.recipe.steps if isinstance(s, ReplaceOptimizer)
+    } == {0.0}
+
+
+def test_what_a_person_would_try_enters_first():
+    entrants = candidates(context(torch.optim.SGD), ("settings", "weights", "structure"), 8)
+    names = [c.recipe.description for c in entrants]
+    for name in ("learning rate × 0.1", "learning rate × 10", "Adam at 0.0003"):
+        assert name in names
+
+
+def search(recipe, losses):
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return Search(Recipe(steps=recipe), model, optimizer, 1.0, losses=list(losses))
+
+
+def test_settings_are_verified_before_structure_wins():
+    falls = [1.0 - 0.01 * i for i in range(40)]
+    settings = search((ScaleRate(factor=0.1),), falls)
+    structure = search((AddNorms(layers=("a",)),), [x / 2 for x in falls])
+    assert _best_settings([settings, structure], [structure]) is settings
+    assert _best_settings([settings, structure], [settings]) is None
+    flat = search((ScaleRate(factor=0.1),), [1.0] * 40)
+    assert _best_settings([flat, structure], [structure]) is None
+
+
+def test_few_batches_are_shared_and_many_are_not():
+    model = dead()
+    x, y = batch(size=64)
+    one = Supply(model, [(x, y)])
+    one.take(3)
+    [(held, _)] = one.reserve()
+    assert torch.equal(held, x[32:])
+    [(kept, _)] = one.take(1)
+    assert torch.equal(kept, x[:32])
+    few = Supply(model, [(x + i, y) for i in range(8)])
+    few.take(20)
+    assert len(few.reserve()) == 2
+    assert not any(torch.equal(b[0], x + 7) for b in few.take(30))
+    many = Supply(model, [(x, y)] * 50)
+    many.take(20)
+    assert many.reserve() == []
+    small = Supply(model, [(x[:8], y[:8])])
+    small.take(3)
+    assert small.reserve() == []
+
+
+def test_held_out_numbers_must_be_better_than_a_constant():
+    found = search((), [1.0])
+    x = torch.randn(64, 1, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found.model.weight.fill_(1.0)
+        found.model.bias.zero_()
+    assert generalizes(found, [(x, x)], loss=F.mse_loss)
+    assert not generalizes(found, [(x, x.flip(0))], loss=F.mse_loss)
+    assert generalizes(found, [], loss=F.mse_loss) is None
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        made = self.inner(x)
+        return made, made.mean(1)
+
+
+def test_a_tuple_of_outputs_is_measured_against_its_constant():
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)) + 5
+    variance = float((x - x.mean(0)).square().mean())
+    constant = _constant(Pair(), [(x, x)], lambda out, y: F.mse_loss(out[0], y))
+    assert constant == pytest.approx(variance, rel=0.02)

@@ -129,3 +129,16 @@ def test_mean_cosine_without_two_rows_is_no_number():
     assert math.isnan(mean_cosine(torch.ones(1, 4)))
     assert math.isnan(mean_cosine(torch.tensor([[1.0, 1.0], [0.0, 0.0]])))
     assert mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])) == pytest.approx(1)
+
+
+def test_an_infinite_condition_number_of_a_nearly_square_matrix_says_so():
+    model = nn.Sequential(nn.Linear(8, 8, bias=False))
+    with torch.no_grad():
+        model[0].weight[0] = 0
+    labels = torch.zeros(9).long()
+    few = representations(model, (torch.randn(9, 8), labels), loss=F.cross_entropy)
+    assert any("9 samples and 8 features" in note for note in few.notes)
+    many = (torch.randn(32, 8), torch.zeros(32).long())
+    assert not any(
+        "nearly square" in note for note in representations(model, many, loss=F.cross_entropy).notes
+    )

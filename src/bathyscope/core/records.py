@@ -1,6 +1,6 @@
 """What travels between the parts: frozen records, without a module or a graph inside."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, get_args
@@ -74,19 +74,31 @@ class Measurement(Shown):
         yield "settings", in_short(self.settings)
         yield "notes", " ".join(self.notes)
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self, by: "Callable[[Block], Hashable] | None" = None) -> "pd.DataFrame":
         """A pandas table: one row per block under its label, one column per quantity.
+
+        Args:
+            by: from a block to its group, such as `lambda block: block.kind`; there is then one row
+                per group with the means of the numbers of its blocks, and how many they are.
 
         Examples:
             >>> fc = Block(index=0, name="fc", end="fc", kind="Linear")
             >>> measured = Measurement(name="weights", blocks=(fc,), columns={"norm": (2.0,)})
             >>> measured.to_frame().to_dict()
             {'norm': {'fc': 2.0}}
+            >>> measured.to_frame(by=lambda block: block.kind).to_dict("index")
+            {'Linear': {'norm': 2.0, 'num_blocks': 1}}
         """
         import pandas as pd
 
         index = pd.Index([block.label for block in self.blocks], name="block")
-        return pd.DataFrame({name: list(v) for name, v in self.columns.items()}, index=index)
+        table = pd.DataFrame({name: list(v) for name, v in self.columns.items()}, index=index)
+        if by is None:
+            return table
+        groups = pd.Series([by(block) for block in self.blocks], index=index, name="group")
+        numbers = table.apply(pd.to_numeric, errors="coerce").dropna(axis=1, how="all")
+        gathered = numbers.groupby(groups.to_numpy(), sort=False)
+        return gathered.mean().assign(num_blocks=gathered.size()).rename_axis("group")
 
 
 class Severity(StrEnum):

@@ -145,8 +145,8 @@ def estimated_condition_number(
     if definition != "percentile":
         raise Unresolved(
             f"The smallest |λ| of {density.dim} eigenvalues lies inside the spectrum, where "
-            "products cannot find it; ask for definition='percentile', or for a part of the "
-            "parameters small enough to be exact.",
+            "products cannot find it; ask for exact=True (the whole matrix), for definition='percentile', "
+            "or for a part of the parameters small enough to be exact.",
             lower=1.0,
             upper=math.inf,
         )
@@ -163,7 +163,7 @@ def estimated_condition_number(
             f"The {percentile:.0%} quantile of |λ| is only known to lie between {low:.2g} and "
             f"{high:.2g} from {density.products} products: the condition number between "
             f"{largest / high:.2g} and {largest / low if low else math.inf:.2g}. More steps narrow "
-            "it; the exact answer needs a matrix small enough to be formed.",
+            "it; exact=True forms the whole matrix, where it fits into memory.",
             lower=largest / high,
             upper=largest / low if low else math.inf,
         )

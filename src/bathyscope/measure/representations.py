@@ -22,6 +22,9 @@ LARGEST_SIDE = 1024
 _FEW_UNITS = 4
 """Of fewer, after their mean is taken away, too few directions are left to show a collapse."""
 
+_SQUARE = 0.8
+"""Of matrices whose sides are nearer than this even random ones have tiny singular values."""
+
 _NEAR = 1e-2
 """Samples this near to one direction are compared again after centring."""
 
@@ -156,8 +159,19 @@ class RepresentationObserver(Observer):
                 mode = named.names[axis]
                 full = {f"full_rank_{mode}": _side(one.tensor, axis)}
                 self.rows.put(one.block, **columns_of(spectrum, mode), **full)
+                if one.tensor.ndim == 2 and math.isinf(spectrum.condition_number):
+                    self._note_square(one.block, one.tensor)
                 if self.keep:
                     self.spectra.setdefault(one.block.label, {})[mode] = spectrum
+
+    def _note_square(self, block: Block, x: Tensor) -> None:
+        """Say where an infinite condition number may come from the shape alone."""
+        if min(x.shape) > _SQUARE * max(x.shape):
+            self.rows.note(
+                f"{block.label} has {x.shape[0]} samples and {x.shape[1]} features: of nearly square "
+                "matrices even random ones are badly conditioned, so that its infinite condition number may "
+                "come from the batch; take twice as many samples."
+            )
 
     def _modes(self, x: Tensor) -> tuple[Conditioning, ...]:
         return hosvd_of(x, modes=self._narrow(x), tolerance=self.tolerance)

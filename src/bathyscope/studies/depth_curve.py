@@ -1,4 +1,4 @@
-"""The commonest study in few lines: a number over depth, one curve a kind of network, over seeds."""
+"""The commonest study in few lines: a number over depth, one curve per kind of network, over seeds."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -59,7 +59,7 @@ def depth_curve(
     label: str,
     notes: tuple[str, ...] = (),
 ) -> Study:
-    """A study that draws `task.value()` over depth, one curve a kind, means over seeds with their range.
+    """A study that draws `task.value()` over depth, one curve per kind, means over seeds with their range.
 
     Args:
         name: `theme.kind_number`.

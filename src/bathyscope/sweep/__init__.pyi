@@ -7,6 +7,7 @@ from bathyscope.sweep.backends import slurm as slurm
 from bathyscope.sweep.grid import Grid as Grid
 from bathyscope.sweep.grid import read_grid as read_grid
 from bathyscope.sweep.mapping import map_over as map_over
+from bathyscope.sweep.measuring import measure_over as measure_over
 from bathyscope.sweep.progress import GridProgress as GridProgress
 from bathyscope.sweep.run import Tally as Tally
 from bathyscope.sweep.run import read_plan as read_plan

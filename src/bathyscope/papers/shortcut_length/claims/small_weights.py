@@ -251,7 +251,7 @@ THEOREM_1 = Claim(
     measure=measure_theorem_1,
     law=theorem_1,
     under="n is the number of units R, as the proof has it: the shortcuts of equation 3 have length "
-    "2,"
+    "2, "
     "and a bound in their length would not fall with depth. Labels that differ are at most d_y, so "
     "that m ≤ d_y and m ≫ 1 asks for many classes",
     law_under=theorem_1_in_units,

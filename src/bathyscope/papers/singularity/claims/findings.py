@@ -167,7 +167,7 @@ FINDING_2 = Claim(
     law=finding_2,
     empirical=True,
     under="batch normalization, which the paper's networks have and its analysis leaves out: "
-    "without"
+    "without "
     "it the same networks train badly or not at all",
     law_under=finding_2_normalized,
     takes=("depth", "lr"),
@@ -254,14 +254,14 @@ FINDING_3 = Claim(
         "all networks fit the training data",
         "both networks have the same number of parameters",
     ),
-    tested="Five pairs of narrow networks of 20 layers and 68,000 parameters, trained on 256 digits"
+    tested="Five pairs of narrow networks of 20 layers and 68,000 parameters, trained on 256 digits "
     "until they fit them: median κ of the blocks, and the gain in accuracy on 354 others, which must pass "
     "its 95 % error over the pairs. Differences as small as the paper's, under one percentage point, would "
     "not be seen; long training on natural images may differ.",
     measure=measure_generalization,
     law=finding_3,
     empirical=True,
-    corrected="the aggregated network's representations are better conditioned, but that alone does"
+    corrected="the aggregated network's representations are better conditioned, but that alone does "
     "not make it generalize better: on few digits it does no better than the residual network",
     law_corrected=finding_3_corrected,
     takes=("depth", "lr", "pairs"),

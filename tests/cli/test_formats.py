@@ -218,3 +218,11 @@ def test_the_gate_says_so_last_and_quiet_says_nothing_else(mine, tmp_path):
     assert loud.stderr.strip().splitlines()[-1].startswith("FAILED: ")
     assert "Assumed: sgd at learning rate 0.1" in loud.stdout
     assert "Assumed" not in called(mine, "--lr", "0.01").stdout
+
+
+def test_a_forecast_is_written_too(mine, tmp_path):
+    page = tmp_path / "forecast.html"
+    given = ["forecast", f"{mine}:network", "--data", f"{mine}:batch", "--out", str(page)]
+    done = CliRunner().invoke(app, [*given, "--quiet", "--spend", "8"])
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
+    assert "<" in page.read_text()

@@ -73,6 +73,7 @@ def run(
 
     Example: bathyscope run --steps 500 --out report.html -m mypackage.train
     """
+    # long: most of it is the options, one per line
     check_severity(fail_on)
     if twin is not None and twin not in _FORMS:
         raise UnknownName("form of the model", twin, list(_FORMS))

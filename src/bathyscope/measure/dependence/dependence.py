@@ -148,13 +148,14 @@ def dependence(
     channels = channel_order(images) if images is not None else None
     fixed = Dependence(norms=still, weights=weights, channels=channels)
     padding = padding_of(known, padding_idx=padding_token(model)) if axis == 0 else None
+    related = relates_samples(model, inputs)
     with preserve_model(model, copy_parameters=False):
         try:
-            ran, chosen = _run(model, inputs, axis, padding)
+            ran, chosen = _run(model, inputs, axis, padding, related)
         except NotMeasurable as error:
             return replace(fixed, not_checked=(str(error),))
         where = None if padding is None else padding.where.cpu()[chosen]
-        result = _of_pass(model, batch, ran, fixed, padding=padding, where=where)
+        result = _of_pass(model, batch, ran, fixed, related=related, padding=padding, where=where)
         mixes = result.samples is not None and result.samples.mixes and axis == 0
         if mixes and may_be_time_first(model, inputs, targets, ran.output):
             result = _time_first(model, batch, fixed, result)
@@ -204,14 +205,14 @@ def _asks(
 
 
 def _run(
-    model: nn.Module, inputs: object, axis: int, padding: Padding | None
+    model: nn.Module, inputs: object, axis: int, padding: Padding | None, related: str | None
 ) -> tuple[EvalPass, list[int]]:
     """The pass of few samples, the most padded ones among them where there is padding, and which they are."""
     first: list[int] = []
     if padding is not None:
         by_padding = padding.where.sum(1).argsort(descending=True, stable=True).tolist()
         first = [by_padding[0], by_padding[-1], *by_padding[1:2]]
-    if relates_samples(model, inputs) is not None:
+    if related is not None:
         whole = next(t.shape[axis] for t in tensors_in(inputs) if t.ndim > axis)
         return eval_pass(model, inputs, axis=axis), list(range(whole))
     return few_in_eval_pass(model, inputs, axis=axis, first=first)
@@ -223,11 +224,11 @@ def _of_pass(
     ran: EvalPass,
     result: Dependence,
     *,
+    related: str | None = None,
     padding: Padding | None = None,
     where: Tensor | None = None,
 ) -> Dependence:
     left_out: list[str] = []
-    related = relates_samples(model, batch[0])
     gradients: list[Tensor | None] | None = None
     asked = every_second(ran.samples)
     if ran.sources:
@@ -266,6 +267,8 @@ def norm_statistics_of(
     result: Dependence, model: nn.Module, ran: EvalPass
 ) -> NormStatistics | None:
     """The momenta, read before the mode was changed, with the scales of what the norms were given."""
+    if result.norms is not None and not ran.norm_inputs:
+        return result.norms
     ranges = norm_statistics(model, inputs=ran.norm_inputs)
     if result.norms is None:
         return ranges

@@ -29,6 +29,7 @@ from bathyscope.report.panels import (
     depth_panels,
     main_panels,
 )
+from bathyscope.report.position_matrix import position_matrix
 from bathyscope.report.record import Report
 from bathyscope.report.svg import Drawing, DrawnPanel, drawn_panel, strip
 
@@ -74,6 +75,7 @@ def to_html(report: Report) -> str:
         not_checked=not_checked(report),
         changes=changes(report),
         depth=strip_groups(panels),
+        positions=position_matrix(report),
         locations=block_places(states),
         steps=step_places(curves),
         axis=strip(["tick" if block.changes_dimension else "" for block in report.blocks]),

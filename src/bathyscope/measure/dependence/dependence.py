@@ -24,11 +24,13 @@ from bathyscope.measure.dependence.input_roles import named_inputs, relates_samp
 from bathyscope.measure.dependence.padding import (
     Padding,
     PaddingRead,
+    UnreadInput,
     documents_cross,
     documents_of,
     padding_of,
     padding_read,
     padding_token,
+    unread_of_pass,
 )
 from bathyscope.measure.dependence.parameter_lists import ParameterLists, lists_of_pass
 from bathyscope.measure.dependence.position_map import (
@@ -49,7 +51,6 @@ from bathyscope.measure.dependence.sample_mixing import (
     samples_of_pass,
     seed_samples,
 )
-from bathyscope.measure.dependence.unread_input import UnreadInput, unread_of_pass
 from bathyscope.measure.dependence.without_pass import (
     ChannelOrder,
     FreshWeights,
@@ -159,12 +160,13 @@ def dependence(
         mixes = result.samples is not None and result.samples.mixes and axis == 0
         if mixes and may_be_time_first(model, inputs, targets, ran.output):
             result = _time_first(model, batch, fixed, result)
+        has_tokens = any(one.role == "tokens" for one in ran.named)
         return replace(
             result,
             parameters=lists_of_pass(model, ran, optimizer=optimizer),
             components=_components(model, inputs, ran, has_padding=padding is not None),
             oddities=tuple(ran.capture.attention.oddities) if ran.capture is not None else (),
-            cache=cache_difference(model, ran),
+            cache=cache_difference(model, ran) if has_tokens else None,
             reads_shifted_labels=ran.decoder is not None
             and ran.sources[ran.decoder].name.endswith("shifted"),
             asks=None if loss is None else _asks(ran, targets, chosen, loss),

@@ -8,6 +8,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.errors import UsageError
 from bathyscope.core.step_settings import StepSettings
+from bathyscope.core.stepping import copy_training
 from tests.loops.tasks import mlp
 
 
@@ -48,11 +49,14 @@ def test_a_schedule_that_stays_at_zero_is_one(case):
 def test_the_step_is_that_of_clipped_and_accumulated_gradients(case):
     model, batch, optimizer = case
     plain = ratio(bs.diagnose(model, batch, optimizer=optimizer))
-    four = ratio(bs.diagnose(model, batch, optimizer=optimizer, accumulate=4))
+    mean = ratio(bs.diagnose(model, batch, optimizer=optimizer, accumulate=4))
+    assert mean == pytest.approx(plain, rel=1e-5)  # of four batches like this one
+    with StepSettings(times=4.0).applied_to(optimizer):
+        four = ratio(bs.diagnose(model, batch, optimizer=optimizer))
     assert four == pytest.approx(4 * plain, rel=1e-4)
     F.cross_entropy(model(batch[0]), batch[1]).backward()
     norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters()]))
-    clipped = ratio(bs.diagnose(model, batch, optimizer=optimizer, accumulate=4, clip=norm / 10))
+    clipped = ratio(bs.diagnose(model, batch, optimizer=optimizer, clip=norm / 10))
     assert clipped == pytest.approx(plain / 10, rel=1e-3)
     assert not optimizer._optimizer_step_pre_hooks
 
@@ -106,3 +110,54 @@ def test_a_loss_that_squeezes_its_output_is_not_broadcast():
     assert "broadcast-loss" not in codes(squeezed)
     stretched = bs.diagnose(model, batch, loss=lambda y, t: (y - t).square().mean())
     assert "broadcast-loss" in codes(stretched)
+
+
+def test_a_last_layer_that_starts_at_zero_cuts_nothing():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 4), torch.randn(64, 8)
+    nn.init.zeros_(model[2].weight)
+    nn.init.zeros_(model[2].bias)
+    assert not {"cut-gradient", "singular-representation"} & codes(
+        bs.diagnose(model, (x, x[:, :4].argmax(1)))
+    )
+
+
+def test_log_cosh_is_a_distance():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 1), torch.randn(64, 8)
+    found = bs.diagnose(
+        model, (x, 2 * x[:, :1]), loss=lambda y, t: torch.log(torch.cosh(y - t)).mean()
+    )
+    assert "labels-out-of-range" not in codes(found)
+
+
+def test_a_generators_loss_asks_for_no_labels():
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 1), torch.randn(64, 8)
+    found = bs.diagnose(model, (x, torch.ones(64, 1)), loss=lambda y, t: F.softplus(-y).mean())
+    assert not {"constant-labels", "negated-loss"} & codes(found)
+
+
+class CopiedByItself(nn.Module):
+    """A `__deepcopy__` that keeps no memo."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(8, 16, 4)
+
+    def forward(self, x):
+        return self.layers(x)
+
+    def __deepcopy__(self, memo):
+        twin = CopiedByItself()
+        twin.load_state_dict(self.state_dict())
+        return twin
+
+
+def test_a_model_that_copies_itself_keeps_its_optimizer():
+    torch.manual_seed(0)
+    model = CopiedByItself()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    twin, stepper = copy_training(model, optimizer)
+    held = {id(p) for group in stepper.param_groups for p in group["params"]}
+    assert held == {id(p) for p in twin.parameters()}

@@ -29,18 +29,20 @@ class StepSettings:
         scheduler: a schedule of the optimizer's learning rate, which may begin at zero.
         clip: largest norm of all gradients together, as `clip_grad_norm_` takes it.
         scaler: a loss scaler; steps are taken on unscaled gradients whatever its scale.
-        accumulate: backward passes whose gradients are added up for one step.
+        accumulate: batches whose mean gradient makes a step; of one batch, its own.
+        times: what the gradient is multiplied by, as where a loop adds up and does not divide.
     """
 
     scheduler: Any = None
     clip: float | None = None
     scaler: Any = None
     accumulate: int = 1
+    times: float = 1.0
 
     @property
     def is_plain(self) -> bool:
         """Whether a step is nothing but the optimizer's own."""
-        return self.scheduler is None and self.clip is None and self.accumulate == 1
+        return self.scheduler is None and self.clip is None and self.times == 1.0
 
     def check(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Raise where they are of another kind, or have no optimizer to belong to.
@@ -70,7 +72,7 @@ class StepSettings:
         if optimizer is None:
             if not self.is_plain:
                 raise UsageError(
-                    "scheduler, clip and accumulate say how an optimizer steps; give optimizer= too."
+                    "scheduler and clip say how an optimizer steps; give optimizer= too."
                 )
             return
         check_optimizer(optimizer)
@@ -88,7 +90,7 @@ class StepSettings:
             return
         before = [group.get("lr") for group in optimizer.param_groups]
         with Hooks() as hooks:
-            if self.clip is not None or self.accumulate > 1:
+            if self.clip is not None or self.times != 1.0:
                 hooks.before_step(optimizer, self._prepare)
             for group, lr in zip(optimizer.param_groups, self.first_rates(optimizer), strict=True):
                 if lr is not None:
@@ -126,11 +128,11 @@ class StepSettings:
         return now
 
     def _prepare(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
-        """Before a step: add up and clip, as the loop does."""
+        """Before a step: multiply and clip, as the loop does."""
         held = [p for group in optimizer.param_groups for p in group["params"]]
         gradients = [p.grad for p in held if p.grad is not None]
-        if self.accumulate > 1:
+        if self.times != 1.0:
             for gradient in gradients:
-                gradient.mul_(self.accumulate)
+                gradient.mul_(self.times)
         if self.clip is not None and math.isfinite(self.clip):
             nn.utils.clip_grad_norm_(held, float(self.clip))

@@ -196,7 +196,10 @@ def _copy_training(
     _check_training(original, optimizer)
     memo: dict[int, object] = {}
     try:
-        twin, stepper = copy.deepcopy((original, optimizer), memo)
+        twin = copy.deepcopy(original, memo)
+        # a `__deepcopy__` of the user's own may keep no memo, by which the optimizer finds the copies
+        memo |= {id(p): q for p, q in zip(original.parameters(), twin.parameters(), strict=False)}
+        stepper = copy.deepcopy(optimizer, memo)
     except (RuntimeError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{type(original).__name__} cannot be copied for a look-ahead: {error}; "

@@ -95,8 +95,7 @@ def diagnose(
             judged at its first other rate.
         clip: the norm to which your loop clips all gradients together before a step.
         scaler: of the loss. What is measured is in the model's own dtype and not scaled.
-        accumulate: backward passes before one step; their gradients are added up, so the loss given is
-            divided if your loop divides it.
+        accumulate: batches whose mean gradient makes a step; the one given stands for each.
         title: the model's name in reports; its class's name by default.
 
     Returns:

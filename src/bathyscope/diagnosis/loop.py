@@ -12,6 +12,7 @@ from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.records import Finding, RootCause, Severity
+from bathyscope.core.step_settings import StepSettings
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.recorder.first_step import FirstStep, FirstStepRecorder
@@ -81,23 +82,19 @@ def diagnose_first_step(record: LoopRecord, step: FirstStep) -> Diagnosis:
     """`diagnose` with the settings that the loop really had: rate, clipping, accumulation."""
     rows = [] if step.optimizer_index is None else record.optimizer_rows(step.optimizer_index)
     rate = next((row.lr for row in rows if row.lr > 0), None)
-    clip, accumulate = None, 1
-    if step.optimizer is not None:
-        for (
-            group
-        ) in step.optimizer.param_groups:  # a warm-up from zero begins at the first other rate
-            if rate is not None and float(group.get("lr", rate)) == 0.0:
-                group["lr"] = rate
-        limits = [c.limit for c in record.clips if c.kind == "norm" and c.clips_steps]
-        clip = min(limits, default=None)
-        accumulate = _accumulated(record, step.optimizer_index)
-    if step.optimizer is not None:
-        # an optimizer of the user's own may be unable to step on a copy
-        with contextlib.suppress(UsageError):
-            return diagnose(
-                step.model, step.batch, loss=step.loss, optimizer=step.optimizer, clip=clip,
-                accumulate=accumulate,
-            )  # fmt: skip
+    if step.optimizer is None:
+        return diagnose(step.model, step.batch, loss=step.loss)
+    # a warm-up from zero begins at the first other rate
+    for group in step.optimizer.param_groups:
+        if rate is not None and float(group.get("lr", rate)) == 0.0:
+            group["lr"] = rate
+    clips = [use.limit for use in record.clips if use.kind == "norm" and use.clips_steps]
+    settings = StepSettings(
+        clip=min(clips, default=None), times=_accumulated(record, step.optimizer_index)
+    )
+    # an optimizer of the user's own may be unable to step on a copy
+    with contextlib.suppress(UsageError), settings.applied_to(step.optimizer):
+        return diagnose(step.model, step.batch, loss=step.loss, optimizer=step.optimizer)
     return diagnose(step.model, step.batch, loss=step.loss)
 
 

@@ -122,7 +122,8 @@ def loss_form(trial: LossTrial, output: Tensor, operations: frozenset[str]) -> L
         return LossForm(
             "one class", "probabilities" if "Log" in operations else "log-probabilities"
         )
-    if "Log" in operations:
+    is_distance = not trial.binary() and _is_distance(trial, rows)  # as log-cosh, with a logarithm
+    if "Log" in operations and not is_distance:
         return LossForm(_one_or_each(trial, rows, here), "probabilities")
     if _is_distance(trial, rows):
         return LossForm("distance", "values")

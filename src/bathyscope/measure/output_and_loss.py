@@ -117,6 +117,7 @@ def _of_loss(
         "best_constant": constant,
         "smallest_loss": floor,
         "broadcast": _broadcast(trial),
+        "ignores_targets": _ignores_targets(trial, rows),
         "summed": _is_summed(trial, rows),
         "binary_targets": trial.binary(),
         "index_targets": trial.has_indices,
@@ -169,6 +170,17 @@ def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float)
             floor = trial.value(perfect) or floor
     value = trial.value(wrong)
     return value is not None and value < floor - 1e-6
+
+
+def _ignores_targets(trial: LossTrial, rows: Tensor) -> bool:
+    """Whether other targets give the same loss, as that of a generator, which another network judges."""
+    here = trial.value(rows)
+    if trial.has_indices:
+        other = (trial.targets + 1) % max(2, trial.num_classes)
+    else:
+        other = 1 - trial.targets if trial.binary() else 2 * trial.targets + 1
+    there = LossTrial(trial.loss, other.to(trial.targets.dtype), trial.shape).value(rows)
+    return here is not None and here == there
 
 
 def _broadcast(trial: LossTrial) -> bool:

@@ -121,6 +121,14 @@ FLAT_TO_SECOND_ORDER = Rule(
 )
 
 
+def starts_at_zero(evidence: Evidence, index: int) -> bool:
+    """Whether the weights of a block are all zero and have a gradient, so that its first step moves them."""
+    norms, gradients = (
+        evidence.column(name, "norm") for name in ("weights", "parameter_gradients")
+    )
+    return norms[index] == 0 and bool(gradients[index])
+
+
 def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """The block at whose output no gradient arrives though the blocks after it have one.
 
@@ -140,6 +148,8 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     # what this pass left out, as stochastic depth does, has no gradient and cuts none
     ran = [n is not None for n in evidence.column("activations", "non_finite")]
     if any(ran) and not any(ran[:first]):
+        return
+    if first == len(evidence.blocks) - 1 and starts_at_zero(evidence, first):
         return
     here = [i for i in (first - 1, first) if 0 <= i < len(evidence.blocks)]
     # a block after the cut may have a gradient at its input where a parameter restarts the graph
@@ -165,6 +175,7 @@ CUT_GRADIENT = Rule(
     source="the chain rule",
     advice="Look for detach(), no_grad, .data, an argmax, or an integer cast in the named blocks.",
     reads=(
+        "weights.norm",
         "gradients.norm_in",
         "gradients.norm_out",
         "parameter_gradients.norm",

@@ -35,6 +35,8 @@ def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     """One value for the whole batch; in a small batch that may be chance."""
     facts = evidence.about("labels")
     samples = facts.number("samples") or 0
+    if evidence.about("output").holds("ignores_targets"):
+        return  # they are not asked for
     if facts.number("different") == 1 and samples >= 4 and not evidence.samples_equal:
         severe = samples >= thresholds["constant_labels"]
         yield CONSTANT_LABELS.finding(
@@ -54,7 +56,7 @@ CONSTANT_LABELS = Rule(
     source="the constant baseline has the smallest possible loss",
     advice="Look at how labels are read and shuffled; a sorted data set needs "
     "DataLoader(shuffle=True).",
-    reads=("labels",),
+    reads=("labels", "output"),
     thresholds={
         "constant_labels": Threshold(
             16.0,

@@ -65,7 +65,8 @@ BROADCAST_LOSS = Rule(
 
 def negated_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """The opposite of the targets costs less than the targets."""
-    if evidence.about("output").holds("negated"):
+    facts = evidence.about("output")
+    if facts.holds("negated") and not facts.holds("ignores_targets"):
         yield NEGATED_LOSS.finding(Severity.PROBLEM, (), score=1.0,
             loss=evidence.about("output").number("loss"),
         )  # fmt: skip

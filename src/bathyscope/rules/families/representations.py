@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
+from bathyscope.rules.families.gradients import starts_at_zero
 from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
@@ -91,6 +92,8 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
         for i, (rank, most) in enumerate(zip(ranks, full, strict=True)):
             if rank is None or most is None or (tolerances[i] or 0.0) > _COARSE:
                 continue
+            if i == len(ranks) - 1 and starts_at_zero(evidence, i):
+                continue  # a last layer that starts at zero has no rank before its first step
             possible = min(peak, most)
             if rank <= thresholds["singular_rank"] * possible and possible > 1:
                 out.append(i)
@@ -120,10 +123,14 @@ SINGULAR_REPRESENTATION = Rule(
     "layer, and weight updates inherit the low rank.",
     source="singularity, remarks 1 and 4",
     advice="An identity shortcut around the block, or a wider bottleneck.",
-    reads=tuple(
-        f"representations.{name}_{mode}"
-        for name in ("rank", "full_rank", "tolerance")
-        for mode in ("features", "channels")
+    reads=(
+        "weights.norm",
+        "parameter_gradients.norm",
+        *(
+            f"representations.{name}_{mode}"
+            for name in ("rank", "full_rank", "tolerance")
+            for mode in ("features", "channels")
+        ),
     ),
     thresholds={
         "singular_rank": Threshold(

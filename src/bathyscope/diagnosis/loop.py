@@ -15,6 +15,7 @@ from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.core.step_settings import StepSettings
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
+from bathyscope.recorder.called_parts import CalledParts
 from bathyscope.recorder.first_step import FirstStep, FirstStepRecorder
 from bathyscope.recorder.loop_findings import loop_findings, not_checked
 from bathyscope.rules.causes import in_order, roots_of
@@ -82,8 +83,10 @@ def diagnose_first_step(record: LoopRecord, step: FirstStep) -> Diagnosis:
     """`diagnose` with the settings that the loop really had: rate, clipping, accumulation."""
     rows = [] if step.optimizer_index is None else record.optimizer_rows(step.optimizer_index)
     rate = next((row.lr for row in rows if row.lr > 0), None)
+    # of several passes the output is that of the last, which need not read the inputs of the others
+    left_out = ("unread-input",) if isinstance(step.model, CalledParts) else ()
     if step.optimizer is None:
-        return diagnose(step.model, step.batch, loss=step.loss)
+        return diagnose(step.model, step.batch, loss=step.loss, silence=left_out)
     # a warm-up from zero begins at the first other rate
     for group in step.optimizer.param_groups:
         if rate is not None and float(group.get("lr", rate)) == 0.0:
@@ -94,8 +97,10 @@ def diagnose_first_step(record: LoopRecord, step: FirstStep) -> Diagnosis:
     )
     # an optimizer of the user's own may be unable to step on a copy
     with contextlib.suppress(UsageError), settings.applied_to(step.optimizer):
-        return diagnose(step.model, step.batch, loss=step.loss, optimizer=step.optimizer)
-    return diagnose(step.model, step.batch, loss=step.loss)
+        return diagnose(
+            step.model, step.batch, loss=step.loss, optimizer=step.optimizer, silence=left_out
+        )
+    return diagnose(step.model, step.batch, loss=step.loss, silence=left_out)
 
 
 def _accumulated(record: LoopRecord, index: int | None) -> int:

@@ -28,7 +28,7 @@ BENCHMARKS = (
 # Counts rather than ratios, or of many minutes: only when named.
 LONG = (
     *("estimators", "kill", "treatment", "growth", "imagenet_stream", "transformer_faults"),
-    *("events", "fuzz", "soak", "real_bugs", "attention", "dependence", "forecast"),
+    *("events", "fuzz", "soak", "real_bugs", "attention", "dependence", "forecast", "gpu"),
 )
 
 

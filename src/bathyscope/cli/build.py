@@ -14,6 +14,7 @@ from bathyscope.cli.options import CommandOptions
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
 from bathyscope.cli.screen import echo
 from bathyscope.core.batch import Batch, LossFn, own_loss
+from bathyscope.core.devices import check_device, on_device
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.losses import LOSSES, loss_named, token_cross_entropy
 from bathyscope.data import SEQUENCES
@@ -48,10 +49,11 @@ class Setup:
         """All batches of a factory that gives a loader; of a data set, the batch that was drawn."""
         if not is_factory(self.data):
             return self.batch
+        device = next(self.model.parameters()).device
         factory = factory_of(self.data)
         if isinstance(factory, Iterator):  # no function: it gave its first batch away
-            return chain([self.batch], factory)
-        return _make_batches(factory, name=self.data)
+            return _placed(chain([self.batch], factory), device)
+        return _placed(_make_batches(factory, name=self.data), device)
 
 
 def build_case(text: CommandOptions, name: str) -> Setup:
@@ -130,6 +132,8 @@ def _case_of_run(text: CommandOptions, folder: Path) -> Setup:
 
 
 def _complete(text: CommandOptions, name: str, model: nn.Module, batch: object) -> Setup:
+    device = check_device(text.device)
+    model, batch = model.to(device), _placed(batch, device)
     trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     if not trained:
         raise UsageError(f"{name} has no parameters; give a network with weights.")
@@ -255,8 +259,9 @@ def training_batches(text: CommandOptions, *, steps: int) -> list[Any]:
     """
     from bathyscope import data as sets
 
+    device = check_device(text.device)
     if is_factory(text.data):
-        made = _make_batches(factory_of(text.data), name=text.data)
+        made = _placed(_make_batches(factory_of(text.data), name=text.data), device)
         if isinstance(made, (tuple, Mapping)):
             return [made] * steps
         with call_user_code(f"The loader of {text.data} failed"):
@@ -265,7 +270,8 @@ def training_batches(text: CommandOptions, *, steps: int) -> list[Any]:
     if text.data in sets.SEQUENCES:
         tokens = sets.sequences(text.data, seed=text.seed)
         size = min(text.batch_size, len(tokens.train_inputs))
-        return [tokens.batch(size, generator=generator) for _ in range(steps)]
+        drawn = [tokens.batch(size, generator=generator) for _ in range(steps)]
+        return [_placed(batch, device) for batch in drawn]
     loaded = sets.load(text.data, normalize=True, seed=text.seed)
     total = len(loaded.train_labels)
     size = min(text.batch_size, total)
@@ -274,13 +280,15 @@ def training_batches(text: CommandOptions, *, steps: int) -> list[Any]:
         whole = total - total % size
         order += torch.randperm(total, generator=generator)[:whole].tolist()
     rows = torch.tensor(order[: steps * size]).split(size)
-    return [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
+    chosen = [(loaded.train_inputs[r], loaded.train_labels[r]) for r in rows]
+    return [_placed(batch, device) for batch in chosen]
 
 
 def fresh_batches(setup: Setup, text: CommandOptions) -> Iterable[Any]:
     """The batches of a factory's loader; of a data set random ones without end."""
     if not is_factory(text.data):
-        return _drawn_batches(text)
+        drawn: Iterable[Any] = _placed(_drawn_batches(text), check_device(text.device))
+        return drawn
     made = setup.batches()
     return [made] if isinstance(made, (tuple, dict)) else made
 
@@ -307,6 +315,11 @@ def _num_classes(labels: object) -> int:
     if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
         return 10
     return int(labels.max()) + 1
+
+
+def _placed(batches: Any, device: torch.device) -> Any:
+    """Batches on a device; those for the CPU as the user's factory gives them."""
+    return batches if device.type == "cpu" else on_device(batches, device)
 
 
 def is_factory(data: str) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bathyscope import data
 from bathyscope.cli.build import load_weights
 from bathyscope.cli.resolve import model_of
+from bathyscope.core.devices import check_device
 from bathyscope.training import Callback, Outcome, Saving, TrainingConfig, train
 
 
@@ -62,9 +63,13 @@ def run(
     callbacks: tuple[Callback, ...] = (),
     begun: Literal["resume", "restart", "refuse"] = "resume",
     saving: Saving = Saving(),  # noqa: B008  frozen
+    device: str | None = None,
 ) -> Outcome:
-    """Train the run in its folder; the options are those of `training.train`."""
-    device = _device()
+    """Train the run in its folder; the options are those of `training.train`.
+
+    It is trained on the device named, or else on a GPU where there is one.
+    """
+    device = _device() if device is None else str(check_device(device))
     examples = _data(config.data, config.num_train, config.num_test, config.normalize)
     return train(
         functools.partial(_model, config, examples),

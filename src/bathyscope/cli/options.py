@@ -17,8 +17,8 @@ A command takes the setup as its first argument and declares what is its own:
 
 and `cli/__init__.py` registers it: `_add("forecast", forecast.forecast)`. `MODEL`, `--data`,
 `--batch-size`, `--loss`, `--optimizer`, `--lr`, `--momentum`, `--weight-decay`, `--weights`,
-`--blocks`, `--seed`, `--set` and `--json` are then its own as well, with the same meaning as in every
-other command; what a command has no use for it takes without a word, so that a setup can be pasted from one
+`--blocks`, `--device`, `--seed`, `--set` and `--json` are then its own as well, with the same meaning in
+every other command; what a command has no use for it takes without a word, so that a setup can be pasted from one
 command to another. `@with_options(batch_size=256)` changes a default, `without=("model",)` leaves a word
 out. `words.given` has the names of those that were given, not left at their default.
 
@@ -110,6 +110,9 @@ class CommandOptions:
         list[str] | None,
         _option(help="Names or globs of the blocks to look at.", show_default=False),
     ] = None
+    device: Annotated[
+        str, _option(help="Where model and batches go: cpu, cuda, cuda:1, mps, xpu.")
+    ] = "cpu"
     seed: Annotated[int, _option(help="Of the weights and of the batch.", min=0, max=2**63 - 1)] = 0
     set_: Annotated[
         list[str] | None,

@@ -87,6 +87,7 @@ def train(
         ),
         begun="resume" if resume else "restart" if restart else "refuse",
         saving=Saving(every_seconds=save_seconds, every_steps=save_steps),
+        device=text.device if "device" in text.given else None,
     )
     if os.environ.get("RANK", "0") != "0":
         return  # the first process speaks for all

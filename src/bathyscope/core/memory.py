@@ -1,14 +1,23 @@
 """How much memory there is, and how to say it."""
 
 import os
+from typing import Any
 
 import torch
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can still be taken on a device."""
+    """Memory that can still be taken on a device, what torch's allocator holds in reserve included."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + reserve
+    if device.type == "mps":
+        most, taken = torch.mps.recommended_max_memory(), torch.mps.current_allocated_memory()
+        return int(most) - int(taken)
+    accelerator: Any = torch.accelerator
+    if device.type not in ("cpu", "meta") and hasattr(accelerator, "get_memory_info"):
+        held = accelerator.memory_reserved(device) - accelerator.memory_allocated(device)
+        return int(accelerator.get_memory_info(device)[0]) + int(held)
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
             known = dict(line.split(":", 1) for line in lines)

@@ -6,7 +6,7 @@
 - cuDNN's recurrent kernels have a backward pass in train mode only, and no second derivative.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.calls import unwrap
-from bathyscope.core.nested import map_tensors
+from bathyscope.core.devices import on_device
 
 _WITH_DOUBLE = ("cpu", "cuda", "xpu", "meta")
 
@@ -47,19 +47,7 @@ def lacks_double(model: nn.Module) -> bool:
 
 def on_cpu(data: object) -> Any:
     """A batch, a list of batches or a loader, with every tensor copied to the CPU as it comes."""
-    if isinstance(data, (Tensor, tuple, Mapping)):
-        return map_tensors(data, Tensor.cpu)
-    if isinstance(data, list):
-        return [on_cpu(part) for part in data]
-    return _CopiedLoader(data) if isinstance(data, Iterable) else data
-
-
-class _CopiedLoader:
-    def __init__(self, loader: Iterable[object]) -> None:
-        self.loader = loader
-
-    def __iter__(self) -> Iterator[object]:
-        return map(on_cpu, self.loader)
+    return on_device(data, torch.device("cpu"))
 
 
 ON_A_COPY = (

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bathyscope.core.batch import Batch, loss_value
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.fetch import fetch
 from bathyscope.curvature.objective import Objective
 
 # Fewer vectors than this are multiplied one by one: the check of a block is a product of its own.
@@ -76,7 +77,8 @@ class HessianTerm:
     def times(self, vectors: Vectors, *, together: bool = False) -> list[Tensor]:
         """H times b vectors."""
         # what is multiplied by zero need not be gone through: so it is with columns of one parameter
-        used = [i for i in self.curved if bool(vectors[i].any())]
+        is_some = fetch([vectors[i].any() for i in self.curved])
+        used = [i for i, (some,) in zip(self.curved, is_some, strict=True) if some]
         if not used:
             return [torch.zeros_like(v) for v in vectors]
         roots = [g for i in used if (g := self.gradients[i]) is not None]

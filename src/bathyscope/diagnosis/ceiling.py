@@ -19,8 +19,9 @@ _FRACTION = 0.8
 _TRIED = 2
 """Samples of the pass that counts: BatchNorm in train mode needs two."""
 
-_HELD = {"standard": 3, "full": 7}
-"""Times the parameters: gradients and the optimizer's step; with `full` also a copy and its own."""
+_HELD = {"standard": 4, "full": 30}
+"""Times the parameters, as measured: gradients, the optimizer's step and the weights after it; with `full`
+also the copy, its optimizer, and the vectors of the curvature."""
 
 _SLACK = 2.0
 """Gradients on their way back and the matrices of the measurements, beside what the graph holds."""

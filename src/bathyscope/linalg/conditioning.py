@@ -239,10 +239,12 @@ def conditioning_of_many(
             alike.setdefault((tensor.shape, tensor.dtype, tensor.device), []).append(i)
     for locations in alike.values():
         if len(locations) > 1:
-            stack = torch.stack([tensors[i].detach() for i in locations])
-            together = _spectra(stack, mode, [cuts[i] for i in locations], accuracy)
-            for i, one in zip(locations, together, strict=True):
-                result[i] = one
+            num = max(1, _STACK_BYTES // max(1, tensors[locations[0]].nbytes))
+            for part in (locations[j : j + num] for j in range(0, len(locations), num)):
+                stack = torch.stack([tensors[i].detach() for i in part])
+                together = _spectra(stack, mode, [cuts[i] for i in part], accuracy)
+                for i, one in zip(part, together, strict=True):
+                    result[i] = one
     return [
         conditioning_of(tensor, mode=mode, tolerance=cut, accuracy=accuracy) if one is None else one
         for tensor, cut, one in zip(tensors, cuts, result, strict=True)
@@ -292,6 +294,7 @@ def _spectra(
 
 
 _SMALL_SIDE = 512
+_STACK_BYTES = 2**22  # of matrices that are decomposed together: more would gain nothing
 
 
 def _near_host(gram: Tensor) -> Tensor:

@@ -285,7 +285,7 @@ def _parts(
     return parts
 
 
-_LEAST_PART = 2**22  # bytes: what is smaller is stepped at once
+_LEAST_PART = 2**20  # bytes: what is smaller is stepped at once
 
 
 def _step_part(

@@ -9,6 +9,7 @@ import torch
 
 from bathyscope import inits
 from bathyscope.core.arguments import check_count, check_name, check_seed
+from bathyscope.core.devices import check_device
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.nets.catalog import CATALOG
@@ -26,6 +27,7 @@ def build(
     init: str | None = None,
     seed: int | None = None,
     generator: torch.Generator | None = None,
+    device: str | torch.device | None = None,
     **options: object,
 ) -> AnyNetwork:
     """Build the network of that name, with its weights drawn.
@@ -37,10 +39,12 @@ def build(
             out (He for convolutional networks, Xavier for the others).
         seed: the same seed gives the same network.
         generator: source of the random numbers, in place of a seed; torch's global one without both.
+        device: where it goes, as `"cuda"`; torch's default device if left out. A seed gives the same
+            weights on each.
         options: those of the family, as `num_classes`, `in_channels`, `width`.
 
     Returns:
-        The network, in training mode, on the CPU.
+        The network, in training mode.
 
     Raises:
         UnknownName: there is no such family.
@@ -65,7 +69,7 @@ def build(
         if isinstance(module, (TokenEmbedding, PatchEmbedding)):
             module.draw_(generator)
     inits.apply_(init or family.init, network, generator=generator)
-    return network
+    return network if device is None else network.to(check_device(device))
 
 
 def skeleton(name: str, **options: object) -> AnyNetwork:

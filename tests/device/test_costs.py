@@ -1,0 +1,104 @@
+"""What a device's time and memory follow: how often the host waits, launches, bytes at the peak."""
+
+import gc
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bathyscope as bs
+from tests.device.networks import case
+
+
+def trained(device="pretend:0"):
+    """preresnet-29 with an optimizer that has taken a step."""
+    torch.manual_seed(0)
+    model = bs.nets.build("preresnet-29", num_classes=4, width=4, seed=0, device=device)
+    batch = torch.randn(4, 3, 8, 8, device=device), torch.randint(4, (4,), device=device)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        F.cross_entropy(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+
+    step()
+    return model, batch, optimizer, step
+
+
+def test_a_watch_reads_once_in_a_step_and_three_times_in_a_full_one(pretend):
+    model, _, _, step = trained()
+    with pretend.counting() as bare:
+        step()
+    assert bare.synchronizations == 0
+    cheap, full = [], []
+    with bs.watch(model, every=25) as seen:
+        for number in range(52):
+            with pretend.counting() as counts:
+                step()
+            if number > 24:  # before, the checks of the loop read more
+                (full if number % 25 == 0 else cheap).append(counts)
+    assert seen.steps == 52
+    # 2 where weights are read; the checks of the loop read more once in a while
+    often = sorted(c.synchronizations for c in cheap)
+    assert often[: len(often) - 5] == [1] * (len(often) - 5)
+    assert [c.synchronizations for c in full] == [3, 3]
+    assert full[0].launches <= 1.8 * bare.launches
+    assert cheap[-1].launches <= 1.05 * bare.launches
+
+
+def test_a_hessian_product_copies_no_weights_to_the_host(pretend):
+    model, batch, _, _ = trained()
+    matrix = bs.hessian(model, batch)
+    vector = torch.ones(matrix.shape[0], device="pretend:0")
+    _ = matrix @ vector
+    with pretend.counting() as counts:
+        _ = matrix @ vector
+    assert counts.synchronizations <= 5
+    assert counts.downloaded <= 0.1 * sum(p.nbytes for p in model.parameters())
+
+
+def test_a_changed_weight_is_seen_on_the_device(pretend):
+    """By a checksum that is computed there: also what autograd does not notice."""
+    given = case("mlp").to("pretend:1")
+    matrix = bs.hessian(given.model, given.batch, loss=given.loss)
+    vector = torch.ones(matrix.shape[0], device="pretend:1")
+    before = (matrix @ vector).cpu()
+    assert torch.equal(before, (matrix @ vector).cpu())
+    given.model[0].weight.data[0, 0] += 1.0
+    assert not torch.equal(before, (matrix @ vector).cpu())
+    given.model[0].weight.data[0, 0] -= 1.0
+    torch.testing.assert_close((matrix @ vector).cpu(), before, rtol=1e-4, atol=1e-6)
+
+
+def test_how_often_diagnose_and_forecast_wait(pretend):
+    """No target yet, but no more than today."""
+    model, batch, optimizer, _ = trained()
+    blocks = len(bs.blocks_of(model, batch[0]))
+    with pretend.counting() as counts:
+        bs.diagnose(model, batch, optimizer=optimizer)
+    assert counts.synchronizations <= 90 * blocks
+    with pretend.counting() as counts:
+        bs.forecast(model, [batch], optimizer=optimizer, spend=8)
+    assert counts.synchronizations <= 8 * 4 + 45
+
+
+@pytest.mark.parametrize(("kind", "most"), [("sgd", 3.3), ("adamw", 4.2)])
+def test_what_a_diagnosis_takes_beside_the_model(pretend, kind, most):
+    """In sizes of the parameters: gradients, their step, and the weights after it."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(12) for part in (nn.Linear(384, 384), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(384, 8)).to("pretend:0")
+    batch = torch.randn(8, 384, device="pretend:0"), torch.randint(8, (8,), device="pretend:0")
+    if kind == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    F.cross_entropy(model(batch[0]), batch[1]).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    gc.collect()
+    with pretend.counting() as counts:
+        bs.diagnose(model, batch, optimizer=optimizer)
+    assert counts.peak <= most * sum(p.nbytes for p in model.parameters())

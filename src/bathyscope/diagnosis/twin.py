@@ -264,7 +264,7 @@ class _Side:
             model, (inputs, self.batch[1]), loss=self.loss, blocks=self.blocks, observers=(keeper,)
         )
         by_name = {name: _wide(g) for name, g in result.gradients.items()}
-        value = torch.tensor(result.loss, dtype=torch.float64)
+        value = torch.tensor(result.loss, dtype=torch.float64, device="cpu")
         return _Seen(keeper.outputs, keeper.gradients, by_name, value, keeper.eps)
 
     def _look_at_compiled(self) -> _Seen:
@@ -377,7 +377,7 @@ def _wanted(blocks: str | Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _around_one(tensor: Tensor, size: float, generator: torch.Generator) -> Tensor:
-    draws = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+    draws = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device="cpu")
     return (1 + size * (2 * draws - 1)).to(tensor)
 
 

@@ -19,8 +19,8 @@ and `cli/__init__.py` registers it: `_add("forecast", forecast.forecast)`. `MODE
 `--batch-size`, `--loss`, `--optimizer`, `--lr`, `--momentum`, `--weight-decay`, `--weights`,
 `--blocks`, `--device`, `--seed`, `--set` and `--json` are then its own as well, with the same meaning in
 every other command; what a command has no use for it takes without a word, so that a setup can be pasted
-from one command to another. `@with_options(batch_size=256)` changes a default, `without=("model",)` leaves a word
-out. `words.given` has the names of those that were given, not left at their default.
+from one command to another. `@with_options(batch_size=256)` changes a default, `without=("model",)`
+leaves a word out. `words.given` has the names of those that were given, not left at their default.
 
 Nothing here loads torch before `words.setup()`.
 """

@@ -46,6 +46,18 @@ def test_one_batch_is_said_to_be_all_that_was_seen():
     assert any("Only 1 batch could be seen" in note for note in done.notes)
 
 
+def test_a_network_that_fits_few_samples_is_not_said_to_fail():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    x, optimizer = torch.randn(32, 6), torch.optim.Adam(model.parameters(), lr=0.01)
+    given = x, torch.randint(3, (32,))
+    result = diagnose(model, given, optimizer=optimizer)
+    done = treat(model, result, optimizer=optimizer, spend=300)
+    assert done.recipe is None
+    assert not done.helped
+    assert done.outcome.startswith("The network learns the samples that it is given")
+
+
 def attempt(recipe=(), *, losses=(1.0,) * 40, constant=1.0, accuracy=None, **options):
     accuracies = () if accuracy is None else (accuracy,) * len(losses)
     return Attempt(Recipe(steps=recipe), losses, constant, accuracies=accuracies, **options)

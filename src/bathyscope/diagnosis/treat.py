@@ -233,7 +233,8 @@ def _find(
         better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
         best = min(better, key=lambda r: r.attempt.end, default=untreated)
         tried = verify(race, [best], supply, most=MOST_STEPS // 2, held_out=held_out)
-        if tried.passed is not None:
+        # a network that fits its samples is not at fault where nothing carries over to others
+        if tried.passed is not None or tried.fits_untreated:
             return untreated, racers, tried
     # the untreated copy starts with the others, but its first steps are paid for
     costs = [0.0, *(step_cost(race.model, c.recipe) for c in entrants)]

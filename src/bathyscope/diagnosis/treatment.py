@@ -79,6 +79,13 @@ class Treatment(Reported):
         if self.recipe is None:
             if any(a.passes and not a.recipe.steps for a in self.verification.attempts):
                 return "The network trains as it is; it was left so."
+            fitting = next((a for a in self.verification.attempts if a.fits), None)
+            if fitting is not None:
+                how = f"with {fitting.name}" if fitting.recipe.steps else "as it is"
+                return (
+                    f"The network learns the samples that it is given {how}, though not to answer "
+                    "those that were kept back; it was left as it was."
+                )
             best = max(self.attempts, key=lambda a: a.learned)
             return (
                 f"No recipe trains it; the best, {best.name}, ends at a loss of {best.end:.3g} "

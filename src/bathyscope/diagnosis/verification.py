@@ -37,6 +37,11 @@ class Verification:
         """The one that passed, if any."""
         return next((a for a in self.attempts if a.passes), None)
 
+    @property
+    def fits_untreated(self) -> bool:
+        """Whether the network learns the samples it is given without any remedy."""
+        return any(a.fits and not a.recipe.steps for a in self.attempts)
+
 
 def verify(
     race: Race,

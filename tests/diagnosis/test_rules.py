@@ -52,7 +52,7 @@ def test_a_fault_in_a_list_of_sequentials_is_named_where_it_is(plant, code):
     plant(model.layers[7])
     codes = {code: blocks for code, _, blocks in find(model)}
     first, *_ = codes
-    assert (first, codes[first][0]) == (code, "layers.7.0")
+    assert (first, codes[first][0]) == (code, "layers.7")
     assert "batchnorm-masks" in codes
 
 
@@ -306,7 +306,7 @@ def test_the_largest_of_weights_that_exploded_is_told():
 
 def test_of_layers_that_lack_rank_the_one_that_lacks_most_is_first():
     blocks = gradients([1.0] * 4, [1.0] * 4).blocks
-    columns = {"rank_fraction": (1.0, 0.01, 0.001, 1.0), "worst_layer": ("a", "b", "c", "d")}
+    columns = {"rank_fraction": (1.0, 0.01, 0.001, 1.0), "lowest_rank_layer": ("a", "b", "c", "d")}
     measured = {"weights": Measurement(name="weights", blocks=blocks, columns=columns)}
     [result] = ill_conditioned_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
     assert result.blocks == ("2", "1")

@@ -173,6 +173,8 @@ def test_ctrl_c_still_reports(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env=ENV,
+        # a shell's background job ignores SIGINT, and so would everything it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     while "waiting" not in process.stdout.readline():

@@ -265,7 +265,7 @@ def test_a_flat_start_is_found():
         (lambda x, y: (x * float("nan"), y), "NaN"),
         (lambda x, y: (x, y + 5), "0 to 9"),
         (lambda x, y: (x[..., :3], y), "cannot take"),
-        (lambda x, y: x, "pair"),
+        (lambda x, y: x, "without targets"),
         (lambda x, y: (x.to("meta"), y), "move one"),
     ],
 )

@@ -65,8 +65,8 @@ def plan_rates(
 
     Examples:
         >>> sgd = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
-        >>> plan_rates([sgd], lambda step: 0.1**step, 3).rates
-        ((0.5,), (0.05,), (0.005,))
+        >>> plan_rates([sgd], lambda step: 0.5**step, 3).rates
+        ((0.5,), (0.25,), (0.125,))
     """
     today = tuple(float(g["lr"]) for o in optimizers for g in o.param_groups if "lr" in g)
     if not today:

@@ -144,7 +144,7 @@ def twin(
         >>> batch = torch.randn(16, 4), torch.randint(3, (16,))
         >>> found = twin(one, other, batch)
         >>> (found.first.step, found.first.what, found.first.block), twin(one, one, batch).is_same
-        ((0, 'output', '1'), True)
+        ((0, 'output', '0'), True)
     """
     steps = check_count("steps", steps, minimum=1)
     for model in (a, b):

@@ -64,6 +64,7 @@ FLAT_START = Rule(
     advice="Perturb the weights (scheme `small`), or zero only the last layer of each branch.",
     reads=("parameter_gradients.fraction", "gradients.norm_out", "weights.zero_layers"),
     find=flat_start,
+    effects=("constant-classes",),
     downstream=("flat-to-second-order", "silent-branch", "zero-weights", "loss-does-not-fall"),
     upstream=("zero-gradient", "cut-gradient", "vanishing-gradient", "small-update"),
     remedies=("reinitialize-blocks",),

@@ -10,7 +10,7 @@ from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.nested import map_tensors
 
 
-def check_device(name: str | torch.device) -> torch.device:
+def check_device(name: Any) -> torch.device:
     """The device of that name.
 
     Raises:
@@ -25,7 +25,7 @@ def check_device(name: str | torch.device) -> torch.device:
         bathyscope.core.errors.UsageError: There is no device 'gpu' here; there is cpu.
     """
     try:
-        device = torch.device(name)
+        device: torch.device = torch.device(name)
         if device.type == "meta":
             raise UsageError("On the meta device tensors have no values; name one that computes.")
         torch.empty(0, device=device)

@@ -13,7 +13,7 @@ from torch import nn, optim
 from bathyscope.cli.options import CommandOptions
 from bathyscope.cli.resolve import call_user_code, factory_of, model_of, read_assignments
 from bathyscope.cli.screen import echo
-from bathyscope.core.batch import Batch, LossFn, own_loss
+from bathyscope.core.batch import Batch, LossFn, check_parameters, own_loss
 from bathyscope.core.devices import check_device, on_device
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.losses import LOSSES, loss_named, token_cross_entropy
@@ -133,6 +133,8 @@ def _case_of_run(text: CommandOptions, folder: Path) -> Setup:
 
 def _complete(text: CommandOptions, name: str, model: nn.Module, batch: object) -> Setup:
     device = check_device(text.device)
+    if any(p.is_meta for p in model.parameters()):
+        check_parameters(model)  # says that they have no values
     model, batch = model.to(device), _placed(batch, device)
     trained = [p for p in model.parameters() if p.requires_grad] or list(model.parameters())
     if not trained:

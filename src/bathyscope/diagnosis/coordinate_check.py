@@ -184,7 +184,8 @@ def coordinate_check(
         factory: called with `width=` or `depth=`; returns a model, or a model and its optimizer, as the
             parametrization may need a rate per layer. A model alone is trained by Adam at 0.001.
         batches: pairs of inputs and targets, one per step; used again where they are fewer.
-        widths, depths: sizes to build, at least two of one of them.
+        widths: to build, at least two of them or of the depths.
+        depths: to build.
         loss: a scalar from output and targets.
         steps: of training at each size.
         seeds: starts of each size.

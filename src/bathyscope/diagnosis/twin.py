@@ -125,8 +125,9 @@ def twin(
     coarser dtype. Both models are copied, and draw the same random numbers.
 
     Args:
-        a, b: the two. Blocks are compared by name, or by order where there are as many; inside of a
+        a: one of the two. Blocks are compared by name, or by order where there are as many; inside of a
             compiled model no block is seen, and the gradients of parameters stand for them.
+        b: the other one.
         batch: inputs and targets; floating inputs are given to each model in its own dtype.
         other_batch: for `b`, where its data should be the same and may not be, as on another rank.
         loss: a scalar from output and targets.

@@ -271,7 +271,7 @@ def calm_range(values: Sequence[float]) -> tuple[float, float] | None:
         return (0.0, 1.0)  # none below zero: of fractions and counts nobody expects any
     if high - low >= 0.5 * size:
         return None
-    return (0.0, round(1.1 * high, 12)) if high > 0 else (round(1.1 * low, 12), 0.0)
+    return (0.0, float(f"{1.1 * high:.12g}")) if high > 0 else (float(f"{1.1 * low:.12g}"), 0.0)
 
 
 def round_numbers(low: float, high: float) -> list[float]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_kind
-from bathyscope.core.batch import LossFn, loss_value
+from bathyscope.core.batch import LossFn, explain_forward_errors, loss_value
 from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import Data, check_pair, read_batches
 from bathyscope.training.distributed import Group
@@ -59,7 +59,8 @@ def evaluate(
     with _eval_mode(model), torch.no_grad():
         everything = torch.arange(len(inputs), device=inputs.device).split(batch_size)
         for x, y in read_batches(examples, everything[group.rank :: group.size]):
-            output = call(x)
+            with explain_forward_errors(x):
+                output = call(x)
             correct = num_correct(output, y) if isinstance(output, Tensor) else None
             labeled = labeled and correct is not None
             sums[0] += loss_value(loss, output, y, differentiable=False).item() * len(x)

@@ -54,8 +54,10 @@ def fresh_weights(model: nn.Module) -> FreshWeights:
     normal = float(scale) if isinstance(scale, (int, float)) and scale > 0 else None
     states: dict[str, bool] = {}
     for name, module in model.named_modules():
-        weight = getattr(module, "weight", None)
-        if not isinstance(weight, nn.Parameter) or weight.requires_grad:
+        weight = module._parameters.get(
+            "weight"
+        )  # to read one that is computed changes spectral norms
+        if weight is None or weight.requires_grad:
             continue
         if weight.numel() >= _ENTRIES and weight.ndim >= 2:
             known = (nn.Linear, nn.modules.conv._ConvNd, nn.Embedding)
@@ -78,13 +80,16 @@ def _fresh_head(model: nn.Module, normal: float | None) -> tuple[str | None, boo
         (name, module)
         for name, module in model.named_modules()
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd))
-        and module.weight.numel() >= _ENTRIES
+        and (weight := module._parameters.get("weight")) is not None
+        and weight.numel() >= _ENTRIES
     ]
     linear = [pair for pair in layers if isinstance(pair[1], nn.Linear)]
     if len(layers) <= _TRAINED_LAYERS or not linear:
         return None, False
     name, head = linear[-1]
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+    tables = [
+        m for m in model.modules() if isinstance(m, nn.Embedding) and "weight" in m._parameters
+    ]
     if any(table.weight is head.weight for table in tables) or not is_fresh(
         head, normal_scale=normal
     ):

@@ -34,6 +34,16 @@ def test_odd_models(call):
     assert defects(result.items()) == []
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("diagnose", 300150), ("save", 300367), ("apply_ and undo", 400219)],
+    ids=["computed weights stay", "a flat panel", "an empty layer"],
+)
+def test_what_was_once_a_defect(call, number):
+    assert fuzz.one_call(call, odd_model(number)).kind == "answered"
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_call_on_every_odd_model():

@@ -34,7 +34,7 @@ def reinitialize_(
         for name, parameter in module.named_parameters(recurse=False):
             if not parameter.requires_grad:
                 continue
-            if isinstance(module, maps) and parameter.ndim > 1:
+            if isinstance(module, maps) and parameter.ndim > 1 and parameter.numel():
                 draw_(parameter, scheme, gain, generator)
             elif isinstance(module, maps):
                 nn.init.zeros_(parameter)

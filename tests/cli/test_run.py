@@ -74,6 +74,7 @@ def test_a_healthy_script(tmp_path):
     result = run("--fail-on", "warning", "--out", tmp_path / "page.html", script(tmp_path))
     assert result.returncode == 0
     assert "problem" not in result.stderr
+    assert "a command is missing" not in result.stderr  # the script's arguments are not ours
     assert "<svg" in (tmp_path / "page.html").read_text()
 
 

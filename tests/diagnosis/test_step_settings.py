@@ -1,5 +1,7 @@
 """Steps are judged as a loop takes them: with its schedule, clipping, accumulation and scaler."""
 
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -37,6 +39,17 @@ def test_a_warm_up_from_zero_is_no_small_update(case):
     assert found.measurements["updates"].settings["learning_rates"] == [pytest.approx(0.01)]
     assert optimizer.param_groups[0]["lr"] == 0
     assert schedule.last_epoch == 0
+
+
+def test_a_warm_up_holds_for_a_copy_of_the_optimizer_too(case, monkeypatch):
+    """As on a device without double precision, or of several processes."""
+    model, batch, optimizer = case
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1.0, n / 10))
+    module = importlib.import_module("bathyscope.diagnosis.diagnose")
+    monkeypatch.setattr(module, "lacks_double", lambda m: m is model)
+    found = bs.diagnose(model, batch, optimizer=optimizer, scheduler=schedule)
+    assert "small-update" not in codes(found)
+    assert optimizer.param_groups[0]["lr"] == 0
 
 
 def test_a_schedule_that_stays_at_zero_is_one(case):

@@ -166,12 +166,13 @@ def main() -> None:
     if sys.argv[1:2] != ["run"]:
         # every picture goes into a file; a backend that is not there would end matplotlib's import
         os.environ["MPLBACKEND"] = "Agg"
+    given = sys.argv[1:]  # a script that is run gets others
     try:
         app()
     except SystemExit:
-        if sys.argv[1:] in ([], ["data"]):  # the help has been shown, and no work was done
-            given = " ".join(["bathyscope", *sys.argv[1:]])
-            echo(f"{given}: a command is missing; the help above lists them.", err=True)
+        if given in ([], ["data"]):  # the help has been shown, and no work was done
+            command = " ".join(["bathyscope", *given])
+            echo(f"{command}: a command is missing; the help above lists them.", err=True)
         raise
     except KeyboardInterrupt:
         sys.exit(130)

@@ -134,14 +134,20 @@ def diagnose(
     title = title or given.title
     batch = check_batch(model, first_batch(given.data))
     as_in_loop: Callable[[], AbstractContextManager[None]] = nullcontext
+    at_first_rate: Callable[[], AbstractContextManager[None]] = nullcontext
     if (scheduler, clip, scaler, accumulate) != (None, None, None, 1):
         from bathyscope.core.step_settings import StepSettings  # of loops that say how they step
 
         settings = StepSettings(scheduler, clip, scaler, accumulate)
         settings.check(optimizer)
         as_in_loop = partial(settings.applied_to, optimizer)
+        # for optimizers that are copied: the scheduler knows this one alone
+        at_first_rate = partial(StepSettings(scheduler).applied_to, optimizer)
     if (group := processes_of(model)) is not None:
-        with put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper):
+        with (
+            at_first_rate(),
+            put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper),
+        ):
             one = diagnose(
                 inner, whole[0], loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
                 thresholds=thresholds, silence=silence, steps=steps, budget=budget,
@@ -149,7 +155,8 @@ def diagnose(
             )  # fmt: skip
             return replace(one, provenance={**one.provenance, "processes": group.size})
     if lacks_double(model):
-        twin, stepper = copy_to_cpu(model, optimizer)
+        with at_first_rate():
+            twin, stepper = copy_to_cpu(model, optimizer)
         one = diagnose(
             twin, on_cpu(batch), loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
             thresholds=thresholds, silence=silence, steps=steps, budget=budget,

@@ -234,11 +234,12 @@ LOST = math.nan
         ({"loss": last(LOST)}, None, "loss"),
         ({"loss": LOST}, None, None),  # no loss was ever seen
         ({"total": last(math.inf)}, None, "loss"),
-        # gradients run back: the last group is where it began; the weights' first one
+        # gradients run back: the last group is where it began; weights after a finite loss and gradient
+        # are the optimizer's work
         ({"gradients": last((LOST, LOST, 1.0), (1.0, 1.0, 1.0))}, None, "middle"),
-        ({"weights": last((1.0, LOST, LOST), (1.0, 1.0, 1.0))}, None, "middle"),
+        ({"weights": last((1.0, LOST, LOST), (1.0, 1.0, 1.0))}, None, "update"),
         ({"gradients": last((LOST, LOST, LOST), (1.0, 1.0, 1.0))}, None, "loss"),
-        ({"weights": last((LOST, LOST, LOST), (1.0, 1.0, 1.0))}, None, "loss"),
+        ({"weights": last((LOST, LOST, LOST), (1.0, 1.0, 1.0))}, None, "update"),
         ({"gradients": last((LOST, 1.0, 1.0), (1.0, 1.0, 1.0))}, "head", "head"),
     ],
 )

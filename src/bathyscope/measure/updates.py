@@ -28,6 +28,7 @@ from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
+from bathyscope.measure.step_arithmetic import below_epsilon, non_finite_in_own_dtype
 
 
 def updates(
@@ -52,7 +53,10 @@ def updates(
             of ΔW unfolded by outputs, and where.
         stable_rank: the smallest ‖ΔW‖²_F/σ_max².
         lost: fraction of the entries with a step that W + ΔW, rounded to their dtype, leaves as W.
-        non_finite: fraction of the entries of ΔW that are NaN or infinite.
+        below_epsilon: the largest fraction, over its weights, of entries with a gradient whose second
+            moment lies below Adam's ε.
+        non_finite: fraction of the entries of W + ΔW that are NaN or infinite, computed in float64 and,
+            for weights in half precision, in their own dtype.
 
     Args:
         model: any module; it is left as it was.
@@ -98,7 +102,7 @@ def update_measurement(
         blocks,
         (
             *("ratio", "largest_ratio", "largest_ratio_layer", "rank_fraction", "rank_layer"),
-            *("stable_rank", "lost", "non_finite"),
+            *("stable_rank", "lost", "below_epsilon", "non_finite"),
         ),
     )
     members = Members(model)
@@ -112,9 +116,13 @@ def update_measurement(
     }
     every = {step.name: step for result in by_block.values() for step in result}
     spectra = _spectra(every, rows, largest_side=largest_side)
+    lost = non_finite_in_own_dtype(model, gradients, optimizer)
+    small = below_epsilon(model, {name: gradients[name] for name in every}, optimizer)
     for block, result in by_block.items():
         if result:
-            _put_sizes(rows, block, result)
+            _put_sizes(rows, block, result, lost)
+            fractions = [small[step.name] for step in result if step.name in small]
+            rows.put(block, below_epsilon=max(fractions, default=None))
             _put_ranks(
                 rows, block, [(s.name, spectra[s.name]) for s in result if s.name in spectra]
             )
@@ -166,7 +174,9 @@ class Step:
         return min(max(rounding_tolerance(rows, columns, self.dtype), cancelled), 0.5)
 
 
-def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
+def _put_sizes(
+    rows: Rows, block: Block, steps: list[Step], non_finite: Mapping[str, float]
+) -> None:
     total = math.hypot(*(step.change_norm for step in steps))
     rows.put(block, ratio=quotient(total, math.hypot(*(step.norm for step in steps))))
     ratios = [(step.ratio, step.name) for step in steps if math.isfinite(step.ratio)]
@@ -178,7 +188,11 @@ def _put_sizes(rows: Rows, block: Block, steps: list[Step]) -> None:
     rows.put(
         block,
         lost=sum(map(_num_lost, steps)) / max(1, moved),
-        non_finite=sum(map(_num_non_finite, steps)) / entries,
+        non_finite=sum(
+            max(_num_non_finite(step), non_finite.get(step.name, 0.0) * step.change.numel())
+            for step in steps
+        )
+        / entries,
     )
 
 

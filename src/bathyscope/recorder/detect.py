@@ -27,6 +27,8 @@ _WEIGHT_JUMP, _WEIGHT_GROWTH = 2.0, 10.0
 # A group's gradient below this fraction of its own median for this many steps has vanished: dropped
 # branches (stochastic depth) are rarely dropped as often in a row.
 _VANISHED, _VANISHED_STEPS = 1e-6, 8
+# Scale of the input over that at the start from which on it is where things began: 1.5 decades.
+_INPUT_GROWTH = 30.0
 # Steps before anything but a value that is non-finite is judged.
 _FIRST_STEPS = 16
 
@@ -61,7 +63,8 @@ def non_finite(history: History, *, location: str | None = None) -> Event | None
     """A loss, gradient or weight that is non-finite.
 
     The forward pass computes from first to last, so the place found there comes first; gradients
-    run back, so the last group whose gradient is non-finite is where that began.
+    run back, so the last group whose gradient is non-finite is where that began. Weights that are
+    non-finite after a finite loss and gradient are the optimizer's own work.
     """
     loss = float(history.losses[-1])
     gradients = ~np.isfinite(history.gradients[-1])
@@ -73,6 +76,8 @@ def non_finite(history: History, *, location: str | None = None) -> Event | None
         return None
     if location is not None:
         began = location
+    elif not loss_lost and weights.any() and not gradients.any():
+        began = "update"  # from a loss and gradients that are finite
     elif gradients.any() and not gradients.all():
         began = history.labels[int(np.flatnonzero(gradients)[-1])]
     elif weights.any() and not weights.all():
@@ -83,6 +88,7 @@ def non_finite(history: History, *, location: str | None = None) -> Event | None
         history,
         "non-finite",
         began,
+        block=history.labels[int(np.flatnonzero(weights)[0])] if began == "update" else None,
         loss=loss,
         groups_with_such_gradients=int(gradients.sum()),
         groups_with_such_weights=int(weights.sum()),
@@ -155,7 +161,8 @@ def exploding_weights(history: History) -> Event | None:
     """A group whose norm jumped in one step, or has grown tenfold since the start."""
     weights = history.weights.astype(np.float64)
     typical = float(np.median(history.start_weights))
-    base = np.maximum(history.start_weights.astype(np.float64), 0.1 * typical)
+    # a fresh head begins near zero: what it grows to is judged by the other groups
+    base = np.maximum(history.start_weights.astype(np.float64), typical)
     now, before = weights[-1], np.maximum(weights[-2], 0.1 * typical)
     jumped = now > _WEIGHT_JUMP * before
     recent = weights[-min(len(weights), 33)]
@@ -218,13 +225,16 @@ def _origin(
     """Where a jump of loss or gradient at a step began, from what was out of the ordinary before it.
 
     The loss of a step is computed from the weights of the step before and from the batch. So: a rate
-    that jumped up to then; an input of another scale in that very step; weights that moved unlike
+    that jumped up to then; an input of another scale in that very step, or one that has grown slowly
+    and far since the start; weights that moved unlike
     before; a gradient that grew in one group earlier; and where nothing stirred, the batch.
     """
     at = len(history.steps) - 1 if at is None else at
     if _stirred_at(history.rates[: at + 1], minimum=0.15) is not None:
         return "learning rate"
     if _stirred_at(history.input_scales[: at + 1], minimum=0.3) == at:
+        return "input"
+    if history.input_growth(at) >= _INPUT_GROWTH:
         return "input"
     if weights and (group := _moved_group(history, before=at)) is not None:
         return history.labels[group]
@@ -320,6 +330,8 @@ def stirrings(history: History, *, until: int) -> tuple[str, ...]:
         if at is not None:
             ordinary = float(np.nanmedian(values[: max(1, at)]))
             result.append((at, f"{name} {values[at]:.3g} after {ordinary:.3g}"))
+    if (growth := history.input_growth(until)) >= _INPUT_GROWTH:
+        result.append((until, f"input's scale {growth:.3g} times that at the start"))
     group = _moved_group(history, before=until)
     if group is not None:
         weights = history.weights[: until + 1, group].astype(np.float64)

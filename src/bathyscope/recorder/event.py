@@ -11,6 +11,8 @@ from bathyscope.rules import all_rules
 _LOCATIONS = {
     "learning rate": "Set the learning rate back, or warm it up towards the new one; clip gradients.",
     "input": "Look at the inputs of this step: their scale, or values that are non-finite.",
+    "update": "The optimizer itself made the weights NaN or Inf, from finite gradients: keep weights in "
+    "float32 and compute under autocast, or raise eps, which is zero in float16.",
     "batch": "Look at the batch of this step, its labels above all; clip gradients.",
 }
 
@@ -22,7 +24,7 @@ class Event(Shown):
     Attributes:
         code: of a rule that has an event, as `explain` knows it.
         step: at which it was seen.
-        began: where it began: a block's label, or `input`, `batch`, `loss`, `learning rate`.
+        began: where it began: a block's label, or `input`, `batch`, `loss`, `learning rate`, `update`.
         block: the same where it is a block, else the block that shows it most; None where there is none.
         before: what was out of the ordinary before it, in order, in words.
         numbers: what decided.
@@ -51,7 +53,7 @@ class Event(Shown):
             >>> Event(code="loss-spike", step=41, began="batch").sentence
             'Step 41: the loss jumped; it began at the batch.'
         """
-        known = ("input", "batch", "loss", "learning rate")
+        known = ("input", "batch", "loss", "learning rate", "update")
         location = f"the {self.began}" if self.began in known else f"block {self.began}"
         event = all_rules()[self.code].event
         title = self.code if event is None else event.title

@@ -64,6 +64,7 @@ class History:
         self.window = window
         self.num_steps = 0
         self.start_loss = math.nan
+        self.start_input = math.nan
         self.highest_excess = 0.0
         self.highest_gradient = 0.0
         self.start_weights: Norms = np.zeros(0)
@@ -87,6 +88,13 @@ class History:
         self._order = (np.arange(kept) + self.num_steps - kept) % self.window
         if self.num_steps <= 5:
             self.start_loss = _median(self.losses)
+            self.start_input = _median(self.input_scales)
+
+    def input_growth(self, at: int) -> float:
+        """Scale of the input at one of the kept steps over that at the start; 1 where it is not known."""
+        now = float(self.input_scales[at])
+        known = math.isfinite(now) and self.start_input > 0
+        return now / self.start_input if known else 1.0
 
     def correct_weights(self, weights: Norms) -> None:
         """Norms of the weights after the last step, which were not read when it was taken in."""

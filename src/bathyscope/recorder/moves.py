@@ -85,7 +85,8 @@ def take_in(look: Look, row: StepRow) -> None:
         return
     after, _ = gather(look.tensors)
     changed = (after != look.weights) & ~(np.isnan(after) & np.isnan(look.weights))
-    asked = (look.gradients != 0) & (look.lr > 0)
+    # what is NaN already does not move, and is not lost to rounding
+    asked = (look.gradients != 0) & (look.lr > 0) & np.isfinite(look.weights)
     lost = asked & ~changed
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         plain = np.where(lost, look.lr * np.abs(look.gradients) / np.abs(look.weights), 0.0)

@@ -1,7 +1,7 @@
 """The record of a training: step by step signals and samples go in, events come out."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.trackers import Tracker
 from bathyscope.recorder.curve import BoundedCurve
-from bathyscope.recorder.detect import detect
+from bathyscope.recorder.detect import detect, stirrings
+from bathyscope.recorder.entry_views import EntryViews
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
@@ -109,6 +110,7 @@ class Recording:
         self._drift: Norms = np.zeros(0)  # and by which share they moved in a step before it
         self._rate = math.nan
         self._others_wrote = -_PAUSE  # the last step before which they did
+        self._entries = EntryViews(groups.parameters)
 
     @property
     def is_sampled(self) -> bool:
@@ -214,6 +216,7 @@ class Recording:
             total_gradient=total,
         )
         self._versions, self._rate = self.groups.versions(), step.rate
+        self._entries.keep()
         self.history.append(signal)
         self.curve.append(signal)
         if self.log is not None:
@@ -273,12 +276,14 @@ class Recording:
         if self.tracker is not None:
             for row in rows:
                 _log_row(self.tracker, row)
-        return list(sampled_events(self.samples))
+        before = stirrings(self.history, until=len(self.history.steps) - 1)
+        return [replace(event, before=before) for event in sampled_events(self.samples)]
 
     def look_for_changed_weights(self) -> None:
         """Report weights that something other than the optimizer has written since the last step."""
         if not self._versions or self.groups.versions() == self._versions:
             return
+        is_rare = self.steps - self._others_wrote >= _PAUSE and self.steps >= _FIRST_STEPS
         self._others_wrote = self.steps
         before, now = self._weights, self.groups.weight_norms()
         change = _relative(now, before)
@@ -286,7 +291,11 @@ class Recording:
         if between > 0:
             change = np.where(np.isfinite(self._drift), change - between * self._drift, change)
         group = int(np.argmax(change))
-        if change[group] > _CHANGED:
+        is_far = change[group] > _CHANGED
+        written = self._entries.changed() if is_rare and not is_far else []
+        if written:  # any write, however small, that is not undone and not the loop's habit
+            group = int(np.searchsorted(self.groups.starts, written[0], side="right")) - 1
+        if is_far or written:
             label = self.groups.labels[group]
             self.notify(
                 Event(

@@ -37,7 +37,7 @@ def sampled_events(samples: TakenSamples) -> Iterator[Event]:
 
 def _crosses(event: Transition, now: Values, usual: Values) -> Flags:
     """Blocks beyond the limit now whose median kept it before; NaN compares as neither."""
-    unit = usual if event.times else np.ones_like(usual)
+    unit = np.maximum(usual, event.floor) if event.times else np.ones_like(usual)
     result: Flags = usual > 0 if event.times else np.isfinite(usual)
     if event.above is not None:
         result = result & (now >= event.above * unit)

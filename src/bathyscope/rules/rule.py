@@ -59,6 +59,7 @@ class Transition:
         before: what the median of the samples before had to keep: at most this much for `above`, at
             smallest for `below`.
         times: `above` and `below` in units of that median.
+        floor: the unit where that median is smaller.
         last: compare with the last n samples alone; with all of them by default.
         unless: codes of events of the same block and step that explain this one.
     """
@@ -70,6 +71,7 @@ class Transition:
     below: float | None = None
     before: float | None = None
     times: bool = False
+    floor: float = 0.0
     last: int | None = None
     unless: tuple[str, ...] = ()
 

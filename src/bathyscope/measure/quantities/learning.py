@@ -134,6 +134,18 @@ UPDATES: tuple[Quantity, ...] = (
         direction="high",
         anchors=(0.3, 1.0),
     ),
+    Quantity(
+        key="updates.below_epsilon",
+        label="gradients below ε",
+        unit="fraction",
+        reducer="largest over layers",
+        what="Fraction of the weights with a gradient whose second moment lies below Adam's ε.",
+        good="0.",
+        why="Their step is lr · g / ε, far smaller than the learning rate says.",
+        scale="fraction",
+        direction="high",
+        anchors=(0.3, 1.0),
+    ),
     non_finite("updates"),
 )
 

@@ -135,6 +135,21 @@ UNWRITTEN_UPDATES = Rule(
 )
 
 
+def swallowed_next_updates(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks most of whose gradients lie below the epsilon of Adam's next step."""
+    fractions = evidence.column("updates", "below_epsilon")
+    out = [i for i, f in enumerate(fractions) if (f or 0.0) > thresholds["below_epsilon"]]
+    if 2 * len(out) > sum(f is not None for f in fractions):
+        out.sort(key=lambda i: -(fractions[i] or 0.0))
+        yield SWALLOWED_BY_EPSILON.finding(
+            Severity.WARNING,
+            evidence.labels(out),
+            score=fractions[out[0]] or 0.0,
+            fraction_below=fractions[out[0]],
+            num_blocks=len(out),
+        )
+
+
 def swallowed_by_epsilon(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Adam whose second moments lie below its epsilon."""
     for p in record.parameters:
@@ -154,7 +169,16 @@ SWALLOWED_BY_EPSILON = Rule(
     explanation="The update is lr · g / ε rather than lr · g / √v: far smaller than the learning rate says.",
     source="Adam divides by √v + ε",
     advice="Lower eps, or scale the loss up.",
-    thresholds={"loop_steps": SMALLEST_STEPS},
+    thresholds={
+        "loop_steps": SMALLEST_STEPS,
+        "below_epsilon": Threshold(
+            0.9,
+            "fraction of the entries with a gradient whose second moment is below a tenth of ε",
+            "nearly all: a few such entries are harmless",
+        ),
+    },
+    reads=("updates.below_epsilon",),
+    find=swallowed_next_updates,
     find_in_loop=swallowed_by_epsilon,
     effects=("small-update", "small-budget"),
 )

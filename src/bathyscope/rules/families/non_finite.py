@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
@@ -44,6 +45,30 @@ def non_finite(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
             fraction_of_gradient=gradients[last],
             blocks_before=len(bad) - 1,
         )
+        return
+    yield from _after_the_step(evidence)
+
+
+def _after_the_step(evidence: Evidence) -> Iterator[Finding]:
+    """Blocks whose weights the optimizer's next step makes non-finite, from gradients that are finite."""
+    updates = evidence.column("updates", "non_finite")
+    spoiled = [i for i, fraction in enumerate(updates) if fraction]
+    if spoiled:
+        finding = NON_FINITE.finding(
+            Severity.PROBLEM,
+            evidence.labels(spoiled),
+            score=80.0,
+            cause="optimizer",
+            where="update",
+            fraction_of_weights=max(updates[i] or 0.0 for i in spoiled),
+            num_blocks=len(spoiled),
+        )
+        yield replace(
+            finding,
+            title="The optimizer's next step makes weights NaN or Inf",
+            remedy="Keep the weights in float32 and compute under autocast; or raise eps to 1e-4 in "
+            "float16, where Adam's 1e-8 is zero.",
+        )
 
 
 NON_FINITE = Rule(
@@ -61,6 +86,7 @@ NON_FINITE = Rule(
         "activations.non_finite",
         "gradients.non_finite",
         "gradients.norm_out",
+        "updates.non_finite",
     ),
     find=non_finite,
     downstream=(

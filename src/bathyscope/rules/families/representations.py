@@ -94,7 +94,8 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
                 continue
             if i == len(ranks) - 1 and starts_at_zero(evidence, i):
                 continue  # a last layer that starts at zero has no rank before its first step
-            possible = min(peak, most)
+            # beside a wider branch, what this one reads has room for its own directions only
+            possible = min(peak, most, _units(evidence.blocks[i], mode) or most)
             if rank <= thresholds["singular_rank"] * possible and possible > 1:
                 out.append(i)
                 reference.append(possible)

@@ -13,7 +13,10 @@ EXPLODING_ACTIVATIONS = Rule(
     advice="Put a normalization before the named block, scale its branch, or lower the learning rate.",
     downstream=("non-finite", "dead-units", "collapsed-representation", "loss-spike"),
     upstream=("gradient-spike",),
-    event=Transition(title="activations exploded", column="std", above=100.0, times=True),
+    # logits that begin near zero grow by decades, and are ordinary then
+    event=Transition(
+        title="activations exploded", column="std", above=100.0, times=True, floor=0.1
+    ),
 )
 
 WEIGHTS_CHANGED = Rule(
@@ -21,9 +24,9 @@ WEIGHTS_CHANGED = Rule(
     stage=CausalStage.WEIGHTS,
     cause="optimizer",
     title="Weights that something other than the optimizer has written",
-    explanation="Between two steps the norm of a block's weights changed though no optimizer stepped: the "
+    explanation="Between two steps the weights of a block changed though no optimizer stepped: the "
     "training continues with another network than the one it had.",
-    source="the version counters and norms of the parameters",
+    source="the version counters, norms and some entries of the parameters",
     advice="Look for what writes them: a checkpoint that was loaded, or a damaged one.",
     effects=("loss-spike", "gradient-spike"),
     downstream=("exploding-activations", "dead-units", "collapsed-representation"),

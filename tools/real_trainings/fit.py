@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
 from bathyscope.core.json_values import JsonObject
-from bathyscope.foresight.curve_model import OUTCOMES, CurveModel
+from bathyscope.foresight.curve_model import CurveModel
 from bathyscope.foresight.forest import Forest
 from tools.real_trainings.examples import Example, decade_gains
 
@@ -37,7 +37,8 @@ def fit(examples: Sequence[Example]) -> CurveModel:
     rows = matrix(known, names)
     ends = np.array([e.end for e in known])
     last = np.array([e.naive["last value"] for e in known])
-    outcome = np.array([[float(e.label.label == name) for name in OUTCOMES] for e in known])
+    fails = np.array([e.label.label == "fails" for e in known])
+    lags = np.array([e.label.label == "lags" for e in known])
     groups = np.array([by_task(e) for e in known])
     folds = np.searchsorted(np.unique(groups), groups) % FOLDS
     said = left_out_ends(rows, ends, last, folds)
@@ -47,7 +48,8 @@ def fit(examples: Sequence[Example]) -> CurveModel:
     center, scale = np.median(rows, 0), np.maximum(rows.std(0), 1e-3)
     placed = ((rows - center) / scale).astype(np.float16)
     forests = {
-        "outcome": forest(rows, outcome),
+        "fails": forest(rows, fails[:, None].astype(float), of_features=1.0),
+        "lags": forest(rows[~fails], lags[~fails, None].astype(float)),
         "end": forest(rows, ends[:, None]),
         "change": forest(rows, (ends - last)[:, None]),
         "width": forest(wide, errors[:, None]),
@@ -79,10 +81,10 @@ def matrix(examples: Sequence[Example], names: Sequence[str]) -> np.ndarray:
     return np.array([[(e.features or {})[name] for name in names] for e in examples])
 
 
-def forest(rows: np.ndarray, answers: np.ndarray) -> Forest:
-    """Extremely randomized trees as arrays."""
+def forest(rows: np.ndarray, answers: np.ndarray, *, of_features: float = 0.5) -> Forest:
+    """Extremely randomized trees as arrays; each split chooses among a fraction of the features."""
     trees = ExtraTreesRegressor(
-        TREES, min_samples_leaf=LEAF, max_depth=DEPTH, max_features=0.5, random_state=0
+        TREES, min_samples_leaf=LEAF, max_depth=DEPTH, max_features=of_features, random_state=0
     ).fit(rows, answers.ravel() if answers.shape[1] == 1 else answers)
     parts, roots, start = [], [], 0
     for tree in (t.tree_ for t in trees.estimators_):

@@ -23,8 +23,8 @@ Reason = Literal[
 
 STALLED = 0.1
 """Less than a tenth of the way from the constant baseline to the best end of the group: what such a
-network outputs is hardly better than a constant. A tenth is above the noise of an end (median 2 % of
-the way between two seeds that train)."""
+network outputs is hardly better than a constant. A tenth is above the noise of an end: the README has
+the median difference between two seeds of one setting, a few per cent of the way at most."""
 
 FELL_BACK = 0.5
 """More than half of the largest progress lost again at the end."""

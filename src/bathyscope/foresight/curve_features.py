@@ -10,6 +10,7 @@ from numpy import ndarray
 from bathyscope.foresight.course import FirstSteps
 from bathyscope.foresight.extrapolation import (
     HIGHEST_END,
+    LOWEST,
     METHODS,
     loss_scale,
     relative_losses,
@@ -55,6 +56,7 @@ def course_features(course: FirstSteps) -> dict[str, float]:
             f"said by {name}": min(method(relative, course.plan.budget), HIGHEST_END)
             for name, method in METHODS.items()
         },
+        **_along_rates(relative, np.array(course.plan.rates.factors)),
         **_gradients(np.array(course.gradient_norms)),
         **_plan(course),
         **_readings(course),
@@ -75,14 +77,44 @@ def _curve(prefix: Float[ndarray, " n"]) -> dict[str, float]:
     now = float(last.mean())
     # seen from where the curve is now, a fall looks alike in all tasks
     falls = {f"{name} against now": value - now for name, value in levels.items()}
-    slopes = {"slope": _slope(steps, means), "late slope": _slope(steps[-5:], means[-5:])}
+    times = np.log(steps)
+    slopes = {"slope": _slope(times, means), "late slope": _slope(times[-5:], means[-5:])}
     noise = float(np.abs(np.diff(prefix)).mean()) / math.sqrt(2) if len(prefix) > 1 else 0.0
     return {**levels, **falls, **slopes, "noise": noise, "late spread": float(last.std())}
 
 
-def _slope(steps: Float[ndarray, " m"], means: Float[ndarray, " m"]) -> float:
-    """Of the loss over the logarithm of the step."""
-    return float(np.polyfit(np.log(steps), means, 1)[0]) if len(steps) > 1 else 0.0
+def _along_rates(
+    prefix: Float[ndarray, " n"], factors: Float[ndarray, " budget"]
+) -> dict[str, float]:
+    """The end where the loss goes on as it did per learning rate spent, and per its logarithm.
+
+    Steps at the start of a warm-up count for little and those at the peak for much: a curve over the
+    sum of the rates so far, u = Σ_{i<t} η_i / Σ_{i<budget} η_i, has the schedule taken out of it.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(factors)])
+    spent = sums[: len(prefix)] / max(float(sums[-1]), 1e-12)
+    # a first step has spent nothing: half of a step keeps its logarithm finite
+    logs = np.log(spent + max(float(spent[min(1, len(spent) - 1)]) / 2, 1e-6))
+    last = slice(-max(3, len(prefix) // 4), None)
+    now, here = float(prefix[last].mean()), float(spent[last].mean())
+    result = {}
+    for name, begin in (("most", 0.2), ("the last half", 0.5), ("the last quarter", 0.75)):
+        part = slice(int(begin * len(prefix)), None)
+        linear = _slope(spent[part], prefix[part])
+        by_log = _slope(logs[part], prefix[part])
+        for kind, end in (
+            ("linear", now + linear * (1 - here)),
+            ("logarithmic", now - by_log * math.log(max(here, 1e-9))),
+        ):
+            result[f"{kind} over {name} of the rates"] = float(np.clip(end, LOWEST, HIGHEST_END))
+    return result
+
+
+def _slope(times: Float[ndarray, " m"], losses: Float[ndarray, " m"]) -> float:
+    """Of the line through losses by least squares; 0 where there is only one time."""
+    apart = times - times.mean() if len(times) else times
+    spread = float(np.square(apart).sum())
+    return float((apart * losses).sum() / spread) if spread > 0 else 0.0
 
 
 def _gradients(norms: Float[ndarray, " n"]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from bathyscope.foresight.forest import Forest
 FILE = "curves.npz"
 OUTCOMES = ("trains", "lags", "fails")
 DECADES = ("down", "up")
-_FORESTS = ("outcome", "end", "change", "width", "gain down", "gain up")
+_FORESTS = ("fails", "lags", "end", "change", "width", "gain down", "gain up")
 
 SURE = 0.9
 """Probability of an outcome at which it is the verdict."""
@@ -79,16 +79,15 @@ class CurveModel:
     def outlook(self, features: Mapping[str, float]) -> Outlook:
         """What it says of the features of a course."""
         row = np.array([features[name] for name in self.names], dtype=np.float64)
-        chance = self.forests["outcome"].predict(row)
+        chance = self.chance(row)
         end, half = self.expected_end(row, features["said by last value"])
         distance, apart = self.distance(row)
         if distance > 1:
             half *= WIDEST
             # nothing is known that the table does not show: half of what is said is its mean
-            chance = 0.5 * (
-                chance + self.forests["outcome"].value[self.forests["outcome"].roots].mean(0)
-            )
-        moved = self.forests["outcome"].contributions(row, OUTCOMES.index("fails"))
+            usual = _outcomes(*(_mean(self.forests[name]) for name in ("fails", "lags")))
+            chance = 0.5 * (chance + usual)
+        moved = self.forests["fails"].contributions(row, 0)
         return Outlook(
             probabilities=dict(zip(OUTCOMES, map(float, chance), strict=True)),
             end=(max(LOWEST, end - half), end, min(HIGHEST_END, end + half)),
@@ -97,6 +96,15 @@ class CurveModel:
             farthest=tuple((self.names[i], float(row[i])) for i in np.argsort(-apart)[:2]),
             contributions=dict(zip(self.names, map(float, moved), strict=True)),
         )
+
+    def chance(self, row: Float[ndarray, " d"]) -> Float[ndarray, " 3"]:
+        """Probabilities of the outcomes, in their order.
+
+        A forest of its own says whether it fails, another whether it lags if it does not: trees that
+        have to part three outcomes at once split for the more frequent border between the other two.
+        """
+        fails, lags = (float(self.forests[name].predict(row)[0]) for name in ("fails", "lags"))
+        return _outcomes(fails, lags)
 
     def expected_end(self, row: Float[ndarray, " d"], last: float) -> tuple[float, float]:
         """The relative loss at the end and half the width of its 80 % interval.
@@ -134,6 +142,16 @@ class CurveModel:
     def _gain(self, decade: str, row: Float[ndarray, " d"]) -> tuple[float, float]:
         gain, probability = self.forests[f"gain {decade}"].predict(row)
         return float(gain), float(probability)
+
+
+def _outcomes(fails: float, lags: float) -> Float[ndarray, " 3"]:
+    """Probabilities of the outcomes from those of failing, and of lagging where it does not fail."""
+    return np.array([(1 - fails) * (1 - lags), (1 - fails) * lags, fails])
+
+
+def _mean(forest: Forest) -> float:
+    """Of all rows that it was fitted on."""
+    return float(forest.value[forest.roots].mean())
 
 
 def read_curve_model(arrays: Mapping[str, ndarray], *, source: str = "The model") -> CurveModel:

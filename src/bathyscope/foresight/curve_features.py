@@ -86,7 +86,7 @@ def _curve(prefix: Float[ndarray, " n"]) -> dict[str, float]:
 def _along_rates(
     prefix: Float[ndarray, " n"], factors: Float[ndarray, " budget"]
 ) -> dict[str, float]:
-    """The end where the loss goes on as it did per learning rate spent, and per its logarithm.
+    """The end where the loss continues as it did per learning rate spent, and per its logarithm.
 
     Steps at the start of a warm-up count for little and those at the peak for much: a curve over the
     sum of the rates so far, u = Σ_{i<t} η_i / Σ_{i<budget} η_i, has the schedule taken out of it.

@@ -91,7 +91,8 @@ def treat(
         assert given is not None
         report = _apply_recipe(text, setup, given, before)
     if code and given is not None:
-        echo(given.code(), err=str(text.as_json) == "-")
+        printed = given.code() if treatment is None else treatment.code()
+        echo(printed, err=str(text.as_json) == "-")
     if out is not None:
         write(report, out)
         echo(f"written: {out}", err=True)

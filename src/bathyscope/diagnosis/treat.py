@@ -119,12 +119,10 @@ def treat(
     stepper = optimizer_or_default(root, optimizer)
     supply = Supply(root, given)
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
-    constant = _constant(root, course, loss)
-    budget = spend - MEASURING
+    constant, budget = _constant(root, course, loss), spend - MEASURING
     race = Race(root, stepper, course, loss, constant, budget=budget, seed=seed, notify=notify)
     untreated, racers, verification = _find(race, diagnosis, allowed, supply)
     chosen = _chosen(verification, untreated.attempt)
-    helped = chosen is not None and _has_helped(chosen, untreated.attempt)
     done = Treatment(
         before=diagnosis,
         after=diagnosis,
@@ -139,13 +137,15 @@ def treat(
     )
     if chosen is None:
         return done
+    printed = chosen.recipe.code(root, diagnosis.setting.batch[0])
     change = chosen.recipe.apply_(root, stepper)
     assert change.optimizer is not None
     return replace(
         done,
+        printed=printed,
         after=_measured_again(root, diagnosis, change.optimizer),
         recipe=chosen.recipe,
-        helped=helped,
+        helped=_has_helped(chosen, untreated.attempt),
         optimizer=change.optimizer,
         change=change,
     )

@@ -37,6 +37,7 @@ class Treatment(Reported):
         optimizer: the one to continue with.
         spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
         notes: what a reader must know.
+        printed: what `code()` gives.
         num_batches: different ones that could be seen, where they were few; None where none repeated.
     """
 
@@ -51,6 +52,7 @@ class Treatment(Reported):
     notes: tuple[str, ...] = ()
     change: Change | None = field(default=None, repr=False)
     num_batches: int | None = None
+    printed: str = field(default="", repr=False)
 
     @property
     def applied(self) -> str | None:
@@ -147,8 +149,11 @@ class Treatment(Reported):
         return pd.DataFrame.from_dict(rows, orient="index", columns=["before", "after"])
 
     def code(self) -> str:
-        """The change as PyTorch code over the names `model` and `optimizer`."""
-        return Recipe().code() if self.recipe is None else self.recipe.code()
+        """The change as PyTorch code over the names `model` and `optimizer`.
+
+        Blocks get a changed `forward` where that is the same (`x + 0.1 * block(norm(x))`), else hooks.
+        """
+        return self.printed or (self.recipe or Recipe()).code()
 
     def report(self) -> Report:
         """The report after, with the one before beside it, the losses as curves and the recipe's code."""
@@ -163,7 +168,7 @@ class Treatment(Reported):
             before=replace(self.before.report(), curves=untreated),
             curves=treated,
             notes=(*(t for t in result if t), *after.notes),
-            code="" if self.recipe is None else self.recipe.code(),
+            code="" if self.recipe is None else self.code(),
             outcome=f"{applied}{self.outcome}",
         )
 

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
+from bathyscope.remedies.remedy import (
+    Edit,
+    Remedy,
+    Rung,
+    python_list,
+    python_string,
+    submodule,
+)
 
 
 class QkNorm:
@@ -175,6 +182,10 @@ class ScaleBranches(Remedy):
             f"for name in {python_list(self.layers)}:\n"
             f"    model.get_submodule(name).register_forward_hook(ScaleOutput({self.factor!r}))\n"
         )
+
+    def edits(self, model: nn.Module) -> dict[str, Edit]:
+        """The factor before what each module gives out."""
+        return dict.fromkeys(self.layers, Edit("Scaled", after=f"{self.factor!r} * {{}}"))
 
 
 class PullLogZ:

@@ -11,21 +11,14 @@ from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
-
-_STANDARDIZE = '''\
-def standardize_inputs(model, shift, scale):
-    """Standardize what the network reads, column by column or channel by channel."""
-
-    def standardize(module, args):
-        if not args or not args[0].is_floating_point():
-            return None
-        shape = (-1, *[1] * (args[0].ndim - 2))
-        by_column = [torch.tensor(v).to(args[0]).reshape(shape) for v in (shift, scale)]
-        return ((args[0] - by_column[0]) / by_column[1], *args[1:])
-
-    model.register_forward_pre_hook(standardize)
-'''
+from bathyscope.remedies.remedy import (
+    Edit,
+    Remedy,
+    Rung,
+    python_list,
+    python_string,
+    submodule,
+)
 
 
 class StandardizeInputs(Remedy):
@@ -36,7 +29,6 @@ class StandardizeInputs(Remedy):
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
     level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
-    helpers: ClassVar = (_STANDARDIZE,)
 
     @property
     def description(self) -> str:
@@ -53,8 +45,16 @@ class StandardizeInputs(Remedy):
         return change
 
     def code(self) -> str:
-        """A call of the helper."""
-        return f"standardize_inputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
+        """A hook before the model, as (x - shift) / scale in its forward."""
+        return (
+            "def standardize(module, args):\n"
+            "    if not args or not args[0].is_floating_point():\n"
+            "        return args\n"
+            f"    values = torch.tensor({[list(self.shift), list(self.scale)]!r}).to(args[0])\n"
+            "    shift, scale = values.reshape(2, -1, *[1] * (args[0].ndim - 2))\n"
+            "    return ((args[0] - shift) / scale, *args[1:])\n"
+            "model.register_forward_pre_hook(standardize)\n"
+        )
 
 
 class _Standardize:
@@ -69,18 +69,6 @@ class _Standardize:
         return ((x - shift) / scale, *args[1:])
 
 
-_SCALE_OUTPUTS = '''\
-def scale_outputs(model, shift, scale):
-    """Let the network answer in units of the targets' spread, from their mean on."""
-
-    def stretch(module, args, output):
-        by_column = [torch.tensor(v).to(output) for v in (shift, scale)]
-        return output * by_column[1] + by_column[0]
-
-    model.register_forward_hook(stretch)
-'''
-
-
 class ScaleOutputs(Remedy):
     """output · scale + shift of what the network answers, one number for each column or one for all."""
 
@@ -89,7 +77,6 @@ class ScaleOutputs(Remedy):
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
     level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
-    helpers: ClassVar = (_SCALE_OUTPUTS,)
 
     @property
     def description(self) -> str:
@@ -106,8 +93,13 @@ class ScaleOutputs(Remedy):
         return change
 
     def code(self) -> str:
-        """A call of the helper."""
-        return f"scale_outputs(model, {list(self.shift)!r}, {list(self.scale)!r})\n"
+        """A hook behind the model, as y * scale + shift in its forward."""
+        return (
+            "def stretch(module, args, y):\n"
+            f"    shift, scale = torch.tensor({[list(self.shift), list(self.scale)]!r}).to(y)\n"
+            "    return y * scale + shift\n"
+            "model.register_forward_hook(stretch)\n"
+        )
 
 
 class _Stretch:
@@ -226,3 +218,7 @@ class AddActivations(Remedy):
     def code(self) -> str:
         """A call of the helper."""
         return f"rectify_(model, {python_list(self.layers)})\n"
+
+    def edits(self, model: nn.Module) -> dict[str, Edit]:
+        """A ReLU around what each layer gives out."""
+        return dict.fromkeys(self.layers, Edit("Rectified", after="torch.relu({})"))

@@ -43,6 +43,15 @@ def learn_factors_(
     return handles
 
 
+_TIMES_FACTOR = '''\
+def times_factor(module, args, y):
+    """As x + self.branch_factor * branch(x) in a forward of your own."""
+    if isinstance(y, tuple):
+        return (module.branch_factor * y[0], *y[1:])
+    return module.branch_factor * y
+'''
+
+
 class LearnFactors(Remedy):
     """What some modules at the end of branches give out times a learned factor: x + λ ⊙ f(x).
 
@@ -57,7 +66,7 @@ class LearnFactors(Remedy):
     start: float = 0.0
     level: ClassVar[Rung] = "structure"
     in_weights: ClassVar[bool] = False
-    helpers: ClassVar = (times_factor, learn_factors_)
+    helpers: ClassVar = (_TIMES_FACTOR,)
 
     @property
     def description(self) -> str:
@@ -88,9 +97,19 @@ class LearnFactors(Remedy):
         return change.undone_by(_group_taken_from(optimizer))
 
     def code(self) -> str:
-        """A call of the helper."""
-        modules = f"[model.get_submodule(name) for name in {python_list(self.layers)}]"
-        return f"learn_factors_({modules}, optimizer, {self.size!r}, {self.start!r})\n"
+        """A loop that adds the factors, and a group of the optimizer for them."""
+        return (
+            "factors = []\n"
+            f"for name in {python_list(self.layers)}:\n"
+            "    module = model.get_submodule(name)\n"
+            f'    values = torch.full(({self.size},), {self.start!r}, device="cpu")\n'
+            "    module.branch_factor = nn.Parameter(values.to(next(module.parameters())))\n"
+            "    factors.append(module.branch_factor)\n"
+            "    module.register_forward_hook(times_factor)\n"
+            'settings = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}\n'
+            'settings |= {"params": factors, "weight_decay": 0.0}  # which would pull branches to zero\n'
+            "optimizer.add_param_group(settings)\n"
+        )
 
 
 def _factor_taken_from(layer: nn.Module) -> Callable[[], None]:

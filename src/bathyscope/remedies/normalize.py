@@ -11,7 +11,13 @@ from torch import Tensor, nn
 from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import (
+    Edit,
+    Remedy,
+    Rung,
+    python_list,
+    submodule,
+)
 
 READERS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules that read a tensor which can be normalized before."""
@@ -22,10 +28,8 @@ def normalize(module, args, kwargs):
     """Layer normalization of what a layer reads; of query, key and value for attention."""
     names = ["query", "key", "value"] if isinstance(module, nn.MultiheadAttention) else ["input"]
     over = slice(1, None) if isinstance(module, nn.modules.conv._ConvNd) else slice(-1, None)
-
     def normal(x):
         return F.layer_norm(x, x.shape[over]) if isinstance(x, torch.Tensor) else x
-
     read = [normal(x) for x in args[: len(names)]]
     passed = {name: normal(x) if name in names else x for name, x in kwargs.items()}
     return (*read, *args[len(names) :]), passed
@@ -78,6 +82,15 @@ class AddNorms(Remedy):
             "    layer = model.get_submodule(name)  # as in: layer(norm(x))\n"
             "    layer.register_forward_pre_hook(normalize, with_kwargs=True)\n"
         )
+
+    def edits(self, model: nn.Module) -> dict[str, Edit]:
+        """`layer_norm` of what each layer reads."""
+        result = {}
+        for name in self.layers:
+            whole = isinstance(submodule(model, name), nn.modules.conv._ConvNd)
+            over = "[1:]" if whole else "[-1:]"
+            result[name] = Edit("Standardized", before=f"F.layer_norm({{0}}, {{0}}.shape{over})")
+        return result
 
 
 def normalize_(model: nn.Module, blocks: Iterable[Block]) -> Change:

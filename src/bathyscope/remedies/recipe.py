@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,6 +26,7 @@ from bathyscope.remedies.attention import (
     ScaleBranches,
 )
 from bathyscope.remedies.change import Change
+from bathyscope.remedies.edit_plan import plan_edits
 from bathyscope.remedies.interface import (
     AddActivations,
     DropActivation,
@@ -43,8 +45,8 @@ from bathyscope.remedies.settings import (
     ScaleRate,
     WarmUp,
 )
-from bathyscope.remedies.shortcut import AddShortcuts
-from bathyscope.remedies.start import DrawWeights, StartRecurrence
+from bathyscope.remedies.shortcut import AddShortcuts, fit_to
+from bathyscope.remedies.start import DrawWeights, StartRecurrence, drawing_code
 
 AnyRemedy = Annotated[
     ScaleRate
@@ -74,12 +76,12 @@ AnyRemedy = Annotated[
 ]
 
 _IMPORTS = {
-    "math.": "import math",
-    "bathyscope.": "import bathyscope",
-    "torch.": "import torch",
-    "F.": "import torch.nn.functional as F",
+    "math": "import math",
+    "bathyscope": "import bathyscope",
+    "torch": "import torch",
+    "F": "import torch.nn.functional as F",
     "Tensor": "from torch import Tensor",
-    "nn.": "from torch import nn",
+    "nn": "from torch import nn",
     "RemovableHandle": "from torch.utils.hooks import RemovableHandle",
 }
 """What printed code may need, by the word that shows it."""
@@ -121,18 +123,40 @@ class Recipe(BaseModel):
         """The steps that weights saved after it do not hold: what a network needs to load them."""
         return Recipe(steps=tuple(step for step in self.steps if not step.in_weights))
 
-    def code(self) -> str:
+    def code(self, model: nn.Module | None = None, inputs: object = None) -> str:
         """The change as PyTorch code over the names `model` and `optimizer`.
 
         Parameter names stay as they are, so weights of the treated network load after it.
+
+        Args:
+            model: the network that it is for, as it was before; it is left so. With it, and with inputs
+                for one forward pass, blocks get a changed `forward` (`x + 0.1 * block(norm(x))`) where
+                that is the same, and hooks are left for the others.
+            inputs: what the model takes.
         """
-        helpers = dict.fromkeys(helper for step in self.steps for helper in step.helpers)
+        plan = None if model is None else plan_edits(self.steps, unwrap(model), inputs)
+        rest = self.steps if plan is None else plan.rest
+        helpers = dict.fromkeys(helper for step in rest if step for helper in step.helpers)
+        if plan is not None and plan.needs_fit:
+            helpers = {fit_to: None} | helpers
         texts = [h if isinstance(h, str) else _short_source(inspect.getsource(h)) for h in helpers]
-        # the words may hold names of anyone's choice: no line of them may leave the comment
-        body = [f"# {' '.join(step.description.split())}\n{step.code()}" for step in self.steps]
-        text = "\n".join([*("\n" + text for text in texts), "", *body])
-        imports = [line for name, line in _IMPORTS.items() if name in text]
-        return "\n".join([*imports, text])
+        sections = [text.rstrip("\n") for text in texts]
+        for k, (whole, step) in enumerate(zip(self.steps, rest, strict=True)):
+            lines = []
+            if plan is not None and k == plan.first:
+                edited = (w for w, r in zip(self.steps, rest, strict=True) if w != r)
+                lines += [*map(_comment, edited), *plan.lines]
+            if step == whole:
+                lines.append(_comment(whole))
+            if isinstance(step, DrawWeights) and model is not None:
+                lines.append(drawing_code(step, unwrap(model)).rstrip("\n"))
+            elif step is not None:
+                lines.append(step.code().rstrip("\n"))
+            if lines:
+                sections.append("\n".join(lines))
+        text = "\n\n".join(sections) + "\n"
+        imports = [line for name, line in _IMPORTS.items() if re.search(rf"\b{name}\b", text)]
+        return "\n".join([*imports, "", text])
 
     def to_json(self) -> str:
         """As JSON, indented."""
@@ -219,15 +243,23 @@ class Recipe(BaseModel):
         return whole
 
 
+def _comment(step: AnyRemedy) -> str:
+    """What a step does; the words may hold names of anyone's choice, and no line may leave the comment."""
+    return f"# {' '.join(step.description.split())}"
+
+
 def _short_source(source: str) -> str:
-    """A function's or class's source with the first line of its docstrings alone, and no blank lines."""
+    """A function's or class's source without blank lines, of its docstrings the first line of the first."""
     lines: list[str | None] = list(source.splitlines())
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or not ast.get_docstring(node):
             continue
         text = node.body[0]
         first, last = text.lineno - 1, (text.end_lineno or text.lineno) - 1
-        if last > first:
+        if node is not tree.body[0]:
+            lines[first : last + 1] = [None] * (last + 1 - first)
+        elif last > first:
             lines[first] = f'{lines[first]}"""'
             lines[first + 1 : last + 1] = [None] * (last - first)
     return "\n".join(line for line in lines if line is not None and line.strip()) + "\n"

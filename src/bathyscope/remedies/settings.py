@@ -96,7 +96,6 @@ class ClipGradient(Remedy):
     name: Literal["clip-gradient"] = "clip-gradient"
     norm: PositiveFloat
     level: ClassVar[Rung] = "settings"
-    helpers: ClassVar = (clip_before_each_step_,)
 
     @property
     def description(self) -> str:
@@ -110,8 +109,13 @@ class ClipGradient(Remedy):
         )
 
     def code(self) -> str:
-        """A call of the helper."""
-        return f"clip_before_each_step_(optimizer, {self.norm!r})\n"
+        """A hook on the optimizer's step."""
+        return (
+            "def clip(optimizer, args, kwargs):  # or call it in the loop, before optimizer.step()\n"
+            '    held = [p for group in optimizer.param_groups for p in group["params"]]\n'
+            f"    nn.utils.clip_grad_norm_(held, {self.norm!r})\n"
+            "optimizer.register_step_pre_hook(clip)\n"
+        )
 
 
 class WarmUp(Remedy):

@@ -12,7 +12,14 @@ from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import unwrap
 from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
+from bathyscope.remedies.remedy import (
+    Edit,
+    Remedy,
+    Rung,
+    python_list,
+    python_string,
+    submodule,
+)
 
 Span = tuple[str, str]
 """The module whose input is carried and the one to whose output it is added."""
@@ -27,12 +34,8 @@ def fit_to(x: Tensor, like: Tensor) -> Tensor:
         return x
     axis = 2 if x.ndim == 3 and x.shape[1] == like.shape[1] else 1
     if axis == 1 and x.shape[2:] != like.shape[2:]:
-        if x.ndim == 3:
-            x = F.adaptive_avg_pool1d(x, like.shape[2])
-        elif x.ndim == 4:
-            x = F.adaptive_avg_pool2d(x, (like.shape[2], like.shape[3]))
-        else:
-            x = F.adaptive_avg_pool3d(x, (like.shape[2], like.shape[3], like.shape[4]))
+        pool = getattr(F, f"adaptive_avg_pool{x.ndim - 2}d")  # over the axes behind the channels
+        x = pool(x, like.shape[2:])
     repeats = -(-like.shape[axis] // x.shape[axis])
     return torch.cat([x] * repeats, axis).narrow(axis, 0, like.shape[axis])
 
@@ -41,18 +44,14 @@ _ADD_SHORTCUT = '''\
 def add_shortcut_(model, first, last, scale):
     """Add what goes into `first` to `scale` times what comes out of `last`, in the same pass."""
     carried = []
-
     def take(module, args, kwargs):
-        for x in (*args, *kwargs.values())[:1]:
-            carried.append(x.clone())
-
+        carried.append((*args, *kwargs.values())[0].clone())
     def add(module, args, output):
         if not carried:
             return output
         y = output[0] if isinstance(output, tuple) else output
         y = torch.add(fit_to(carried.pop(), y), y, alpha=scale)
         return (y, *output[1:]) if isinstance(output, tuple) else y
-
     model.register_forward_pre_hook(lambda module, args: carried.clear())
     first.register_forward_pre_hook(take, with_kwargs=True)
     last.register_forward_hook(add)
@@ -93,7 +92,7 @@ class AddShortcuts(Remedy):
         # what a pass has left behind, as one that leaves layers out may, is not for the next
         hooks.before_forward(unwrap(model), _Clear(paths))
         for (first, last), carried in zip(ends, paths, strict=True):
-            take = _Take(carried, keeps_input=isinstance(first, _KEEPS_INPUT))
+            take = _Take(carried, keeps_input=isinstance(first, KEEPS_INPUT))
             hooks.before_forward(first, take, with_kwargs=True)
             hooks.after_forward(last, _Add(carried, self.scale))
         return change
@@ -110,6 +109,11 @@ class AddShortcuts(Remedy):
         first, last = (f"model.get_submodule({end})" for end in ends)
         note = f"# in a forward of your own: x = x + {self.scale:.4g} * block(x)\n"
         return f"{note}{loop}    add_shortcut_(model, {first}, {last}, {self.scale!r})\n"
+
+    def edits(self, model: nn.Module) -> dict[str, Edit]:
+        """x + scale · forward(x) of each block that is one module; other spans have none of their own."""
+        alone = [first for first, last in self.spans if first == last]
+        return dict.fromkeys(alone, Edit("Residual", scale=self.scale))
 
 
 def shortcut_(model: nn.Module, blocks: Iterable[Block], *, scale: float = 1.0) -> Change:
@@ -157,7 +161,7 @@ def can_be_spanned(block: Block) -> bool:
     return len(block.in_shape) == len(block.out_shape) and 2 <= len(block.in_shape) <= 5
 
 
-_KEEPS_INPUT = (nn.Linear, nn.modules.conv._ConvNd)
+KEEPS_INPUT = (nn.Linear, nn.modules.conv._ConvNd)
 """Layers that need their input again in the backward pass: nothing can overwrite it. A block may."""
 
 

@@ -35,7 +35,6 @@ class DrawWeights(Remedy):
     seed: NonNegativeInt = 0
     layers: tuple[str, ...] | None = None
     level: ClassVar[Rung] = "weights"
-    helpers: ClassVar = (draw_, reinitialize_)
 
     @property
     def description(self) -> str:
@@ -66,15 +65,8 @@ class DrawWeights(Remedy):
         return change
 
     def code(self) -> str:
-        """A loop over the layers."""
-        modules = "list(model.modules())"
-        lines = [f"generator = torch.Generator().manual_seed({self.seed})"]
-        if self.layers is not None:
-            lines.append(f"drawn = {python_list(self.layers)}")
-            inside = "m for name in drawn for m in model.get_submodule(name).modules()"
-            modules = f"list(dict.fromkeys({inside}))"
-        lines.append(f'reinitialize_({modules}, "{self.scheme}", {self.gain!r}, generator)')
-        return "\n".join(lines) + "\n"
+        """A loop over the layers of any network."""
+        return drawing_code(self, None)
 
 
 class StartRecurrence(Remedy):
@@ -111,6 +103,81 @@ class StartRecurrence(Remedy):
             f"generator = torch.Generator().manual_seed({self.seed})\n"
             f"draw_recurrence_(model, {self.forget_bias!r}, generator)\n"
         )
+
+
+_BY_SCHEME = {
+    "normal": (
+        'values = torch.empty(p.shape, device="cpu")',
+        "p.copy_(values.normal_(std={gain!r} / p[0].numel() ** 0.5, generator=generator))",
+    ),
+    "orthogonal": (
+        'values = torch.empty(p.shape, device="cpu")',
+        "p.copy_(nn.init.orthogonal_(values, {gain!r}, generator=generator))",
+    ),
+    "delta-orthogonal": (
+        'values = torch.zeros(p.shape, device="cpu")',
+        "middle = values[(..., *(size // 2 for size in p.shape[2:]))]  # the tap of a kernel",
+        "nn.init.orthogonal_(middle, {gain!r}, generator=generator)",
+        "p.copy_(values)",
+    ),
+}
+
+_EMBEDDINGS = """\
+            elif isinstance(module, nn.Embedding):
+                values = torch.empty(p.shape, device="cpu")
+                p.copy_(values.normal_(std=0.02, generator=generator))  # as GPT-2's
+                if module.padding_idx is not None:
+                    p[module.padding_idx] = 0
+"""
+
+_NORMS = """\
+            elif "Norm" in type(module).__name__ and name in ("weight", "bias"):
+                p.fill_(float(name == "weight"))
+"""
+
+_RUNNING = """\
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.reset_running_stats()
+"""
+
+
+def drawing_code(remedy: DrawWeights, model: nn.Module | None) -> str:
+    """What `reinitialize_` does as code of its own, for the kinds of modules that a model has."""
+    modules = None if model is None else list(model.modules())
+    parameters = None if model is None else list(model.parameters())
+
+    def has(*kinds: type[nn.Module]) -> bool:
+        return modules is None or any(isinstance(m, kinds) for m in modules)
+
+    named: dict[str, type[nn.Module]] = {
+        "nn.modules.conv._ConvNd": nn.modules.conv._ConvNd,
+        "nn.MultiheadAttention": nn.MultiheadAttention,
+    }
+    maps = ["nn.Linear", *(name for name, kind in named.items() if has(kind))]
+    lines = [f"generator = torch.Generator().manual_seed({remedy.seed})"]
+    inside = "model.modules()"
+    if remedy.layers is not None:
+        lines.append(f"drawn = {python_list(remedy.layers)}")
+        each = "m for name in drawn for m in model.get_submodule(name).modules()"
+        inside = f"dict.fromkeys({each})"
+    if len(maps) > 1:
+        lines.append(f"maps = ({', '.join(maps)})")
+    kind = "maps" if len(maps) > 1 else maps[0]
+    lines += [
+        "with torch.no_grad():",
+        f"    for module in {inside}:",
+        "        for name, p in module.named_parameters(recurse=False):",
+    ]
+    if parameters is None or not all(p.requires_grad for p in parameters):
+        lines += ["            if not p.requires_grad:", "                continue"]
+    guard = " and p.numel()" * (parameters is None or not all(p.numel() for p in parameters))
+    lines.append(f"            if isinstance(module, {kind}) and p.ndim > 1{guard}:")
+    lines += [" " * 16 + text.format(gain=remedy.gain) for text in _BY_SCHEME[remedy.scheme]]
+    lines += [f"            elif isinstance(module, {kind}):", "                p.zero_()"]
+    text = "\n".join(lines) + "\n"
+    text += _EMBEDDINGS * has(nn.Embedding)
+    text += _NORMS * (modules is None or any("Norm" in type(m).__name__ for m in modules))
+    return text + _RUNNING * has(nn.modules.batchnorm._NormBase)
 
 
 def _few(names: tuple[str, ...]) -> str:

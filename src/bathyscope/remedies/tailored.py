@@ -41,10 +41,6 @@ class TailoredReLU(nn.Module):
         """Apply it to every entry."""
         return math.sqrt(2 / (1 + self.slope**2)) * F.leaky_relu(x, self.slope)
 
-    def extra_repr(self) -> str:
-        """The slope."""
-        return f"slope={self.slope:.4g}"
-
 
 ACTIVATIONS = (*_RECTIFIERS, *_OTHERS, TailoredReLU)
 """What can be tailored."""

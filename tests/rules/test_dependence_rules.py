@@ -12,6 +12,7 @@ from bathyscope.core import Severity
 from bathyscope.diagnosis import diagnose
 from bathyscope.rules import all_rules
 from tests.diagnosis.components import tuning
+from tests.diagnosis.judged import PROGRAMS
 from tests.loops.language import WORDS, LanguageModel, sentences
 from tests.loops.programs import st02, st04, st10, st12, st14, st22, st26, st28, st30, tc06, tc10
 from tests.loops.tasks import digits, mlp
@@ -335,6 +336,7 @@ def test_networks_that_depend_by_design_have_no_problem(name):
 def test_every_rule_of_dependence_is_planted():
     planted = {name.partition(",")[0] for name in (*PLANTED, *WARNINGS)}
     planted |= {code for fault in tuning.FAULTS for code in fault.codes}
+    planted |= {code for _, codes in PROGRAMS.values() for code in codes}
     elsewhere = {"untied-weights", "fresh-head", "end-never-asked"}  # each in a test of its own
     assert planted >= OF_DEPENDENCE - elsewhere
 

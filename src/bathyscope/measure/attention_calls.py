@@ -42,6 +42,7 @@ Oddity = Literal[
     "softmax over the queries",
     "softmax of a softmax",
     "scores without a softmax",
+    "softmax that is masked afterwards",
     "heads merged across positions",
     "heads split across positions",
 ]
@@ -88,6 +89,7 @@ class AttentionCalls(FunctionWatch):
         self.crossed: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.outputs: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.split: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.masked: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.oddities: Counter[Oddity] = Counter()
 
     def after(
@@ -136,7 +138,9 @@ class AttentionCalls(FunctionWatch):
         elif func in _TIMES or func in _OVER:
             factor = next((a for a in args if isinstance(a, (int, float))), None)
             tensor = next((a for a in args if isinstance(a, Tensor)), None)
-            if factor and tensor is not None and len(args) >= 2:
+            if func in _TIMES and (weights := self._masked(args)) is not None:
+                self.pending[output], self.masked[output] = weights, True
+            elif factor and tensor is not None and len(args) >= 2:
                 times = float(factor) if func in _TIMES else 1 / float(factor)
                 self.factors[output] = times * self.factors.get(tensor, 1.0)
                 for known in (self.products, self.operands):
@@ -155,11 +159,25 @@ class AttentionCalls(FunctionWatch):
             self._pass_on(args[1], output)
             self.masks[output] = args[0]
 
+    def _masked(self, args: tuple[object, ...]) -> AttentionCall | None:
+        """The call whose weights are multiplied by a mask of zeros and ones that takes away some of them."""
+        weights = next((a for a in args if isinstance(a, Tensor) and a in self.pending), None)
+        mask = next((a for a in args if isinstance(a, Tensor) and a is not weights), None)
+        if weights is None or mask is None or mask.requires_grad:
+            return None
+        hidden = mask == 0
+        if not bool(hidden.any()) or not bool((hidden | (mask == 1)).all()):
+            return None
+        # a query that sees nothing may be set to zero; one that sees something should share out 1
+        taken = (weights.detach() * hidden).sum(-1)
+        cut = (taken > 0.01) & (taken < 0.99)
+        return self.pending[weights] if bool(cut.any()) else None
+
     def _pass_on(self, source: object, output: Tensor) -> None:
         if isinstance(source, Tensor) and source is not output:
             for known in (
                 *(self.pending, self.products, self.operands, self.factors, self.masks),
-                *(self.crossed, self.outputs, self.split),
+                *(self.crossed, self.outputs, self.split, self.masked),
             ):
                 if (value := known.get(source)) is not None:
                     known[output] = value
@@ -208,6 +226,8 @@ class AttentionCalls(FunctionWatch):
             return
         call = self.pending.pop(operands[0], None)
         if call is not None:
+            if self.masked.get(operands[0]):
+                self.oddities["softmax that is masked afterwards"] += 1
             self.result(_with_value(call, operands[1], is_plain=func is not torch.einsum))
             self.outputs[output] = True
             return

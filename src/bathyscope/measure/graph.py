@@ -36,7 +36,10 @@ _ACTIVATIONS: dict[str, Activation] = {
     "Exp": "other",
     "Clamp": "other",
     "ClampMin": "relu",
+    "ClampMax": "other",
 }
+_CLAMPS = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
+_LOWER, _UPPER = ("_saved_min", "_saved_min_val"), ("_saved_max", "_saved_max_val")
 RANGES: dict[Activation, tuple[float, float]] = {
     "softmax": (0.0, 1.0),
     "sigmoid": (0.0, 1.0),
@@ -84,7 +87,21 @@ class OutputActivation:
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest value it can give."""
-        return RANGES.get(self.name, (-float("inf"), float("inf")))
+        low, high = RANGES.get(self.name, (-float("inf"), float("inf")))
+        if self.node is None or operation(self.node) not in _CLAMPS:
+            return low, high
+        bounds = [
+            next(
+                (
+                    float(b)
+                    for name in names
+                    if isinstance(b := getattr(self.node, name, None), (int, float))
+                ),
+                end,
+            )
+            for names, end in ((_LOWER, -float("inf")), (_UPPER, float("inf")))
+        ]
+        return bounds[0], bounds[1]
 
 
 def output_activation(output: Tensor) -> OutputActivation:

@@ -16,7 +16,8 @@ def inputs_measurement(inputs: object) -> Measurement:
 
     largest: the largest absolute value; deviation: of all values; column_range: the largest
     deviation of a column (of a table) or channel over the smallest that is not zero; wide_column and
-    narrow_column: which; constant_columns: how many; repeated_columns: how many, of those that vary,
+    narrow_column: which; offset: |mean| of a column or channel over its deviation, the median of those
+    that vary; constant_columns: how many; repeated_columns: how many, of those that vary,
     equal one before them in every sample of a table; repeated_samples: fraction of samples that occurred
     before; zero: whether all values are. Of the first floating tensor; without one (tokens) there is
     nothing.
@@ -53,6 +54,7 @@ def _input_numbers(x: Tensor) -> dict[str, object]:
         "wide_column": int(deviations.argmax()),
         "narrow_column": int(varied.argmin()),
         "constant_columns": int((deviations == 0).sum()),
+        "offset": _offset(columns, deviations),
     }
     if rows.numel() <= 2**20:
         result["repeated_samples"] = 1 - len(torch.unique(rows, dim=0)) / len(rows)
@@ -60,6 +62,14 @@ def _input_numbers(x: Tensor) -> dict[str, object]:
             varying = rows[:, deviations > 0]
             result["repeated_columns"] = varying.shape[1] - torch.unique(varying, dim=1).shape[1]
     return result
+
+
+def _offset(columns: Float[Tensor, " n d"], deviations: Float[Tensor, " d"]) -> float:
+    """Median over the columns that vary of |mean| / deviation; 0 for one sample."""
+    varies = deviations > 0
+    if len(columns) == 1 or not bool(varies.any()):
+        return 0.0
+    return float((columns[:, varies].double().mean(0).abs() / deviations[varies]).median())
 
 
 def _deviations(columns: Float[Tensor, " n d"]) -> Float[Tensor, " d"]:

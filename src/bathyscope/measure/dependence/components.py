@@ -145,7 +145,9 @@ class ComponentWatch:
         batch = list(tokens)
         for table, index, padding_idx in self.look_ups:
             name = self.names[id(table)].removesuffix(".weight")
-            for_positions = bool(_POSITIONS.search(name.rsplit(".", 1)[-1]))
+            for_positions = bool(_POSITIONS.search(name.rsplit(".", 1)[-1])) or any(
+                _stands_still(index, t, table) for t in batch
+            )
             if name in result or (for_positions and (has_padding or index.shape[-1] > len(table))):
                 continue
             wanted = index[:1] if for_positions and index.ndim == 2 else index
@@ -156,6 +158,15 @@ class ComponentWatch:
                 name, table.detach(), wanted.flatten(), padding_idx, for_positions
             )
         return tuple(result.values())
+
+
+def _stands_still(index: Tensor, tokens: Tensor, table: Tensor) -> bool:
+    """Whether one row of a table with room for all positions is looked up at every position."""
+    length = tokens.shape[-1]
+    if tokens.ndim != 2 or index.shape[-1] != length or not 4 <= length <= len(table):
+        return False
+    alone = index.ndim == 1 and length != len(tokens)  # else one index to each sample
+    return (alone or index.ndim == 2) and bool((index == index.flatten()[0]).all())
 
 
 def _block_of(name: str) -> str:

@@ -10,7 +10,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Measurement
 from bathyscope.measure.dependence.dependence import Dependence, dependence
-from bathyscope.measure.dependence.padding import end_is_padding
+from bathyscope.measure.dependence.padding import end_is_padding, padding_asked
 from bathyscope.measure.dependence.parameter_lists import detached_parameters
 from bathyscope.measure.dependence.position_map import PositionMap
 from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
@@ -77,6 +77,7 @@ def dependence_measurements(
     settings["not_checked"] = outcome.not_checked
     asked = _asked(result, terms)
     if result is not None:
+        asked["padding_asked"] = padding_asked(batch[0], result)
         asked["end_is_padding"] = end_is_padding(unwrap(model), batch[0], result)
     return (
         Measurement(name="dependence", blocks=(), columns={}, settings=settings),

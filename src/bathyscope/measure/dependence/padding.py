@@ -151,6 +151,21 @@ def end_is_padding(model: nn.Module, inputs: object, asked: EffectiveTargets) ->
     return "the configuration says so" if pad is not None and pad == end == int(ids) else None
 
 
+def padding_asked(inputs: object, asked: EffectiveTargets) -> float | None:
+    """Fraction of what a loss asks for, position by position, that stands at padding; None without any.
+
+    Args:
+        inputs: of a batch.
+        asked: what the loss asks for there.
+    """
+    padding = padding_of(named_inputs(inputs))
+    if padding is None or asked.asked is None or asked.asked.numel() != padding.where.numel():
+        return None
+    real = (asked.asked >= 0).reshape(padding.where.shape)
+    total = int(real.sum())
+    return int((real & padding.where.to(real.device)).sum()) / total if total else None
+
+
 def documents_of(inputs: tuple[NamedInput, ...]) -> Tensor | None:
     """Numbers of packed documents (samples, positions), from document ids or positions that begin again.
 

@@ -188,9 +188,10 @@ ATTENTION_WEIGHTS = Rule(
     title="Attention weights that are no softmax over the keys",
     explanation="The weights of each query should be a softmax of its scores over the keys. Over the "
     "queries the weights of one depend on the others and do not add up to one; a softmax of a softmax is "
-    "nearly uniform; without one the scores themselves weigh the values, negative ones included.",
+    "nearly uniform; without one the scores themselves weigh the values, negative ones included; where a "
+    "mask comes after the softmax, the weights that are left add up to less than one.",
     source="Vaswani et al. 2017, equation 1",
-    advice="scores.softmax(dim=-1), once, with the keys on the last axis.",
+    advice="scores.masked_fill(mask, -inf).softmax(dim=-1), once, with the keys on the last axis.",
     reads=("dependence",),
     find=attention_weights,
     effects=(

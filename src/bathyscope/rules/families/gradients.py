@@ -5,15 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from bathyscope.core.records import Block, Finding, Severity
+from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
 from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _RECURRENT_LAYERS = ("RNN", "LSTM", "GRU")
+_RECURRENT_CELLS = ("RNNCell", "LSTMCell", "GRUCell")
 _RECURRENT = (
-    "A recurrent layer counts as one block, with all its time steps and layers: the factor is that "
-    "of all of them together, and by itself not a fault."
+    "Along time steps the factor is that of all of them together, and by itself not a fault: the weights "
+    "that they share get their gradient from the last ones."
 )
 _RANGE_THRESHOLDS = {
     "gradient_range_warning": Threshold(
@@ -212,7 +213,7 @@ def not_norm_preserving(evidence: Evidence, thresholds: Thresholds) -> Iterator[
         Severity.WARNING: [i for i in mildly if i],
         Severity.NOTE: [i for i in mildly if not i],
     }
-    timed = {i for i, block in enumerate(evidence.blocks) if _is_recurrent(block)}
+    timed = _over_steps(evidence)
     reported = [(s, [i for i in of if i not in timed], False) for s, of in groups.items()]
     reported.append(
         (Severity.NOTE, sorted(i for of in groups.values() for i in of if i in timed), True)
@@ -417,8 +418,16 @@ def _over_time(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         )
 
 
-def _is_recurrent(block: Block) -> bool:
-    return block.kind in _RECURRENT_LAYERS
+def _over_steps(evidence: Evidence) -> set[int]:
+    """Recurrent layers, and in a loop over the cells of one all that is called again and again."""
+    blocks = evidence.blocks
+    unrolled = any(block.kind in _RECURRENT_CELLS and block.call for block in blocks)
+    repeated = {block.name for block in blocks if block.call}
+    return {
+        i
+        for i, block in enumerate(blocks)
+        if block.kind in _RECURRENT_LAYERS or (unrolled and block.name in repeated)
+    }
 
 
 def _severity_of_range(
@@ -428,7 +437,8 @@ def _severity_of_range(
 
     Residual networks grow too, but not exponentially: their blocks tend to norm preservation.
     """
-    growth = math.prod(f for i, f in factors.items() if not _is_recurrent(evidence.blocks[i]))
+    timed = _over_steps(evidence)
+    growth = math.prod(f for i, f in factors.items() if i not in timed)
     if decades(growth) < decades(thresholds["gradient_range_warning"]):
         return Severity.NOTE
     fraction = growth ** (1 / len(evidence.blocks))

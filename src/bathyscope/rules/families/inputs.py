@@ -34,19 +34,21 @@ BLANK_INPUT = Rule(
 
 
 def unscaled_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Values far from unit size, or columns of very different size; a norm at the entrance heals both."""
+    """Values far from unit size or from zero, or columns of very different size; a norm first heals all."""
     facts = evidence.about("inputs")
     largest, spread = facts.number("largest"), facts.number("column_range")
     if largest is None or spread is None or _normalizes_first(evidence):
         return
     limit = thresholds["input_size"]
     uneven = spread > thresholds["column_range"] and largest > limit / 3
-    if largest > limit or uneven:
+    offset = facts.number("offset") or 0.0
+    if largest > limit or uneven or offset > thresholds["input_offset"]:
         yield UNSCALED_INPUT.finding(
             Severity.WARNING,
             evidence.labels([0]),
-            score=decades(largest),
+            score=max(decades(largest), decades(max(1.0, offset))),
             largest=largest,
+            offset_over_deviation=offset,
             deviation=facts.number("deviation"),
             column_range=spread,
             wide_column=facts.number("wide_column"),
@@ -60,8 +62,8 @@ UNSCALED_INPUT = Rule(
     cause="input",
     title="Inputs that were never scaled",
     explanation="Initializers and learning rates are made for inputs of about unit size. Larger ones make "
-    "the first layer's output and gradient larger by the same factor, and a column far larger "
-    "than the others hides them.",
+    "the first layer's output and gradient larger by the same factor, a column far larger "
+    "than the others hides them, and an offset far above the deviation makes all samples look alike.",
     source="LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3",
     advice="Standardize every column: x = (x - x.mean(0)) / x.std(0), with the training set's "
     "numbers; divide images of bytes by 255.",
@@ -76,6 +78,12 @@ UNSCALED_INPUT = Rule(
             100.0,
             "largest standard deviation of an input column over the smallest",
             "a learning rate that suits one column is off by the square of this for the other",
+        ),
+        "input_offset": Threshold(
+            30.0,
+            "|mean| of a column over its deviation, the median over columns",
+            "the curvature along the offset is this squared times that along the deviation; raw pictures "
+            "have about 1",
         ),
     },
     find=unscaled_input,

@@ -249,3 +249,33 @@ END_NEVER_ASKED = Rule(
     reads=("effective_targets",),
     find=end_never_asked,
 )
+
+
+def padding_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A loss much of which is about padding."""
+    fraction = evidence.about("effective_targets").number("padding_asked")
+    if fraction is not None and fraction > thresholds["padding_asked"]:
+        yield PADDING_ASKED.finding(
+            Severity.WARNING, (), score=fraction, fraction_of_the_loss_at_padding=fraction
+        )
+
+
+PADDING_ASKED = Rule(
+    code="padding-asked",
+    stage=CausalStage.LABELS,
+    cause="labels",
+    title="Padding that counts in the loss",
+    explanation="The loss asks for an answer at positions that are padding. They are learned within a few "
+    "steps, so that the loss looks low, and from then on they dilute the gradient of the real ones.",
+    source="∂loss/∂output is not zero at padding",
+    advice="Set the labels of padding to −100, or pass ignore_index= or a mask to the loss.",
+    reads=("effective_targets",),
+    thresholds={
+        "padding_asked": Threshold(
+            0.1,
+            "fraction of the positions with a gradient that are padding",
+            "0 where padding is left out",
+        ),
+    },
+    find=padding_asked,
+)

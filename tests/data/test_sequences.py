@@ -9,9 +9,9 @@ import torch
 
 from bathyscope import data, nets
 from bathyscope.core import UsageError
-from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.losses import IGNORED, token_cross_entropy
 from bathyscope.core.nested import class_axis
-from bathyscope.data.sequences import IGNORED, SEQUENCES, sequences
+from bathyscope.data.sequences import SEQUENCES, sequences
 from bathyscope.diagnosis.race import label_accuracy
 
 

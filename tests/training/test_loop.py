@@ -9,6 +9,7 @@ from torch import nn
 
 from bathyscope import data
 from bathyscope.core.errors import UsageError
+from bathyscope.core.losses import token_cross_entropy
 from bathyscope.training import Callback, TrainingConfig, evaluate, fit
 from bathyscope.training.batches import TrainingBatches, derived_seed
 from bathyscope.training.loop import Patience
@@ -96,6 +97,45 @@ def test_a_batch_in_parts_is_the_batch(digits, accumulate):
     b = fit(parts, digits[0], config=config.model_copy(update={"accumulate": accumulate}))
     assert a.curve("loss") == pytest.approx(b.curve("loss"), rel=1e-12)
     assert a.curve("accuracy") == b.curve("accuracy")
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.head = nn.Embedding(12, 8), nn.Linear(8, 5)
+
+    def forward(self, tokens):
+        return self.head(torch.tanh(self.words(tokens)))
+
+
+def ragged():
+    """Tokens with tags, most of which are unknown in some of the samples."""
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(12, (40, 9), generator=generator)
+    unknown = torch.arange(9) >= torch.randint(1, 10, (40, 1), generator=generator)
+    return tokens, (tokens % 5).masked_fill(unknown, -100)
+
+
+@pytest.mark.parametrize("accumulate", [2, 5, 16])
+def test_a_batch_in_parts_with_unknown_labels_is_the_batch(accumulate):
+    config = TrainingConfig(
+        epochs=3, batch_size=16, precision="float64", lr=0.5, loss="token_cross_entropy"
+    )
+    whole, parts = Tagger(), Tagger()
+    a = fit(whole, ragged(), config=config)
+    b = fit(parts, ragged(), config=config.model_copy(update={"accumulate": accumulate}))
+    for curve, error in (("loss", 1e-10), ("gradient_norm", 1e-10), ("accuracy", 1e-6)):
+        assert a.curve(curve) == pytest.approx(b.curve(curve), rel=error)
+
+
+def test_an_evaluation_in_parts_with_unknown_labels_is_that_of_the_whole():
+    model = Tagger().double()
+    parts, whole = (
+        evaluate(model, ragged(), loss=token_cross_entropy, batch_size=n) for n in (7, 40)
+    )
+    assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-12)
+    assert parts["accuracy"] == pytest.approx(whole["accuracy"], rel=1e-6)
 
 
 def test_the_epoch_record_holds_averages_evaluation_and_gap(digits):

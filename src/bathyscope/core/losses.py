@@ -7,6 +7,9 @@ from torch import Tensor
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName
 
+IGNORED = -100
+"""A label that losses leave out: torch's default `ignore_index`."""
+
 
 def token_cross_entropy(
     output: Float[Tensor, " *n v"], targets: Int64[Tensor, " *n"]

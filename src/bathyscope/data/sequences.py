@@ -13,10 +13,8 @@ from torch import Generator, Tensor
 
 from bathyscope.core.arguments import check_count, check_name, check_seed
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.losses import IGNORED
 from bathyscope.data.streaming import Streamed
-
-IGNORED = -100
-"""Target of a position whose token cannot be known, as torch's losses leave it out."""
 
 CONTEXT = 64
 """Tokens of a sequence, unless another number is asked for."""

@@ -10,12 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import Batch, LossFn
-from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.losses import IGNORED, token_cross_entropy
 from bathyscope.core.nested import predictions
 from bathyscope.foresight.baseline import constant_over_batches, fitted_baseline
-
-IGNORED = -100
-"""Torch's label that counts in no loss."""
 
 Kind = Literal["labels", "numbers", "other"]
 

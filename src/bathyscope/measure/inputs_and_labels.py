@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bathyscope.core.losses import IGNORED
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 
@@ -77,10 +78,6 @@ def _deviations(columns: Float[Tensor, " n d"]) -> Float[Tensor, " d"]:
     if len(columns) == 1:
         return columns[0].double().abs()
     return columns.double().std(0, correction=0)
-
-
-IGNORED = -100
-"""torch's default `ignore_index`."""
 
 
 def labels_measurement(inputs: object, targets: object) -> Measurement:

@@ -16,7 +16,7 @@ class TrainingConfig(Configuration):
     What does not (where it is written, how often it is saved, the progress bar) is an argument of
     `train`. One optimizer step takes one batch of `batch_size` samples, however many parts
     (`accumulate`) and processes it is spread over: neither changes the mathematics of a network
-    without BatchNorm.
+    without BatchNorm. Parts weigh by their labels, those of −100 left out.
 
     Attributes:
         seed: of the initial weights, the order of the data, the augmentation and dropout.

@@ -1,5 +1,6 @@
 """Loss and accuracy on a set, in eval mode."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ from bathyscope.core.batch import LossFn, explain_forward_errors, loss_value
 from bathyscope.core.errors import UsageError
 from bathyscope.training.batches import Data, check_pair, read_batches
 from bathyscope.training.distributed import Group
-from bathyscope.training.losses import num_correct
+from bathyscope.training.losses import num_correct, num_judged
 
 
 def evaluate(
@@ -28,7 +29,7 @@ def evaluate(
     Args:
         model: put into eval mode for the while.
         examples: inputs and targets.
-        loss: a mean over samples; batches are weighted by their size.
+        loss: a mean over samples; batches are weighted by their size, or by their labels other than −100.
         forward: how the model is called (autocast, compiled); the model itself for None.
         batch_size: samples at a time; it changes nothing but memory.
         group: the processes that share the work.
@@ -63,11 +64,16 @@ def evaluate(
                 output = call(x)
             correct = num_correct(output, y) if isinstance(output, Tensor) else None
             labeled = labeled and correct is not None
-            sums[0] += loss_value(loss, output, y, differentiable=False).item() * len(x)
-            sums[1] += 0 if correct is None else correct.item()
-            sums[2] += len(x)
+            weight = num_judged(y)
+            if weight == 0:
+                continue
+            sums[0] += loss_value(loss, output, y, differentiable=False).item() * weight
+            right = 0.0 if correct is None else correct.item()
+            sums[1] += right if y.ndim == 1 else right * weight / len(x)
+            sums[2] += weight
     group.sum_(sums)
     total, right, count = sums.tolist()
+    count = count or math.nan  # every label is −100
     return {"loss": total / count} | ({"accuracy": right / count} if labeled else {})
 
 

@@ -16,7 +16,7 @@ from bathyscope.training.config import TrainingConfig
 from bathyscope.training.distributed import Group
 from bathyscope.training.divergence import Divergence, first_non_finite
 from bathyscope.training.evaluation import evaluate
-from bathyscope.training.losses import loss_of, num_correct
+from bathyscope.training.losses import loss_of, num_correct, num_judged
 from bathyscope.training.memory_format import is_channels_last_safe
 from bathyscope.training.optimizers import optimizer_of
 from bathyscope.training.records import EpochSums, step_record
@@ -158,18 +158,23 @@ class Loop:
             loss.backward()
             correct = num_correct(output.detach(), y)
             return loss.item(), None if correct is None else correct.item()
+        judged = num_judged(y)
         rows = self.group.part(total)
         x, y = x[rows], y[rows]
         sums = torch.zeros(3, dtype=torch.float64, device=x.device)
         for part in range(self.config.accumulate):
             piece = Group(part, self.config.accumulate).part(len(x))
             px, py = x[piece], y[piece]
-            if len(px) == 0:
+            # the whole batch's mean is over its labels: parts with fewer of them weigh less
+            weight = num_judged(py) / judged if judged else len(px) / total
+            if weight == 0:
                 continue
             output = self.call(px)
-            loss = self.loss_fn(output, py) * (len(px) / total)
+            loss = self.loss_fn(output, py) * weight
             loss.backward()
             correct = num_correct(output.detach(), py)
+            if correct is not None and py.ndim > 1:
+                correct = correct * (weight * total / len(px))
             sums[0] += loss.item()
             sums[1] += 0 if correct is None else correct
             sums[2] += correct is not None

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
-from bathyscope.core.losses import token_cross_entropy
+from bathyscope.core.losses import IGNORED, token_cross_entropy
 from bathyscope.core.nested import class_axis
 from bathyscope.training.config import TrainingConfig
 
@@ -31,6 +31,19 @@ def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
     if targets.ndim == 1:
         return right
     return right * len(targets) / (targets >= 0).count_nonzero().clamp(min=1)
+
+
+def num_judged(targets: Tensor) -> int:
+    """Over how many targets a mean loss is taken: samples, or labels that are not −100.
+
+    Examples:
+        >>> import torch
+        >>> num_judged(torch.tensor([[3, 1], [2, -100]])), num_judged(torch.zeros(2, 5))
+        (3, 2)
+    """
+    if targets.is_floating_point():
+        return len(targets)
+    return int((targets != IGNORED).count_nonzero())
 
 
 _LOSSES: dict[str, LossFn] = {

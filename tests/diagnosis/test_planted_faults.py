@@ -6,6 +6,7 @@ networks and places is the slow test; `make test` runs two networks at one place
 
 import pytest
 import torch
+from torch import nn
 
 from bathyscope.core import blocks_of
 from bathyscope.diagnosis import diagnose
@@ -43,6 +44,29 @@ def test_the_first_root_names_the_fault_and_its_block(network, fault):
         pytest.skip("this network has nothing to plant the fault in")
     label, code, findings = outcome
     assert is_hit(label, code, findings), [(f.code, f.blocks[:3]) for f in findings]
+
+
+class MeanBlock(nn.Module):
+    """A linear layer with a ReLU; or the mean of its input over the features, repeated."""
+
+    def __init__(self, collapses):
+        super().__init__()
+        self.collapses, self.layer = collapses, nn.Linear(64, 64)
+        nn.init.kaiming_normal_(self.layer.weight)
+
+    def forward(self, x):
+        y = self.layer(x).relu()
+        return x.mean(1, keepdim=True).expand_as(x).clone() if self.collapses else y
+
+
+def test_a_collapse_in_block_12_of_40_is_the_root_of_what_follows_in_block_13():
+    torch.manual_seed(0)
+    model = nn.Sequential(*[MeanBlock(i == 12) for i in range(40)], nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = batch(SEED)
+    root, *others = diagnose(model, (x.flatten(1), y), optimizer=optimizer).roots
+    assert (root.code, root.blocks[0]) == ("collapsed-representation", "12")
+    assert not [f for f in others if f.severity == "problem"]
 
 
 @pytest.mark.slow

@@ -124,17 +124,17 @@ _OWN: dict[str, dict[str, tuple[str, ...]]] = {
         "--matrix": ("hessian", "gauss-newton", "x", ""),
         "--batchnorm": ("batch", "x"),
         "--parameters": ("1.*", "x", ""),
-        "--probes": ("2", "0", "x"),
-        "--steps": ("2", "0", "x"),
+        "--vectors": ("2", "0", "x"),
+        "--lanczos": ("2", "0", "x"),
     },
     "certify": {"--out": ("c.json", "loop/a")},
     "forecast": {"--budget": _NUMBERS, "--spend": ("1", "0", "-1", "x", "nan")},
     "treat": {
-        "--apply": ("recipe.json", "damaged", "loop/a", "grid.toml", "", "hostile.json"),
+        "--recipe": ("recipe.json", "damaged", "loop/a", "grid.toml", "", "hostile.json"),
         "--allow": ("settings", "x", "", "settings,x"),
         "--spend": ("0", "-1", "x", "nan"),
         "--save": _OUT,
-        "--recipe": ("new.json", "loop/a", "."),
+        "--save-recipe": ("new.json", "loop/a", "."),
     },
     "compare": {"--steps": ("1", "0", "-1", "x"), "--out": ("out", "loop/a", "odd.py")},
     "train": {
@@ -255,7 +255,7 @@ def command(number: int) -> tuple[str, ...]:
     if verb == "train":  # a later word of the same option goes before this one
         text += ["--out", "t", "--set", "max_steps=2", "--resume"]
     if verb == "treat":
-        text += ["--apply", "recipe.json"]
+        text += ["--recipe", "recipe.json"]
     text += ["--samples", "8", "--data", "odd:batch"]
     return (*text, *_drawn_options(draw, {**_CASE, **_OWN[verb]}))
 
@@ -397,7 +397,7 @@ def damaged_file(number: int, folder: Path) -> tuple[str, Outcome]:
             ("autopsy", "run"),
             ("autopsy", "log"),
             ("show", "log"),
-            ("treat", "odd:flat", "--samples", "8", "--apply", "recipe.json"),
+            ("treat", "odd:flat", "--samples", "8", "--recipe", "recipe.json"),
             ("diagnose", "odd:flat", "--against", "report.json"),
             ("diagnose", "odd:flat", "--weights", "weights.safetensors"),
             ("sweep", "grid.toml", "--dry-run"),

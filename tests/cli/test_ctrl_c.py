@@ -54,7 +54,7 @@ def stopped(monkeypatch, capsys, tmp_path):
     [
         ("diagnose", ("--probes", "full", "--out", "report.html", "--json", "report.json")),
         ("forecast", ("--json", "forecast.json")),
-        ("treat", ("--save", "w.safetensors", "--recipe", "r.json", "--out", "t.html")),
+        ("treat", ("--save", "w.safetensors", "--save-recipe", "r.json", "--out", "t.html")),
         ("compare", ("--out", "compared")),
     ],
 )

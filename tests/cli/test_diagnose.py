@@ -143,8 +143,8 @@ def test_a_recipe_is_applied_and_its_weights_load_with_it(here, capsys):
     around = Recipe(steps=(AddShortcuts(spans=(("2", "3"),)), ScaleWeights(factors={"0": 0.5})))
     around.save(here / "recipe.json")
     result = run(
-        "treat mine:deep --data mine:batch --apply recipe.json --code --json "
-        "--recipe again.json --save w.safetensors"
+        "treat mine:deep --data mine:batch --recipe recipe.json --code --json "
+        "--save-recipe again.json --save w.safetensors"
     )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["applied"] == around.description
@@ -162,7 +162,7 @@ def test_a_recipe_is_applied_and_its_weights_load_with_it(here, capsys):
     apply_(expected, around.beside_the_weights)
     torch.testing.assert_close(expected(x), loaded(x))
 
-    result = run("treat mine:model --data mine:batch --apply none.json")
+    result = run("treat mine:model --data mine:batch --recipe none.json")
     assert "no recipe at none.json" in str(result.exception)
 
 

@@ -57,7 +57,7 @@ def test_a_matrix_too_large_to_form_is_read_from_one_density(own_model, monkeypa
     monkeypatch.setattr("bathyscope.curvature.EXACT_UP_TO", 4)
     monkeypatch.setattr("bathyscope.curvature.matrix.EXACT_UP_TO", 4)
     text = ["hessian", f"{own_model}:wide", "--data", f"{own_model}:loader", "--json", "-"]
-    text += ["--probes", "3", "--steps", "5"]
+    text += ["--vectors", "3", "--lanczos", "5"]
     result = json.loads(CliRunner().invoke(app, text, catch_exceptions=False).stdout)
     assert result["trace"]["standard_error"] > 0
     assert {"refused", "lower", "upper"} <= result["condition_number"].keys()

@@ -60,7 +60,8 @@ def line_of(path, text):
 def test_a_fault_is_named_with_its_line_and_the_script_keeps_its_own(tmp_path):
     path = script(tmp_path, clear="", end="sys.exit(5)")
     result = run(
-        "--steps", "50", "--json", tmp_path / "report.json", path, "--debug", "--steps", "1"
+        *("--steps", "50", "--json", tmp_path / "report.json", "--out", tmp_path / "page.html"),
+        *(path, "--debug", "--steps", "1"),
     )
     assert result.stdout == "done ['--debug', '--steps', '1']\n"
     assert result.returncode == 5
@@ -68,6 +69,11 @@ def test_a_fault_is_named_with_its_line_and_the_script_keeps_its_own(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["findings"][0]["code"] == "gradients-not-cleared"
     assert report["record"]["steps"] == 12
+    page = (tmp_path / "page.html").read_text()
+    assert "Backward at train.py" in page
+    assert "Watched 12 steps of SGD" in page
+    assert "Call optimizer.zero_grad()" in page
+    assert "update over weight" in page
 
 
 def test_a_healthy_script(tmp_path):

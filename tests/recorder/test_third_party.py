@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from bathyscope import diagnosis
 from bathyscope.recorder import watch
 from tests.recorder.trainings import ResidualNet, train
 from tests.zoo import installed
@@ -95,6 +96,57 @@ def test_lightning(tmp_path):
         trainer.fit(module, loader)
     assert seen.steps == 8
     assert not seen.events
+
+
+def forgetful(tracker):
+    """A loop that never clears its gradients, and a network that cannot train, both in a tracker."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*[m for _ in range(3) for m in (nn.Linear(8, 8), nn.ReLU())])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with watch(model, every=1, tracker=tracker):
+        for _ in range(8):
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+    with torch.no_grad():
+        model[0].bias.fill_(-100.0)
+    x, y = torch.randn(16, 8), torch.arange(16) % 8
+    diagnosis.diagnose(model, x, y).log_to(tracker, step=8)
+
+
+def test_tensorboard_gets_findings(tmp_path):
+    installed("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        forgetful(writer)
+    read = EventAccumulator(str(tmp_path))
+    read.Reload()
+    assert {"finding/gradients-not-cleared", "finding/dead-units"} <= set(read.Tags()["scalars"])
+    (text,) = read.Tensors("finding/dead-units/text_summary")
+    assert b"What helps" in text.tensor_proto.string_val[0]
+
+
+def test_mlflow_gets_findings(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = installed("mlflow")
+    mlflow.set_tracking_uri(f"file://{tmp_path}")
+    mlflow.set_experiment("findings")
+    with mlflow.start_run() as run:
+        forgetful(mlflow)
+    data = mlflow.MlflowClient().get_run(run.info.run_id).data
+    assert data.metrics["finding/dead-units"] >= 2
+    assert "zero_grad" in data.tags["finding/gradients-not-cleared"]
+
+
+def test_wandb_gets_findings_offline(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    wandb = installed("wandb")
+    with wandb.init(mode="offline", dir=tmp_path, project="bathyscope") as run:
+        forgetful(run)
+        summary = dict(run.summary)
+    assert summary["finding/dead-units"] >= 2
+    assert "zero_grad" in summary["finding/gradients-not-cleared/text"]
 
 
 def test_tensorboard_gets_the_names_that_all_trackers_get(tmp_path):

@@ -89,10 +89,10 @@ def test_the_good_range_is_shaded_and_a_bound_that_is_crossed_is_named():
     bad = depth_panels([("", with_columns(clean(3), ratio=(1.0, 1.0, 20.0)))])
     drawn = drawn_panel(bad[0])
     ((at, text),) = drawn.thresholds
-    assert text == "good below 1.5"
+    assert text == "below 1.5"
     assert drawn.band == (at, pytest.approx(100 - at))
     good = depth_panels([("", with_columns(clean(3), ratio=(1.0, 1.1, 0.9)))])
-    assert [text for _, text in drawn_panel(good[0]).thresholds] == ["good above 0.667"]
+    assert [text for _, text in drawn_panel(good[0]).thresholds] == ["above 0.667"]
     assert drawn_panel(good[0]).band[0] == 0.0
 
 

@@ -22,7 +22,7 @@ def compare(
     models: Annotated[
         list[str], typer.Argument(help="Names of networks, or package.module:factory.")
     ],
-    steps: Annotated[int, typer.Option(min=1, help="Training steps between the diagnoses.")] = 30,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps between the diagnoses.")] = 30,
     treat: Annotated[
         bool, typer.Option("--treat", help="Treat a network that fails, and show that it trains.")
     ] = False,
@@ -30,7 +30,8 @@ def compare(
         int, typer.Option(min=300, help="Steps that the search for a treatment may take.")
     ] = 300,
     out: Annotated[
-        Path, typer.Option(help="Folder for comparison.html, comparison.png and the reports.")
+        Path,
+        typer.Option(help="Folder to write comparison.html, comparison.png and the reports to."),
     ] = Path("comparison"),
 ) -> None:
     """Diagnose networks side by side, train each for some steps, and diagnose them again.

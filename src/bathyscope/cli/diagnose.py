@@ -29,7 +29,7 @@ def diagnose(
         Literal["standard", "full"],
         typer.Option(help="full adds a look-ahead of some steps on a copy, and block deletion."),
     ] = "standard",
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the look-ahead.")] = 8,
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps of the look-ahead.")] = 8,
     budget: Annotated[
         int | None, typer.Option(min=1, help="Steps of training that you plan.")
     ] = None,

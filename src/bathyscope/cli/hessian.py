@@ -42,8 +42,8 @@ def hessian(
     by_block: Annotated[
         bool, typer.Option("--by-block", help="Also the diagonal block of every block.")
     ] = False,
-    probes: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
-    steps: Annotated[int, typer.Option(min=1, help="Lanczos steps of each of them.")] = 40,
+    vectors: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
+    lanczos: Annotated[int, typer.Option(min=1, help="Lanczos iterations of each of them.")] = 40,
 ) -> None:
     """Extreme eigenvalues, trace, condition number and index of the Hessian, each with its error.
 
@@ -63,7 +63,7 @@ def hessian(
         parameters=parameters or None,
         progress=True,
     )
-    result = _answers(outcome, k=k, probes=probes, steps=steps, seed=seed)
+    result = _answers(outcome, k=k, probes=vectors, steps=lanczos, seed=seed)
     if by_block or setup.blocks:
         before = outcome.num_products
         result["by_block"] = _table(outcome.by_block(blocks=setup.blocks, seed=seed))

@@ -28,9 +28,9 @@ def reproduce(
             "that the paper names) or printed (what it prints), where a study has them."
         ),
     ] = "quick",
-    out: Annotated[Path, typer.Option(help="Folder of runs, tables, figures and the page.")] = Path(
-        "studies"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder to write runs, tables, figures and the page to.")
+    ] = Path("studies"),
     seeds: Annotated[
         int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
     ] = None,

@@ -199,9 +199,11 @@ def _report(
     if out is not None or as_json is not None:
         from bathyscope.report.loop_page import LoopReport
 
+        first = result.diagnosis
         report = LoopReport(
-            name, _watched(record), record, result.findings, result.roots, result.not_checked
-        )
+            name, _watched(record), record, result.findings, result.roots, result.not_checked,
+            None if first is None else first.report(),
+        )  # fmt: skip
         if as_json == "-":
             print(printable_json(report.to_json()), flush=True)
         for path in (out, None if as_json in (None, "-") else Path(str(as_json))):

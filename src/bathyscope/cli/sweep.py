@@ -12,7 +12,9 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 
 def sweep(
     grid: Annotated[Path, typer.Argument(help="A TOML file: [fixed], [product], [zip], seeds.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run folders.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder to write the folders of the runs to.")] = Path(
+        "runs"
+    ),
     on: Annotated[
         str, typer.Option(help="local, dask, dask://host:port, slurm, or submitit (local jobs).")
     ] = "local",

@@ -27,7 +27,7 @@ def train(
     model: Annotated[
         str | None, typer.Argument(help="A network's name, or package.module:factory.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder that the run's own folder is made in.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder to write the run's own folder to.")] = Path(
         "runs"
     ),
     epochs: Annotated[int | None, typer.Option(help="Passes over the training set (10).")] = None,

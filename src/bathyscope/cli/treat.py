@@ -28,10 +28,10 @@ def treat(
     spend: Annotated[
         int, typer.Option(min=300, help="Steps of the network that the search may take.")
     ] = 400,
-    apply: Annotated[
+    recipe: Annotated[
         Path | None, typer.Option(help="Apply this recipe (.json), and search for none.")
     ] = None,
-    recipe: Annotated[
+    save_recipe: Annotated[
         Path | None, typer.Option(help="Write what was applied as a recipe (.json).")
     ] = None,
     code: Annotated[
@@ -47,7 +47,7 @@ def treat(
 ) -> None:
     """Diagnose a network, find the smallest change with which it trains, and show that it does.
 
-    Example: bathyscope treat plain-56 --lr 0.1 --recipe recipe.json --save treated.safetensors
+    Example: bathyscope treat plain-56 --lr 0.1 --save-recipe recipe.json --save treated.safetensors
     """
     # long: most of it is the options, one per line
     from bathyscope.cli.build import fresh_batches
@@ -60,9 +60,9 @@ def treat(
         check_destination(out)
     if save is not None:
         _check_save(save)
-    if recipe is not None:
-        check_location(recipe)
-    given = None if apply is None else Recipe.load(apply)
+    if save_recipe is not None:
+        check_location(save_recipe)
+    given = None if recipe is None else Recipe.load(recipe)
     with spinner(f"treating {text.model}, at most {spend} steps and 300 to verify") as notify:
         setup = text.setup()
         notify("diagnosing")
@@ -96,9 +96,9 @@ def treat(
     if out is not None:
         write(report, out)
         echo(f"written: {out}", err=True)
-    if recipe is not None and given is not None:
-        given.save(recipe)
-        echo(f"written: {recipe}", err=True)
+    if save_recipe is not None and given is not None:
+        given.save(save_recipe)
+        echo(f"written: {save_recipe}", err=True)
     if save is not None:
         _save(setup.model, given, save)
 

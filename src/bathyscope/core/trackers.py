@@ -4,6 +4,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from bathyscope.core.errors import UsageError
 
+_LONGEST_TAG = 5000  # characters of a tag that every store of MLflow takes
+
 
 @runtime_checkable
 class Tracker(Protocol):
@@ -11,6 +13,14 @@ class Tracker(Protocol):
 
     def log_number(self, name: str, value: float, step: int) -> None:
         """One number."""
+
+
+@runtime_checkable
+class TextTracker(Protocol):
+    """A tracker that takes sentences, too: what was found, and what helps."""
+
+    def log_text(self, name: str, text: str, step: int) -> None:
+        """One sentence."""
 
 
 def tracker_of(given: object) -> Tracker | None:
@@ -41,6 +51,9 @@ class _TensorBoard:
     def log_number(self, name: str, value: float, step: int) -> None:
         self.writer.add_scalar(name, value, step)
 
+    def log_text(self, name: str, text: str, step: int) -> None:
+        self.writer.add_text(name, text, step)
+
 
 class _MLflow:
     def __init__(self, client: Any) -> None:
@@ -48,6 +61,9 @@ class _MLflow:
 
     def log_number(self, name: str, value: float, step: int) -> None:
         self.client.log_metric(name, value, step=step)
+
+    def log_text(self, name: str, text: str, step: int) -> None:
+        self.client.set_tag(name, text[:_LONGEST_TAG])
 
 
 class _WandB:
@@ -57,3 +73,6 @@ class _WandB:
     def log_number(self, name: str, value: float, step: int) -> None:
         # its own counter of steps must not go back, so ours travels as a number beside
         self.run.log({name: value, "bathyscope/step": step})
+
+    def log_text(self, name: str, text: str, step: int) -> None:
+        self.run.summary[f"{name}/text"] = text

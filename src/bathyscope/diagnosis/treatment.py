@@ -15,7 +15,7 @@ from bathyscope.diagnosis.race import (
 )
 from bathyscope.diagnosis.verification import Verification
 from bathyscope.remedies import RUNGS, Change, Recipe, Rung
-from bathyscope.report.record import Report
+from bathyscope.report.record import Judgment, Report
 from bathyscope.report.reported import Reported
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Treatment(Reported):
             {"training loss": tuple(enumerate(a.losses))} for a in (self.attempts[0], self._treated)
         )
         result = [self.lower_levels, *self.notes]
-        applied = "" if self.recipe is None else f"Applied: {self.applied}. "
+        applied = self.outcome if self.recipe is None else f"Applied: {self.applied}."
         after = self.after.report()
         return replace(
             after,
@@ -169,7 +169,17 @@ class Treatment(Reported):
             curves=treated,
             notes=(*(t for t in result if t), *after.notes),
             code="" if self.recipe is None else self.code(),
-            outcome=f"{applied}{self.outcome}",
+            verdict=self._verdict(after),
+            outcome=applied,
+        )
+
+    def _verdict(self, after: Report) -> Judgment:
+        """What came of it: it decides, and not what is found at the new initialization."""
+        if self.recipe is None:
+            return after.verdict
+        rest = " What is found in the treated network is below." if after.findings else ""
+        return Judgment(
+            level="clean" if self.helped else after.verdict.level, sentence=f"{self.outcome}{rest}"
         )
 
     def __repr__(self) -> str:

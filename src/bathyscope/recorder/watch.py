@@ -43,6 +43,7 @@ from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import OpenStep, Recording
 from bathyscope.recorder.samples import Row, SampleObserver
 from bathyscope.recorder.step_observer import StepObserver, WatchedAttention, find_blocks
+from bathyscope.report.tracked import log_findings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,6 +175,8 @@ class Watch(WatchedTraining):
                 self._log.flush(sync=True)
             if self.recording is not None:
                 self.recording.write_weights()
+            if self._tracker is not None and self._is_active:
+                log_findings(self._tracker, self.findings, self.steps)
         self._let_go()
         self._ledger.stop()
 
@@ -441,7 +444,7 @@ def watch(
         log: a folder for `watch.jsonl`, `steps.jsonl` and `events.jsonl`; kept in memory only by
             default.
         tracker: a TensorBoard `SummaryWriter`, `mlflow`, a wandb run, or anything with
-            `log_number(name, value, step)`.
+            `log_number(name, value, step)`; it also gets the findings when the watch ends.
         conditioning: record condition number and rank of every output too, which costs more.
         blocks: names or globs, or blocks found before; found on the first pass by default.
         on_event: called with every event when it is noticed: to stop, save, or lower the rate.

@@ -23,6 +23,7 @@ class VerdictCard:
     level: Level
     sentence: str
     facts: str
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,11 @@ class FindingChange:
 
 
 def verdict_card(report: Report) -> VerdictCard:
-    """The verdict on one state."""
-    return VerdictCard(report.verdict.level, report.verdict.sentence, facts(report))
+    """The verdict on one state; of a treatment, what came of it."""
+    level, is_treated = report.verdict.level, bool(report.before and report.code)
+    return VerdictCard(
+        level, report.verdict.sentence, facts(report), "treated" if is_treated else level
+    )
 
 
 def facts(report: Report) -> str:
@@ -73,9 +77,9 @@ def facts(report: Report) -> str:
         >>> from bathyscope.report import Judgment
         >>> clean = Judgment(level="clean", sentence="Nothing found.")
         >>> facts(Report(title="mlp", verdict=clean, blocks=()))
-        '0 blocks · no findings'
+        'no findings'
     """
-    parts = [report.extent]
+    parts = [report.extent] if report.blocks else []
     parameters = sum(block.num_parameters for block in report.blocks)
     if parameters:
         parts[0] += f" with {number(parameters)} parameters"

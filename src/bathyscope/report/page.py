@@ -106,8 +106,9 @@ def _order(report: Report) -> list[tuple[str, str, str]]:
 def _first_curves(
     report: Report, curves: Sequence[Panel], decisive: Panel | None
 ) -> list[DrawnPanel]:
-    """What the first screen draws: the decisive quantity; of a treatment, the losses before it."""
-    first = [drawn_panel(panel, locations="steps") for panel in curves[:1] if report.before]
+    """What the first screen draws: the losses of a training, and the decisive quantity over depth."""
+    shows_training = report.before is not None or not report.stages
+    first = [drawn_panel(panel, locations="steps") for panel in curves[:1] if shows_training]
     return first + ([drawn_panel(decisive)] if decisive else [])
 
 

@@ -39,6 +39,25 @@ class Reported(ABC):
         report.write(self.report(), Path(path))
         return Path(path)
 
+    def log_to(self, tracker: object, *, step: int = 0) -> None:
+        """Write the findings to a tracker of experiments, each as `finding/code` with its text.
+
+        Args:
+            tracker: a TensorBoard `SummaryWriter`, `mlflow`, a wandb run, or anything with
+                `log_number(name, value, step)` and, for the text, `log_text(name, text, step)`.
+            step: of the training, at which they were found.
+
+        Raises:
+            UsageError: it is not a tracker.
+        """
+        from bathyscope.core.trackers import tracker_of
+        from bathyscope.report.tracked import log_findings
+
+        given = tracker_of(tracker)
+        if given is None:
+            raise UsageError("No tracker was given; give a SummaryWriter, mlflow or a wandb run.")
+        log_findings(given, self.report().findings, step)
+
     def plot(self, quantity: str = "", ax: "Axes | None" = None) -> "Axes":
         """One quantity over depth, or a training curve over its steps, with its good range.
 

@@ -167,7 +167,7 @@ def curve(points: Sequence[str | None]) -> str:
 
 def _threshold(panel: Panel, bound: float) -> str:
     assert panel.band is not None
-    return f"good {'below' if bound == panel.band[1] else 'above'} {number(bound)}"
+    return f"{'below' if bound == panel.band[1] else 'above'} {number(bound)}"
 
 
 def _band(panel: Panel, top: Top) -> tuple[float, float] | None:

@@ -114,6 +114,8 @@ def _claim(claim: Claim) -> str:
     lines.append(f"\n*Tested:* {mark}{_plain(claim.tested)}\n")
     if claim.definition:
         lines.append(f"\n*Definition:* {claim.definition}.\n")
+    if claim.undecided:
+        lines.append(f"\n*Not decided:* {_plain('; '.join(claim.undecided))}.\n")
     if claim.links:
         lines.append(f"\n*See also:* {_links(claim, '')}\n")
     if {"model", "data"} & set(claim.takes):
@@ -282,6 +284,8 @@ def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
                 lines.append((label, _compared(result["relations"][group])))
     else:
         lines.append(("Tested", claim.tested))
+    if claim.undecided:
+        lines.append(("Not decided", f"{'; '.join(claim.undecided)}."))
     formula = f"\n\\[{claim.formula}\\]\n" if claim.formula else ""
     text = "\n\n".join(f"*{label}:* {_plain(line)}" for label, line in lines)
     text += f"\n\n*See also:* {_links(claim, '../')}" if claim.links else ""

@@ -12,6 +12,11 @@ def vanishes(key):
     return lambda n: [at_most(key, n[key], 1e-9)]
 
 
+def vanishes_in(rows, key):
+    """The same in every row."""
+    return lambda n: [at_most(key, row[key], 1e-9) for row in n[rows]]
+
+
 def faster(deltas):
     """δ ~ log(2L)/L² instead of log(2L)/L."""
 
@@ -171,6 +176,40 @@ BROKEN = {
         at_least("worse κ", n["condition"]["resnext"], n["condition"]["resnet"])
     ],
     "singularity.finding_4": lambda n: [at_most("no lag", n["lags"]["delta_orthogonal"], 0)],
+    "singularity.section_5_square": lambda n: [
+        equal("does not fall", n["exponent"], 0.0, slack=0.2)
+    ],
+    "shortcut_length.section_4_1_variance": lambda n: [
+        at_most("kept", n["variance"]["shortcuts"][-1], 10.0)
+    ],
+    "shortcut_length.section_5_length_1": lambda n: [
+        at_most("like length 2", n["shortcut_2"], math.log(1.5))
+    ],
+    "norm_preservation.section_3_channels": lambda n: [
+        at_most("few are enough", n["layers"][0]["deviation"], 0.02)
+    ],
+    "norm_preservation.section_4_svd": lambda n: [at_least("another", n["difference"], 1e-3)],
+    "norm_preservation.section_4_1_depth": lambda n: [
+        at_least("deeper is worse", n["residual"]["deep"]["others"], n["plain"]["deep"]["all"])
+    ],
+    "norm_preservation.section_4_1_transitions": lambda n: [
+        at_most("transitions are best", max(n["deep"]["transitions"]), n["deep"]["others"])
+    ],
+    "norm_preservation.section_4_1_shallow": lambda n: [
+        at_least("plain is far worse", n["plain"]["all"], 2 * n["residual"]["all"])
+    ],
+    "norm_preservation.section_4_1_first_transition": lambda n: [
+        at_least("the last", n["deep"]["transitions"][2], n["deep"]["transitions"][0])
+    ],
+    "norm_preservation.section_4_3_parameters": lambda n: [at_least("five", n["saving"], 5.0)],
+    "nests.section_2_2_coupling": vanishes("later_features"),
+    "nests.section_2_2_whole": lambda n: [at_least("convex", n["smallest"], 0.0)],
+    "nests.theorem_1_i": lambda n: [at_most("any rank", p["epsilon"], 1e-6) for p in n["points"]],
+    "nests.theorem_1_losses": lambda n: [at_least("lost", r["epsilon"], 0.01) for r in n["losses"]],
+    "nests.theorem_2_ranks": lambda n: [
+        at_most("only at zero", p["output_rank"], 0) for p in n["points"] if p["epsilon"] > 1e-6
+    ],
+    "nests.section_4_convex": vanishes_in("cases", "risk_elsewhere"),
     "nests.equation_2": vanishes("error_without_the_last"),
     "nests.equation_4": vanishes("error_without_the_last"),
     "nests.equation_9": vanishes("error_without_the_last"),

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from bathyscope.papers.nests.claims import assumptions
-from bathyscope.papers.norm_preservation.claims import branch_bound, procrustes
-from bathyscope.papers.shortcut_length.claims import small_weights, zero_hessian
+from bathyscope.papers.nests.claims import assumptions, critical_points
+from bathyscope.papers.norm_preservation.claims import branch_bound, depths, procrustes, sizes
+from bathyscope.papers.shortcut_length.claims import dynamics, small_weights, zero_hessian
 from bathyscope.papers.singularity.claims import findings, matrices, stability
 
 
@@ -171,6 +171,49 @@ LAWS = [
             ("gradient_growth_at_start",): 0.99 * findings.EXPLODING,
             ("singular_at_end",): 0.09,
         },
+    ),
+]
+
+
+LAWS += [
+    (
+        sizes.four_times,
+        {"error": 0.01, "increase": 0.01, "saving": 3.5},
+        {("error",): 0.011, ("increase",): 0.011, ("saving",): 3.49},
+    ),
+    (
+        depths.depth_helps_skips,
+        {
+            "plain": {"shallow": {"all": 0.5}, "deep": {"all": 0.5}},
+            "residual": {"shallow": {"others": 0.3}, "deep": {"others": 0.3}},
+        },
+        {("plain", "deep", "all"): 0.49, ("residual", "deep", "others"): 0.31},
+    ),
+    (
+        depths.first_is_worst,
+        {"deep": {"transitions": [0.4, 0.4, 0.1], "others": 0.4}},
+        {("deep", "transitions", 1): 0.41, ("deep", "others"): 0.41},
+    ),
+    (
+        depths.alike_when_shallow,
+        {"plain": {"all": 0.6}, "residual": {"all": 0.3}},
+        {("plain", "all"): 0.61, ("residual", "all"): 0.29},
+    ),
+    (
+        critical_points.full_rank_is_global,
+        {
+            "outputs": 1,
+            "points": [
+                {"directions": (), "output_rank": 0, "epsilon": 1e-5},
+                {"directions": (0,), "output_rank": 1, "epsilon": 1e-6},
+            ],
+        },
+        {("points", 0, "epsilon"): 9e-6, ("points", 1, "epsilon"): 2e-6},
+    ),
+    (
+        dynamics.like_orthogonal,
+        {"fall": 0.1, "orthogonal": math.log(1.5), "shortcut_2": math.log(3)},
+        {("fall",): 0.2, ("orthogonal",): math.log(1.6), ("shortcut_2",): math.log(2.9)},
     ),
 ]
 

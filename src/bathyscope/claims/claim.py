@@ -62,6 +62,7 @@ class Claim:
         definition: why the statement cannot fail: it is how the networks are built, or in textbooks.
             Its check tests the implementation, and is counted apart.
         links: claims and studies that speak of the same thing.
+        undecided: parts of the statement that nothing here decides, each with the reason.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Claim:
     takes: tuple[str, ...] = ()
     definition: Definition = ""
     links: tuple[Link, ...] = ()
+    undecided: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert (self.measure is None) == (self.law is None), f"{self.name}: numbers need a law"

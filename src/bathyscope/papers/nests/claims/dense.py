@@ -1,14 +1,15 @@
-"""Propositions 3 and 4: DenseNEsts against linear predictors, and as wide ResNEsts."""
+"""Section 4, propositions 3 and 4: DenseNEsts against linear predictors, and as wide ResNEsts."""
 
 from collections.abc import Iterable
 from copy import deepcopy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.claims.claim import Claim, Link, Measured, Numbers
+from bathyscope.claims.draws import normal
 from bathyscope.claims.relation import Relation, at_least, at_most
-from bathyscope.core.batch import Batch
+from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UsageError
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
@@ -45,6 +46,68 @@ def _given(
             "and a pair (inputs, targets) as data."
         )
     return deepcopy(model).double(), given_pair(model, data)
+
+
+def measure_convexity(seed: int) -> Measured:
+    """Curvature of (PD_φ) in W_{L+1} at random weights, for two losses, and its minima from two starts."""
+    rows: list[JsonObject] = []
+    generator = torch.Generator().manual_seed(seed)
+    losses: tuple[Loss, ...] = ("squared", "cross_entropy")
+    for name in losses:
+        outputs = 3 if name == "cross_entropy" else 2
+        network, (x, y) = _network(outputs), problem(seed, loss=name, outputs=outputs, samples=200)
+        loss = mean_loss(y)
+        with torch.no_grad():
+            features = torch.cat(network.features(x), dim=1)
+
+        def risk(
+            flat: Tensor, features: Tensor = features, y: Tensor = y, loss: LossFn = loss
+        ) -> Tensor:
+            return loss(features @ flat.view(features.shape[1], -1), y)
+
+        size = features.shape[1] * outputs
+        curvature = torch.func.hessian(risk)
+        smallest = [
+            float(torch.linalg.eigvalsh(curvature(scale * normal(generator, size)))[0])
+            for scale in (0.1, 1.0, 3.0)
+        ]
+        ends = [float(risk(minimum_of(risk, normal(generator, size)))) for _ in range(2)]
+        rows.append(
+            {
+                "case": name,
+                "smallest_curvature": min(smallest),
+                "gap_of_minima": abs(ends[0] - ends[1]),
+                "risk_elsewhere": float(risk(normal(generator, size))) - min(ends),
+            }
+        )
+    return Measured(numbers={"cases": rows})
+
+
+def convexity(numbers: Numbers) -> list[Relation]:
+    """No negative curvature anywhere, and every start ends at one risk."""
+    return [
+        relation
+        for row in numbers["cases"]
+        for relation in (
+            at_least(
+                f"{row['case']}: smallest curvature", row["smallest_curvature"], 0.0, slack=1e-9
+            ),
+            at_most(f"{row['case']}: risks of two minima differ by", row["gap_of_minima"], 1e-9),
+        )
+    ]
+
+
+SECTION_4_CONVEX = Claim(
+    name="nests.section_4_convex",
+    statement="With fixed features the problem (PD_φ) of a DenseNEst is convex in its one matrix of "
+    "prediction weights: features and prediction are not coupled.",
+    assumptions=(A2,),
+    tested="Smallest eigenvalue of the Hessian in W_{L+1} at random weights of three sizes, for squared and "
+    "cross-entropy loss, and the risks at minima from two starts.",
+    links=(Link(to="nests.section_2_2_coupling"),),
+    measure=measure_convexity,
+    law=convexity,
+)
 
 
 def measure_proposition_3(

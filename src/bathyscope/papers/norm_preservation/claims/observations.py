@@ -22,7 +22,8 @@ _TOO_MUCH = 100.0
 """The factor by which the one block is made to change gradients."""
 
 
-def _digits() -> Examples:
+def digits() -> Examples:
+    """256 normalized images with their labels."""
     result = data.load("digits", normalize=True, num_train=256)
     return result.in_memory()[0], result.train_labels
 
@@ -59,7 +60,7 @@ def train_briefly(model: nn.Module, examples: Examples, *, steps: int, lr: float
 
 def measure_training(seed: int) -> Measured:
     """A plain and a residual network of 29 layers on digits, before the first step and after 24."""
-    examples = _digits()
+    examples = digits()
     probe = (examples[0][:64], examples[1][:64])
     rows: dict[str, object] = {}
     for name, family in _FAMILIES.items():
@@ -173,7 +174,7 @@ class _Amplified(nn.Module):
 
 def measure_one_block(seed: int) -> Measured:
     """Twelve narrow layers with shortcuts on digits, as drawn and with one block's output × 100."""
-    examples = (_digits()[0].flatten(1), _digits()[1])
+    examples = (digits()[0].flatten(1), digits()[1])
     losses = {}
     for name, factor in (("intact", 1.0), ("one_block", _TOO_MUCH)):
         torch.manual_seed(seed)

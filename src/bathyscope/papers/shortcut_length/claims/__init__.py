@@ -3,9 +3,11 @@
 from bathyscope.papers.shortcut_length.claims import (
     at_zero,
     derivatives,
+    dynamics,
     forms,
     small_weights,
     untested,
+    variance,
     zero_hessian,
 )
 
@@ -13,6 +15,7 @@ CLAIMS = (
     forms.EQUATION_1,
     forms.DEFINITION_1,
     untested.DEFINITION_2,
+    variance.SECTION_4_1_VARIANCE,
     forms.EQUATION_3,
     untested.DEFINITION_3,
     untested.ASSUMPTION_1,
@@ -24,6 +27,7 @@ CLAIMS = (
     zero_hessian.EQUATION_10,
     zero_hessian.EQUATION_22,
     zero_hessian.EQUATION_29,
+    dynamics.SECTION_5_LENGTH_1,
     small_weights.LEMMA_1,
     small_weights.LEMMA_2,
     untested.DEFINITION_5,

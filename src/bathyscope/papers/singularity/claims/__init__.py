@@ -10,6 +10,7 @@ from bathyscope.papers.singularity.claims import (
     matrices,
     random_matrices,
     schemes,
+    square_matrices,
     stability,
     untested,
 )
@@ -46,6 +47,7 @@ CLAIMS = (
     stability.REMARK_7,
     stability.REMARK_8,
     random_matrices.THEOREM_5,
+    square_matrices.SECTION_5_SQUARE,
     stability.COROLLARY_2,
     stability.REMARK_9,
     schemes.EQUATION_39,

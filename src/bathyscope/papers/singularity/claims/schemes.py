@@ -103,7 +103,11 @@ SECTION_7_DELTA_ORTHOGONAL = Claim(
     statement="Delta-orthogonal starts lose their orthogonality in training, and such "
     "networks without skips generalize poorly.",
     tested="Orthogonality of a layer before and after steps of gradient descent, lost at once. "
-    "The second half needs long training on CIFAR-10 and is left to the studies.",
+    "The second half needs long training on CIFAR-10.",
+    undecided=(
+        "that such networks generalize poorly, 80 % and 77 % of test images at 32 and 128 layers on "
+        "CIFAR-10: these numbers are quoted from other work, and training so long takes weeks here",
+    ),
     measure=measure_delta_orthogonal,
     law=delta_orthogonal,
 )

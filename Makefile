@@ -95,7 +95,7 @@ format: $(STAMP)  ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line; AGAINST=OLD.jsonl tells what got slower
+bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line; AGAINST=OLD.jsonl or AGAINST=REVISION tells what got slower
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(if $(AGAINST),--against $(AGAINST))
 
 docs: $(STAMP)  ## build the documentation into site/

@@ -2,6 +2,7 @@
 
 python -m benchmarks measure hosvd
 python -m benchmarks --against OLD.jsonl        # and what got slower since, by more than a tenth
+python -m benchmarks diagnose --against HEAD~5  # the same of a revision, both measured here in turns
 """
 
 import importlib
@@ -9,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.against import Line, changes, read_lines
+from benchmarks.against import Line, changes, checked_out, in_turns, is_revision, read_lines
 
 # Modules of this package with a function `lines()`; each is imported when its turn comes.
 BENCHMARKS = (
@@ -41,32 +42,45 @@ def main(phrase: list[str]) -> int:
     if {"-h", "--help"} & set(phrase):
         print(f"{__doc__}\nThere are {', '.join(BENCHMARKS)};\nof many minutes {', '.join(LONG)}.")
         return 0
-    earlier: list[Line] = []
+    given = ""
     if "--against" in phrase:
         location = phrase.index("--against")
-        path = Path(phrase[location + 1] if location + 1 < len(phrase) else "")
+        given = phrase[location + 1] if location + 1 < len(phrase) else ""
         phrase = phrase[:location] + phrase[location + 2 :]
-        if not path.is_file():
-            print(f"--against takes the lines of an earlier run, but {str(path)!r} is no file.",
-                  file=sys.stderr)  # fmt: skip
+        if not Path(given).is_file() and not is_revision(given):
+            print(f"--against takes the lines of an earlier run, or a revision, but {given!r} is no file "
+                  "and no commit.", file=sys.stderr)  # fmt: skip
             return 2
-        earlier = read_lines(path)
     names = phrase[: next((i for i, word in enumerate(phrase) if word.startswith("--")), None)]
     if unknown := [name for name in names if name not in (*BENCHMARKS, *LONG)]:
         there_are = ", ".join((*BENCHMARKS, *LONG))
         print(f"There is no benchmark named {unknown[0]}; there are {there_are}.", file=sys.stderr)
         return 2
-    measured: list[Line] = []
-    for name in names or BENCHMARKS:
-        for line in importlib.import_module(f"benchmarks.{name}").lines():
-            print(json.dumps(line), flush=True)
-            measured.append(line)
+    earlier, measured = _measure(names or list(BENCHMARKS), given)
     result = changes(earlier, measured)
     for kind, text in result:
         print(f"{kind}: {text}", file=sys.stderr)
     if earlier and not result:
         print("Nothing changed by more than a tenth.", file=sys.stderr)
     return 1 if any(kind == "slower" for kind, _ in result) else 0
+
+
+def _measure(names: list[str], against: str) -> tuple[list[Line], list[Line]]:
+    """The lines of before, if any, and those of now, which are printed as they come."""
+    earlier: list[Line] = []
+    measured: list[Line] = []
+    if against and not Path(against).is_file():
+        with checked_out(against) as tree:
+            for old, new in in_turns(tree, Path.cwd(), names):
+                print(json.dumps({**new, "before": old}), flush=True)
+                earlier.append(old)
+                measured.append(new)
+        return earlier, measured
+    for name in names:
+        for line in importlib.import_module(f"benchmarks.{name}").lines():
+            print(json.dumps(line), flush=True)
+            measured.append(line)
+    return read_lines(Path(against)) if against else [], measured
 
 
 if __name__ == "__main__":

@@ -1,7 +1,17 @@
-"""This run of the benchmarks beside an earlier one: what got slower by more than a tenth, and what faster."""
+"""These benchmarks beside those of an earlier run or revision: what got slower by more than a tenth.
+
+A revision is checked out beside this tree and measured in the same run, line by line in turns, so that what
+else the machine does meets both alike.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +62,75 @@ def read_lines(path: Path) -> list[Line]:
         if text.startswith("{"):
             lines.append(json.loads(text))
     return lines
+
+
+def is_revision(name: str) -> bool:
+    """Whether git knows a commit by this name."""
+    asked = ["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def checked_out(revision: str) -> Iterator[Path]:
+    """Within, a folder with the files of a revision."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        add = ["git", "worktree", "add", "--quiet", "--detach", str(tree), revision]
+        subprocess.run(add, check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
+
+
+def in_turns(old: Path, new: Path, names: Iterable[str]) -> Iterator[tuple[Line, Line]]:
+    """The lines of each benchmark in two trees, measured in turns: (old, new) of one case after the other.
+
+    While one of the two computes a line the other one is stopped. Cases that only one of them has are
+    passed over.
+    """
+    for name in names:
+        with _running(old, name) as first, _running(new, name) as second:
+            both = first, second
+            seen: tuple[dict[tuple[str, str], Line], ...] = ({}, {})
+            while any(process.poll() is None for process in both):
+                for process, lines in zip(both, seen, strict=True):
+                    if (line := _next_line(process)) is not None:
+                        lines[_key(line)] = line
+            yield from ((seen[0][key], line) for key, line in seen[1].items() if key in seen[0])
+
+
+@contextmanager
+def _running(tree: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """A benchmark of a tree, stopped before its first line; ended on the way out."""
+    paths = {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", name],
+        cwd=tree,
+        env={**os.environ, **paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _next_line(process: "subprocess.Popen[str]") -> Line | None:
+    """Let a process go on to its next line; None where it has ended, or does not know the benchmark."""
+    if process.poll() is not None or process.stdout is None:
+        return None
+    process.send_signal(signal.SIGCONT)
+    text = process.stdout.readline()
+    if not text:
+        process.wait()
+        return None
+    process.send_signal(signal.SIGSTOP)
+    return json.loads(text) if text.startswith("{") else None
 
 
 def _key(line: Line) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks.against import changes, read_lines
+from benchmarks.against import changes, in_turns, is_revision, read_lines
 
 
 def line(benchmark, ratio, case="a", **more):
@@ -70,3 +70,29 @@ def test_a_file_or_name_that_is_not_there_is_said(hosvd, capsys):
 def test_help_names_the_benchmarks_and_runs_none(capsys):
     assert bench.main(["--help"]) == 0
     assert "conv_spectrum" in capsys.readouterr().out
+
+
+def make_tree(folder, numbers):
+    """A tree whose benchmark `made` prints a line for each number."""
+    (folder / "benchmarks").mkdir(parents=True)
+    (folder / "benchmarks" / "__init__.py").touch()
+    rows = [json.dumps(line("made", ratio, case)) for case, ratio in numbers.items()]
+    said = "".join(f"print({row!r}, flush=True)\n" for row in rows)
+    (folder / "benchmarks" / "__main__.py").write_text("print('no JSON', flush=True)\n" + said)
+    return folder
+
+
+def test_two_trees_are_measured_in_turns_and_paired_by_case(tmp_path):
+    old = make_tree(tmp_path / "old", {"a": 1.0, "gone": 5.0, "b": 2.0})
+    new = make_tree(tmp_path / "new", {"b": 1.0, "a": 3.0, "added": 7.0})
+    pairs = list(in_turns(old, new, ["made"]))
+    assert {new["case"]: (old["ratio"], new["ratio"]) for old, new in pairs} == {
+        "a": (1.0, 3.0),
+        "b": (2.0, 1.0),
+    }
+
+
+@pytest.mark.skipif(not is_revision("HEAD"), reason="not in a checkout of git")
+def test_a_revision_is_what_git_knows():
+    assert is_revision("HEAD")
+    assert not is_revision("no-such-commit")

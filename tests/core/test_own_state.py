@@ -12,7 +12,7 @@ from torch import nn
 from bathyscope import diagnose, forecast, watch
 from bathyscope.core import UsageError, preserve_model
 from bathyscope.core.randomness import preserve_random_state
-from bathyscope.core.snapshot import have_same_bits, snapshot
+from bathyscope.core.snapshot import have_same_bits, snapshot, snapshot_tensors
 
 BATCH = torch.linspace(-1, 1, 32 * 8).reshape(32, 8), torch.arange(32) % 3
 
@@ -207,3 +207,31 @@ def test_same_bits_in_every_dtype(dtype):
     y[0] = 1
     assert not have_same_bits(x, y)
     assert not have_same_bits(x, x[:2])
+
+
+def test_many_small_tensors_come_back_bit_for_bit_and_only_those_that_changed():
+    tensors = [
+        torch.randn(3),
+        torch.zeros(()),
+        torch.tensor([0.0, -0.0, torch.nan]),
+        torch.ones(2, 2),
+    ]
+    tensors += [torch.arange(4), torch.tensor([True, False]), torch.ones(3, dtype=torch.float64)]
+    tensors += [torch.randn(2, dtype=torch.bfloat16), torch.randn(4, 4).T, torch.empty(0)]
+    before = [tensor.clone() for tensor in tensors]
+    restores = snapshot_tensors(tensors)
+    untouched = tensors[0]._version
+    tensors[1].add_(1)
+    tensors[2].abs_()  # the sign of zero alone
+    tensors[4].zero_()
+    tensors[5].logical_not_()
+    tensors[6].data = torch.zeros(5, dtype=torch.float64)
+    tensors[7].mul_(2)
+    tensors[8].zero_()
+    address = tensors[3].data_ptr()
+    for restore in restores:
+        restore()
+    assert tensors[0]._version == untouched
+    assert tensors[3].data_ptr() == address
+    for tensor, value in zip(tensors, before, strict=True):
+        assert have_same_bits(tensor, value)

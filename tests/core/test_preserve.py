@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from bathyscope.core import preserve_model
+from bathyscope.core.preserve import preserve_once
 from tests.support.model_state import assert_same, state_of
 from tests.unchecked import unchecked
 
@@ -93,6 +94,49 @@ def test_nested_contexts(model):
         with preserve_model(model):
             disturb(model)
     assert_same(before, state_of(model))
+
+
+def test_in_a_row_of_measurements_each_finds_the_model_as_the_first_did(model):
+    before = state_of(model)
+    drawn, passes = [], []
+    with preserve_once(model):
+        for _ in range(3):
+            with preserve_model(model, copy_parameters=False):
+                assert all(p.grad is None for p in model.parameters())
+                passes.append(
+                    (float(model.counter), model.norm.training, model.frozen.weight.requires_grad)
+                )
+                model.train()
+                model.frozen.requires_grad_(True)
+                model.counter = torch.ones(())
+                model(torch.randn(8, 4)).sum().backward()
+                drawn.append((torch.rand(()).item(), np.random.rand()))
+        with preserve_model(model):
+            disturb(model)
+    assert_same(before, state_of(model))
+    assert drawn[0] == drawn[1] == drawn[2]
+    assert passes == [(1.0, False, False)] * 3
+
+
+def test_in_a_row_what_is_changed_inside_of_one_comes_back_to_that(model):
+    with preserve_once(model), preserve_model(model, copy_parameters=False):
+        model.eval()
+        with preserve_model(model, copy_parameters=False):
+            model.train()
+        assert not model.drop.training
+    assert model.drop.training
+
+
+def test_in_a_row_hooks_of_the_row_stay(model):
+    seen = []
+    with preserve_once(model):
+        handle = model.register_forward_hook(lambda *_: seen.append(1))
+        for _ in range(2):
+            with preserve_model(model, copy_parameters=False):
+                model(torch.randn(8, 4))
+        handle.remove()
+        model(torch.randn(8, 4))
+    assert seen == [1, 1]
 
 
 @unchecked()

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-MOST_FILES = 86
+MOST_FILES = 84
 MOST_MODULES = 150
 """What raises one of them is to be worth it."""
 

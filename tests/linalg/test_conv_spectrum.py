@@ -6,6 +6,7 @@ from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.linalg import conv_singular_values
+from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.norms import spread_about
 
 
@@ -209,3 +210,27 @@ def test_an_axis_with_one_tap_is_solved_once(kernel, monkeypatch):
     exact = torch.linalg.svdvals(explicit(layer, (6, 8), 2))
     torch.testing.assert_close(spectrum.values, exact)
     assert sum(solved) == {(1, 1): 1, (1, 3): 5, (3, 1): 4}[kernel]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_spectra_of_many_layers_are_those_of_each(dtype):
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(4, 4, 3, padding=1) for _ in range(3)]
+    layers += [nn.Conv2d(4, 12, 3, stride=2, padding=1) for _ in range(2)]
+    layers += [nn.Conv2d(4, 8, 3, groups=2) for _ in range(2)]
+    layers += [nn.Conv2d(4, 4, 1, groups=2), nn.ConvTranspose2d(4, 4, 3, stride=2, padding=1)]
+    layers += [nn.Conv2d(4, 4, 9), nn.Conv2d(4, 4, 3)]
+    with torch.no_grad():
+        layers[1].weight[0] = layers[1].weight[1]  # values that the Gram matrix loses
+        layers[2].weight.zero_()
+        layers[4].weight[:, 0] *= 1e-7
+        layers[-1].weight[0, 0, 0, 0] = torch.nan
+    layers = [layer.to(dtype) for layer in layers]
+    sizes = [(8, 8)] * len(layers)
+    spectra = circular_spectra(layers, sizes)
+    assert [s is None for s in spectra] == [False] * (len(layers) - 2) + [True, True]
+    for layer, spectrum in zip(layers[:-2], spectra, strict=False):
+        alone = conv_singular_values(layer, size=(8, 8), padding="circular")
+        assert (spectrum.method, spectrum.shape) == (alone.method, alone.shape)
+        scale = alone.largest or 1.0
+        torch.testing.assert_close(spectrum.values, alone.values, rtol=1e-5, atol=1e-6 * scale)

@@ -59,3 +59,18 @@ def test_dead_units_are_those_with_one_value_over_samples_and_positions():
 def test_one_value_a_unit_says_nothing():
     assert dead_units(torch.zeros(1, 4), units=1) is None
     assert dead_units(torch.zeros(4), units=0) is None
+
+
+def test_dead_units_of_images_are_those_of_the_plain_count():
+    torch.manual_seed(0)
+    x = torch.randn(6, 8, 5, 5)
+    x[:, 1] = 0.0  # dead
+    x[:1, 2] = 3.0  # one value in the first sample alone
+    x[:, 3] = 1.0
+    x[5, 3, 4, 4] = torch.nan  # not a number somewhere: no one value
+    x[:, 4] = -0.0
+    x[0, 4] = 0.0  # the same number
+    expected = sum(int((x[:, unit] == x[0, unit, 0, 0]).all()) for unit in range(8))
+    assert dead_units(x, units=1) == expected == 2
+    assert dead_units(x.movedim(1, 3).contiguous(), units=3) == expected
+    assert dead_units(x[:, [0, 5]], units=1) == 0

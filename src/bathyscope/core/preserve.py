@@ -16,9 +16,9 @@ from bathyscope.core.sharded import reshard
 from bathyscope.core.snapshot import (
     MUTABLE,
     Restore,
-    TensorState,
     compare_together,
     snapshot,
+    snapshot_tensors,
     write_back,
 )
 from bathyscope.core.threads import on_device_thread
@@ -57,7 +57,8 @@ def one_at_a_time() -> Iterator[None]:
     first has changed for the user's own, and put that back. A backward pass on an accelerator runs on
     threads of torch's own, for which the first one waits: a hook there does not wait for it in turn.
     """
-    if _threads_inside and on_device_thread():
+    others = _threads_inside and threading.get_ident() not in _threads_inside
+    if others and on_device_thread():
         yield
         return
     with _lock:
@@ -111,46 +112,120 @@ def preserve_model(model: nn.Module, *, copy_parameters: bool = True) -> Iterato
         >>> int(model.num_batches_tracked), model.weight.grad
         (0, None)
     """
-    with one_at_a_time(), ExitStack() as stack:
+    with one_at_a_time():
+        outer = _open[-1] if _open else None
+        if not copy_parameters and outer is not None and outer.covers(model):
+            with _closed_to_others(None):
+                try:
+                    yield model
+                finally:
+                    outer.rewind()
+        else:
+            with _protection(model, copy_parameters=copy_parameters), _closed_to_others(None):
+                yield model
+
+
+@contextmanager
+def preserve_once(model: nn.Module) -> Iterator[None]:
+    """One protection for a row of measurements, each of which asks for its own (`preserve_model`).
+
+    What stands is looked at once. Inside, a protection without copies of the parameters that is opened
+    directly takes no second look on the way in: on the way out it gives back what stood here, so
+    that each of the row finds the model as the first one did. Hooks that something inside has set stay
+    until it removes them, or until the end of the row. A protection inside of one of those is one
+    of its own again, because the model may have been changed by then.
+    """
+    with (
+        one_at_a_time(),
+        _protection(model, copy_parameters=False) as protection,
+        _closed_to_others(protection),
+    ):
+        yield
+
+
+_open: list["_Protection | None"] = []
+"""The protections that are open, outermost first; None for those that others inside cannot share."""
+
+
+@contextmanager
+def _closed_to_others(protection: "_Protection | None") -> Iterator[None]:
+    _open.append(protection)
+    try:
+        yield
+    finally:
+        _open.pop()
+
+
+@contextmanager
+def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protection"]:
+    with ExitStack() as stack:
         inside = list(model.modules())
         reshard(inside)  # what is put back below are the shards
+        stack.enter_context(run_eagerly(inside))
         rewritten = _rewritten_by_a_pass(inside)
         modules = [_ModuleState.of(module) for module in inside]
         held = {id(p): p for m in inside for p in m._parameters.values() if p is not None}
         parameters = [
             _ParameterState.of(p, copy=copy_parameters or id(p) in rewritten) for p in held.values()
         ]
-        stack.callback(_restore_all, [RngState.now(), *modules, *parameters])
-        stack.enter_context(run_eagerly(inside))
+        values = [RngState.now().restore, *_snapshot_buffers(inside)]
+        of_modules = [state.restore for state in modules]
+        of_parameters = [state.restore for state in parameters]
+        stack.callback(_restore_all, [*values, *of_modules, *of_parameters])
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.parameter.grad = None
         stack.callback(reshard, inside)
         stack.enter_context(measuring())
-        yield model
+        yield _Protection(values, modules, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Protection:
+    """What stood when a protection began."""
+
+    values: list[Restore]  # of random numbers and of buffers
+    modules: list["_ModuleState"]
+    parameters: list["_ParameterState"]
+
+    def covers(self, model: nn.Module) -> bool:
+        """Whether all of a model is protected: it is the one, or a part of it."""
+        return any(state.module is model for state in self.modules)
+
+    def rewind(self) -> None:
+        """Give everything back but hooks and gradients of before, of which a pass inside finds none."""
+        reshard(state.module for state in self.modules)
+        of_modules = [state.rewind for state in self.modules]
+        of_parameters = [state.rewind for state in self.parameters]
+        _restore_all([*self.values, *of_modules, *of_parameters])
 
 
 @contextmanager
 def preserve_buffers(model: nn.Module) -> Iterator[None]:
     """Put buffers and RNG back: what one of several passes inside `preserve_model` leaves behind."""
-    states: list[RngState | _ModuleState] = [RngState.now()]
-    states += [_ModuleState.of(module) for module in model.modules() if module._buffers]
+    with_buffers = [module for module in model.modules() if module._buffers]
+    states = [RngState.now().restore, *_snapshot_buffers(with_buffers)]
+    states += [_ModuleState.of(module).restore for module in with_buffers]
     try:
         yield
     finally:
         _restore_all(states)
 
 
-def _restore_all(states: Sequence["RngState | _ModuleState | _ParameterState"]) -> None:
+def _snapshot_buffers(modules: Iterable[nn.Module]) -> list[Restore]:
+    return snapshot_tensors(b for m in modules for b in m._buffers.values() if b is not None)
+
+
+def _restore_all(states: Sequence[Restore]) -> None:
     """From last to first, and each of them even where another one raises."""
     with compare_together():
         _restore_each(states)
 
 
-def _restore_each(states: Sequence["RngState | _ModuleState | _ParameterState"]) -> None:
+def _restore_each(states: Sequence[Restore]) -> None:
     for number in reversed(range(len(states))):
         try:
-            states[number].restore()
+            states[number]()
         except BaseException:
             _restore_each(states[:number])
             raise
@@ -189,15 +264,22 @@ class _ParameterState:
             },
         )
 
-    def restore(self) -> None:
+    def rewind(self) -> None:
+        """Give the values back, and leave no gradient."""
         if _address(self.parameter) != self.address:
             self.parameter.data = self.data
         if self.values is not None:
             write_back(self.parameter, self.values)
-        if self.parameter.grad is not self.grad:
-            self.parameter.grad = self.grad
+        if self.parameter.grad is not None:
+            self.parameter.grad = None
         if self.parameter.requires_grad != self.requires_grad:
             self.parameter.requires_grad_(self.requires_grad)
+
+    def restore(self) -> None:
+        """Give back everything."""
+        self.rewind()
+        if self.grad is not None:
+            self.parameter.grad = self.grad
         for name in _TENSOR_HOOK_TABLES:
             now = getattr(self.parameter, name, None)
             if now or name in self.hooks:
@@ -212,14 +294,14 @@ class _ModuleState:
     buffers: dict[str, Tensor | None]
     modules: dict[str, nn.Module | None]
     attributes: dict[str, object]
-    contents: list[Restore]  # of buffers, and of attributes that hold something
+    contents: list[Restore]  # of attributes that hold something
     hooks: dict[str, object]  # but for empty tables
 
     @classmethod
     def of(cls, module: nn.Module) -> "_ModuleState":
         own = vars(module)
         parameters, buffers = module._parameters, module._buffers
-        contents = [TensorState(b).restore for b in buffers.values() if b is not None]
+        contents: list[Restore] = []
         seen: set[int] = set()
         for name, value in own.items():
             if type(value) in MUTABLE and name not in _OWN_TABLES:
@@ -239,7 +321,8 @@ class _ModuleState:
             else {},
         )
 
-    def restore(self) -> None:
+    def rewind(self) -> None:
+        """Give back everything but the hooks."""
         module, own = self.module, vars(self.module)
         if module.training != self.training:
             module.training = self.training
@@ -256,6 +339,11 @@ class _ModuleState:
             own |= self.attributes
         for restore in self.contents:
             restore()
+
+    def restore(self) -> None:
+        """Give back everything."""
+        self.rewind()
+        own = vars(self.module)
         if not self.hooks and not _has_hooks(own):
             return
         for name in HOOK_TABLES:

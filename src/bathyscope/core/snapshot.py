@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import is_
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.core.fetch import fetch
 
@@ -135,6 +135,86 @@ class TensorState:
             if not same or tensor.stride() != data.stride():
                 tensor.data = data
         write_back(tensor, self.values)
+
+
+class ManyTensors:
+    """The values of many small tensors of one device and dtype, kept and compared as one.
+
+    Of the statistics of a hundred norms the calls cost more than the numbers.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tensors
+        # of the same storage as the tensors: no views are made when they are compared
+        self.bits = [_bits(t, t)[0].view(-1) for t in tensors]
+        self.values = torch.cat(self.bits)
+        self.addresses = [(t.data_ptr(), t.untyped_storage().nbytes()) for t in tensors]
+        self.data = [t.data for t in tensors]
+        self.ends = torch.tensor([len(b) for b in self.bits], device="cpu").cumsum(0)
+
+    @staticmethod
+    def takes(tensor: Tensor) -> bool:
+        """Whether a tensor is of the plain and small kind."""
+        return (
+            type(tensor) in (Tensor, nn.Parameter)
+            and _has_storage(tensor)
+            and not tensor.is_complex()
+            and not tensor.is_quantized
+            and not tensor.is_inference()
+            and tensor.is_contiguous()
+            and 0 < tensor.numel() <= _SMALL
+        )
+
+    def restore(self) -> None:
+        """Give them back what they were; only what differs is written."""
+        for tensor, data, (address, num_bytes) in zip(
+            self.tensors, self.data, self.addresses, strict=True
+        ):
+            storage = data.untyped_storage()
+            if storage.nbytes() != num_bytes and storage.resizable():
+                storage.resize_(num_bytes)
+            if (
+                tensor.data_ptr() != address
+                or tensor.shape != data.shape
+                or tensor.stride() != data.stride()
+            ):
+                tensor.data = data
+        now = torch.cat(self.bits)
+        if now.device.type == "cpu" and torch.equal(now, self.values):
+            return
+        counts = (now != self.values).cumsum(0)[(self.ends - 1).to(now.device)].tolist()
+        before = [0, *counts]
+        changed = [i for i, count in enumerate(counts) if count != before[i]]
+        if changed:
+            parts = self.values.split([len(b) for b in self.bits])
+            with torch.no_grad():
+                for i in changed:
+                    tensor = self.tensors[i]
+                    tensor.copy_(parts[i].view(tensor.dtype).view(tensor.shape))
+
+
+_SMALL = 2**14
+"""Entries of a tensor that is compared together with others."""
+
+
+def snapshot_tensors(tensors: Iterable[Tensor]) -> list[Restore]:
+    """Functions that give tensors their present values back.
+
+    Examples:
+        >>> ones = [torch.ones(2), torch.ones(3)]
+        >>> (restore,) = snapshot_tensors(ones)
+        >>> _ = ones[1].zero_()
+        >>> restore(); ones[1]
+        tensor([1., 1., 1.])
+    """
+    alike: dict[object, list[Tensor]] = {}
+    restores: list[Restore] = []
+    for tensor in {id(t): t for t in tensors}.values():
+        if ManyTensors.takes(tensor):
+            alike.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+        else:
+            restores.append(TensorState(tensor).restore)
+    return restores + [ManyTensors(some).restore for some in alike.values()]
 
 
 def _has_storage(tensor: Tensor) -> bool:

@@ -2,12 +2,11 @@
 
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +21,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
-from bathyscope.core.preserve import one_at_a_time
+from bathyscope.core.preserve import one_at_a_time, preserve_once
 from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
@@ -35,6 +34,9 @@ from bathyscope.diagnosis.findings import findings_of
 from bathyscope.rules.evidence import evidence_of
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.thresholds import Thresholds
+
+if TYPE_CHECKING:
+    from bathyscope.core.step_settings import StepSettings
 
 Probes = Literal["standard", "full"]
 
@@ -113,107 +115,177 @@ def diagnose(
         >>> found.findings[0].code, found.findings[0].blocks
         ('dead-units', ('0',))
     """
-    # long: one step after the other, each used once
+    silenced, steps, budget = _check_options(probes, silence, steps, budget, title)
+    Thresholds.of(thresholds)
+    if batch is not None and batches is not None:
+        raise UsageError("Both batch and batches were given; one of them is enough.")
+    given = read_call(
+        model, batches if batch is None else batch, targets, loss=loss, optimizer=optimizer
+    )
+    request = _Request(
+        loss=given.loss, optimizer=given.optimizer, probes=probes, blocks=blocks,
+        thresholds=thresholds, silence=silenced, steps=steps, budget=budget,
+        most_blocks=most_blocks, memory=memory, scheduler=scheduler, clip=clip, scaler=scaler,
+        accumulate=accumulate, title=title or given.title,
+    )  # fmt: skip
+    checked = check_batch(given.model, first_batch(given.data))
+    if request.settings is not None:
+        request.settings.check(request.optimizer)
+    return _diagnose(given.model, checked, request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The arguments of `diagnose`, by their names, but for the model and the batch."""
+
+    loss: LossFn
+    optimizer: torch.optim.Optimizer | None
+    probes: Probes
+    blocks: str | Iterable[str] | Blocks | None
+    thresholds: Path | str | Mapping[str, float] | None
+    silence: tuple[str, ...]
+    steps: int
+    budget: int | None
+    most_blocks: int | None
+    memory: float | None
+    scheduler: object | None
+    clip: float | None
+    scaler: object | None
+    accumulate: int
+    title: str | None
+
+    @property
+    def settings(self) -> "StepSettings | None":
+        """How the user's loop steps, where it says so."""
+        said = (self.scheduler, self.clip, self.scaler, self.accumulate)
+        if said == (None, None, None, 1):
+            return None
+        from bathyscope.core.step_settings import StepSettings  # of loops that say how they step
+
+        return StepSettings(*said)
+
+    def as_in_loop(self) -> AbstractContextManager[None]:
+        """Within, the optimizer steps as in the user's loop."""
+        settings = self.settings
+        return nullcontext() if settings is None else settings.applied_to(self.optimizer)
+
+    def at_first_rate(self) -> AbstractContextManager[None]:
+        """Within, the optimizer can be copied: the scheduler knows this one alone."""
+        settings = self.settings
+        if settings is None:
+            return nullcontext()
+        return type(settings)(self.scheduler).applied_to(self.optimizer)
+
+    def on_a_copy(self, optimizer: torch.optim.Optimizer | None) -> "_Request":
+        """The same for a copy of the model, and of the optimizer at its first rate."""
+        return replace(self, optimizer=optimizer, scheduler=None, scaler=None)
+
+
+def _check_options(
+    probes: str, silence: str | Iterable[str], steps: int, budget: int | None, title: str | None
+) -> tuple[tuple[str, ...], int, int | None]:
+    """What is to be silenced, the steps and the budget, of arguments that are fit for use.
+
+    Raises:
+        UsageError: an argument is of another kind, or a name is not known.
+    """
     if not isinstance(probes, str) or probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
-    silenced = frozenset(check_names("silence", silence))
+    silenced = tuple(dict.fromkeys(check_names("silence", silence)))
     for code in silenced:
         if code not in all_rules() and code not in CAUSES:
             raise UnknownName("finding or cause to silence", code, [*all_rules(), *CAUSES])
     steps = check_count("steps", steps, minimum=1)
     if title is not None:
         check_name("title", title)
-    budget = None if budget is None else check_count("budget", budget, minimum=1)
-    limits = Thresholds.of(thresholds)
-    if batch is not None and batches is not None:
-        raise UsageError("Both batch and batches were given; one of them is enough.")
-    given = read_call(
-        model, batches if batch is None else batch, targets, loss=loss, optimizer=optimizer
-    )
-    model, loss, optimizer = given.model, given.loss, given.optimizer
-    title = title or given.title
-    batch = check_batch(model, first_batch(given.data))
-    as_in_loop: Callable[[], AbstractContextManager[None]] = nullcontext
-    at_first_rate: Callable[[], AbstractContextManager[None]] = nullcontext
-    if (scheduler, clip, scaler, accumulate) != (None, None, None, 1):
-        from bathyscope.core.step_settings import StepSettings  # of loops that say how they step
+    return silenced, steps, None if budget is None else check_count("budget", budget, minimum=1)
 
-        settings = StepSettings(scheduler, clip, scaler, accumulate)
-        settings.check(optimizer)
-        as_in_loop = partial(settings.applied_to, optimizer)
-        # for optimizers that are copied: the scheduler knows this one alone
-        at_first_rate = partial(StepSettings(scheduler).applied_to, optimizer)
+
+def _diagnose(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
+    """The diagnosis, on a copy where the model itself cannot be measured as it stands."""
     if (group := processes_of(model)) is not None:
         with (
-            at_first_rate(),
-            put_together(model, [batch], optimizer, what="diagnose") as (inner, whole, stepper),
+            request.at_first_rate(),
+            put_together(model, [batch], request.optimizer, what="diagnose") as whole,
         ):
-            one = diagnose(
-                inner, whole[0], loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
-                thresholds=thresholds, silence=silence, steps=steps, budget=budget,
-                most_blocks=most_blocks, memory=memory, clip=clip, accumulate=accumulate, title=title,
-            )  # fmt: skip
-            return replace(one, provenance={**one.provenance, "processes": group.size})
+            inner, batches, stepper = whole
+            together = check_batch(inner, batches[0])
+            one = _diagnose(inner, together, request.on_a_copy(stepper))
+        return replace(one, provenance={**one.provenance, "processes": group.size})
     if lacks_double(model):
-        with at_first_rate():
-            twin, stepper = copy_to_cpu(model, optimizer)
-        one = diagnose(
-            twin, on_cpu(batch), loss=loss, optimizer=stepper, probes=probes, blocks=blocks,
-            thresholds=thresholds, silence=silence, steps=steps, budget=budget,
-            most_blocks=most_blocks, memory=memory, clip=clip, accumulate=accumulate, title=title,
-        )  # fmt: skip
+        with request.at_first_rate():
+            twin, stepper = copy_to_cpu(model, request.optimizer)
+        one = _diagnose(twin, on_cpu(batch), request.on_a_copy(stepper))
         setting = replace(one.setting, batch=batch)
         return replace(one, setting=setting, notes=(ON_A_COPY, *one.notes))
-    batch, fewer = trim_batch(model, batch, memory=memory, probes=probes)
-    stages = 4 if probes == "full" else 1
-    begin_stage("every block measured", 1, stages)
-    result = sample_blocks(blocks_of(model, batch[0], blocks=wanted_blocks(blocks)), most_blocks)
-    with as_in_loop():
-        measured = measure.standard(model, batch, loss=loss, optimizer=optimizer, blocks=result)
-    if "bathyscope.nets.nest" in sys.modules:  # whoever built a network of that family imported it
-        from bathyscope.diagnosis.certified import certificate
+    diagnosis = _measure_and_judge(model, batch, request)
+    if request.probes == "full":
+        from bathyscope.diagnosis.look_ahead import with_look_ahead  # of full probes alone
 
-        if (known := certificate(model, batch, loss=loss, blocks=result)) is not None:
-            measured[known.name] = known
-    if probes == "full" and any(block.droppable for block in result):
-        begin_stage("each block left out", 2, stages)
-        measured["deletion"] = measure.deletion(model, batch, loss=loss, blocks=result)
-    if probes == "full":
-        from bathyscope.diagnosis.curvature_probe import curvature_probe  # of full probes alone
+        begin_stage("training steps on a copy", 4, 4)
+        with request.as_in_loop():
+            return with_look_ahead(
+                diagnosis, model, optimizer=request.optimizer, steps=request.steps
+            )
+    return diagnosis
 
-        begin_stage("curvature", 3, stages)
-        measured["curvature"] = curvature_probe(
-            model, batch, loss=loss, blocks=result, optimizer=optimizer
-        )
-    diagnosis = Diagnosis(
-        title=title or type(unwrap(model)).__name__,
-        blocks=result,
+
+def _measure_and_judge(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
+    """Everything but the look-ahead."""
+    with preserve_once(model):
+        batch, fewer = trim_batch(model, batch, memory=request.memory, probes=request.probes)
+        begin_stage("every block measured", 1, 4 if request.probes == "full" else 1)
+        blocks = blocks_of(model, batch[0], blocks=wanted_blocks(request.blocks))
+        blocks = sample_blocks(blocks, request.most_blocks)
+        with request.as_in_loop():
+            measured = measure.standard(
+                model, batch, loss=request.loss, optimizer=request.optimizer, blocks=blocks
+            )
+    measured |= _further_measurements(model, batch, blocks, request)
+    evidence = evidence_of(blocks, measured, batch, budget=request.budget)
+    limits = Thresholds.of(request.thresholds)
+    said = [fewer] * bool(fewer) + [note for m in measured.values() for note in m.notes]
+    return Diagnosis(
+        title=request.title or type(unwrap(model)).__name__,
+        blocks=blocks,
         measurements=measured,
-        findings=findings_of(
-            evidence_of(result, measured, batch, budget=budget), limits, silenced=silenced
-        ),
+        findings=findings_of(evidence, limits, silenced=frozenset(request.silence)),
         provenance=_provenance(model, batch, measured),
         setting=Setting(
             batch=batch,
-            loss=loss,
+            loss=request.loss,
             options={
-                "thresholds": thresholds,
-                "silence": tuple(silenced),
-                "blocks": result,
-                "budget": budget,
+                "thresholds": request.thresholds,
+                "silence": request.silence,
+                "blocks": blocks,
+                "budget": request.budget,
             },
         ),
-        notes=tuple(
-            dict.fromkeys([fewer] * bool(fewer) + [n for m in measured.values() for n in m.notes])
-        ),
+        notes=tuple(dict.fromkeys(said)),
     )
-    if probes == "full":
-        from bathyscope.diagnosis.look_ahead import with_look_ahead  # of full probes alone
 
-        begin_stage("training steps on a copy", 4, stages)
-        with as_in_loop():
-            return with_look_ahead(diagnosis, model, optimizer=optimizer, steps=steps)
-    return diagnosis
+
+def _further_measurements(
+    model: nn.Module, batch: Batch, blocks: Blocks, request: _Request
+) -> dict[str, Measurement]:
+    """The certificate of networks that have one; with full probes the deletions and the curvature."""
+    measured: dict[str, Measurement] = {}
+    if "bathyscope.nets.nest" in sys.modules:  # whoever built a network of that family imported it
+        from bathyscope.diagnosis.certified import certificate
+
+        if (known := certificate(model, batch, loss=request.loss, blocks=blocks)) is not None:
+            measured[known.name] = known
+    if request.probes == "full" and any(block.droppable for block in blocks):
+        begin_stage("each block left out", 2, 4)
+        measured["deletion"] = measure.deletion(model, batch, loss=request.loss, blocks=blocks)
+    if request.probes == "full":
+        from bathyscope.diagnosis.curvature_probe import curvature_probe  # of full probes alone
+
+        begin_stage("curvature", 3, 4)
+        measured["curvature"] = curvature_probe(
+            model, batch, loss=request.loss, blocks=blocks, optimizer=request.optimizer
+        )
+    return measured
 
 
 def _provenance(

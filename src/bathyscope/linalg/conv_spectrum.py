@@ -1,11 +1,13 @@
 """All singular values of the linear map that a convolution is, with the padding they hold for."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Bool, Complex, Float
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_choice, check_count
@@ -64,7 +66,7 @@ class ConvSpectrum:
         """Smallest value, zeros included, or a lower bound on it where `method` is "bound"."""
         return (self.values if self.lower is None else self.lower)[-1].item()
 
-    @property
+    @cached_property
     def nonzero(self) -> Float[Tensor, " k"]:
         """The values above the tolerance; where `method` is "bound", those that may lie above it."""
         largest = self.values if self.lower is None else self.lower
@@ -187,14 +189,64 @@ def conv_singular_values(
         values, complete = padded_singular_values(conv, image, num=num)
         return _record(conv, given, image, method="matrix-free", values=values, complete=complete)
     if conv.is_pointwise or conv.is_torus(image):
-        values = torus_singular_values(conv, conv.output_size(image))
-        values = torch.cat([values, values.new_zeros(min(conv.shape(image)) - len(values))])
-        return _record(conv, given, image, method="fourier", values=values)
+        return _fourier_record(conv, given, torus_singular_values(conv, conv.output_size(image)))
     if math.prod(conv.shape(image)) <= _SMALL * len(conv.weight) ** 2:
         values, _ = padded_singular_values(conv, image, num=num)
         return _record(conv, given, image, method="dense", values=values)
     upper, lower = padding_bounds(conv, image, torus_singular_values)
     return _record(conv, given, image, method="bound", values=upper, lower=lower)
+
+
+def circular_spectra(
+    layers: Sequence[nn.Module], sizes: Sequence[tuple[int, ...]]
+) -> list[ConvSpectrum | None]:
+    """`conv_singular_values` of many layers with circular padding; those of one shape at once.
+
+    Args:
+        layers: convolutions.
+        sizes: of the image that each of them reads.
+
+    Returns:
+        The spectra; None where the kernel is non-finite or does not fit its image.
+
+    Examples:
+        >>> layers = [nn.Conv2d(2, 3, 3), nn.Conv2d(2, 3, 3)]
+        >>> [len(spectrum.values) for spectrum in circular_spectra(layers, [(4, 4), (4, 4)])]
+        [32, 32]
+    """
+    result: list[ConvSpectrum | None] = [None] * len(layers)
+    alike: dict[object, list[tuple[int, Convolution]]] = {}
+    for i, (layer, size) in enumerate(zip(layers, sizes, strict=True)):
+        conv = convolution_of(layer, padding="circular")
+        try:
+            image = conv.input_size(per_axis(size, len(conv.kernel), "size"))
+            _check_fits(conv, image)
+            if conv.is_pointwise or not conv.is_torus(image):
+                result[i] = conv_singular_values(layer, size=size, padding="circular")
+                continue
+        except UsageError:
+            continue
+        weight = conv.weight
+        form = (conv.stride, conv.dilation, conv.padding, conv.transposed, conv.output_padding)
+        key = (form, size, weight.shape, weight.dtype, weight.device)
+        alike.setdefault(key, []).append((i, conv))
+    for group in alike.values():
+        finite = [(i, conv) for i, conv in group if conv.weight.isfinite().all()]
+        if finite:
+            size, convs = sizes[finite[0][0]], [conv for _, conv in finite]
+            grid = convs[0].output_size(convs[0].input_size(size))
+            for (i, conv), values in zip(finite, _torus_values(convs, grid), strict=True):
+                result[i] = _fourier_record(conv, size, values)
+    return result
+
+
+def _fourier_record(
+    conv: Convolution, given: tuple[int, ...], values: Float[Tensor, " r"]
+) -> ConvSpectrum:
+    """With the zeros of the pixels that a stride skips."""
+    image = conv.input_size(given)
+    values = torch.cat([values, values.new_zeros(min(conv.shape(image)) - len(values))])
+    return _record(conv, given, image, method="fourier", values=values)
 
 
 def isotropic_target(conv: Convolution) -> float:
@@ -216,26 +268,30 @@ def isotropic_target(conv: Convolution) -> float:
 
 
 def torus_singular_values(conv: Convolution, grid: tuple[int, ...]) -> Float[Tensor, " r"]:
-    """Singular values of a convolution on a torus with `grid` output points, largest first.
+    """Singular values of a convolution on a torus with `grid` output points, largest first, without
+    the zeros of the pixels that a stride skips."""
+    return _torus_values([conv], grid)[0]
 
-    Pixels that a stride skips add the value zero, which is left out here.
-    """
-    taps = polyphase(conv)
+
+def _torus_values(convs: Sequence[Convolution], grid: tuple[int, ...]) -> list[Float[Tensor, " r"]]:
+    """`torus_singular_values` of convolutions that differ in their weights alone: as groups of one."""
+    weight = convs[0].weight
+    taps = polyphase(replace(convs[0], weight=torch.cat([conv.weight for conv in convs])))
     # Along an axis with one tap every frequency has the same matrix: one stands for all.
     result = tuple(n if span > 1 else 1 for n, span in zip(grid, taps.layout.span, strict=True))
     copies = math.prod(grid) // math.prod(result)
-    plane = half_plane(taps.layout.offsets, result, device=conv.weight.device)
+    plane = half_plane(taps.layout.offsets, result, device=weight.device)
     transform = _Transform(taps, result)
-    start = _first_precision(conv.weight.dtype, taps.weight.shape[1:3])
+    start = _first_precision(weight.dtype, taps.weight.shape[1:3])
     parts = []
-    rows = torch.arange(len(plane), device=conv.weight.device)
+    rows = torch.arange(len(plane), device=weight.device)
     chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
     for piece in rows.split(chunk):
-        values = _values_at(transform, piece, start)
+        values = _values_at(transform, piece, start).unflatten(1, (len(convs), -1))
         repeats = copies * plane.multiplicity[piece].long()
         parts.append(values.repeat_interleave(repeats, dim=0))
-    ordered = torch.cat(parts).flatten().sort(descending=True).values
-    return ordered.to(working_dtype(conv.weight.dtype))
+    by_layer = torch.cat(parts).transpose(0, 1).flatten(1)
+    return list(by_layer.sort(dim=1, descending=True).values.to(working_dtype(weight.dtype)))
 
 
 class _Transform:
@@ -275,20 +331,31 @@ def _first_precision(dtype: torch.dtype, shape: torch.Size) -> torch.dtype:
     return torch.float32 if 2 * short <= long and dtype != torch.float64 else torch.float64
 
 
-def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float[Tensor, " f r"]:
+def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float[Tensor, " f g r"]:
     """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
     squares = torch.linalg.eigvalsh(transform.gram(rows, dtype))
-    lost = (squares[..., 0] < 2 * torch.finfo(dtype).eps / _TOLERANCE[dtype] * squares[..., -1]) | (
-        squares[..., -1] == 0
-    )
-    values = squares.clamp_min(0).sqrt().double()
-    again = lost.any(-1).nonzero().flatten()
-    if len(again) and dtype != torch.float64:
-        values[again] = _values_at(transform, rows[again], torch.float64).view_as(values[again])
-    elif len(again):
-        matrices = transform.matrices(rows[again], dtype)
-        values[again] = torch.linalg.svdvals(matrices).flip(-1)
-    result: Tensor = values.flatten(1)
+    values: Tensor = squares.clamp_min(0).sqrt().double()
+    at, groups = _lost(squares).nonzero(as_tuple=True)
+    if not len(at):
+        return values
+    # of the groups at a frequency most are found well: only the others are looked at again
+    needed, location = at.unique(return_inverse=True)
+    matrices = transform.matrices(rows[needed], torch.float64)[location, groups]
+    if dtype != torch.float64:
+        squares = torch.linalg.eigvalsh(_gram(matrices))
+        values[at, groups] = squares.clamp_min(0).sqrt()
+        again = _lost(squares).nonzero().flatten()
+        at, groups, matrices = at[again], groups[again], matrices[again]
+    if len(at):
+        values[at, groups] = torch.linalg.svdvals(matrices).flip(-1)
+    return values
+
+
+def _lost(squares: Float[Tensor, " *b r"]) -> Bool[Tensor, " *b"]:
+    """Whether the smallest of some squared values is not found to the tolerance."""
+    dtype = squares.dtype
+    low, high = squares[..., 0], squares[..., -1]
+    result: Tensor = (low < 2 * torch.finfo(dtype).eps / _TOLERANCE[dtype] * high) | (high == 0)
     return result
 
 

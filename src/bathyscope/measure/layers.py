@@ -15,6 +15,7 @@ from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.preserve import one_at_a_time
+from bathyscope.core.probe import aside
 from bathyscope.core.records import Block, Measurement
 from bathyscope.measure.rows import Rows
 
@@ -162,14 +163,14 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
     seen = NormInputs()
 
     def written(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-        @torch.no_grad()
         def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
             assert isinstance(module, _BATCH_NORM)
-            if module.training or module.running_var is None:
-                variance = channel_variances(args[0])
-            else:
-                variance = module.running_var
-            seen.variance[name] = float(variance.median()) / module.eps
+            with aside():
+                if module.training or module.running_var is None:
+                    variance = channel_variances(args[0])
+                else:
+                    variance = module.running_var
+                seen.variance[name] = float(variance.median()) / module.eps
 
         return hook
 

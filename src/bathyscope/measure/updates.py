@@ -1,6 +1,7 @@
 """What the next step of an optimizer would change in each block, without taking it."""
 
 import copy
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
@@ -321,13 +323,32 @@ def _step_part(
         pairs += [(names[id(t)], t, ours) for t, ours in both if id(t) in wanted]
     for name, _, ours in pairs:
         ours.grad = gradients[name].to(ours.dtype)
-    twin.step()
+    _take_step(twin)
     result = {}
     for name, theirs, ours in pairs:
         ours.grad = None
         kept = torch.promote_types(theirs.dtype, torch.float32)
         result[name] = (ours.detach() - theirs.detach().to(ours.dtype)).to(kept)
     return result
+
+
+def _take_step(twin: torch.optim.Optimizer) -> None:
+    """Step, without what torch's own optimizers put around a step for the sake of its compiler.
+
+    The import of the compiler at the first step of a process (`_use_grad_for_differentiable`) takes
+    longer than the diagnosis of a small network. Hooks and other optimizers have their whole step.
+    """
+    hooks = (
+        *(twin._optimizer_step_pre_hooks, twin._optimizer_step_post_hooks),
+        *(_global_optimizer_pre_hooks, _global_optimizer_post_hooks),
+    )
+    kind = type(twin)
+    is_plain = kind.__module__.startswith("torch.optim") and "step" not in vars(twin)
+    if is_plain and not any(hooks) and not twin.defaults.get("differentiable", True):
+        with torch.no_grad():
+            inspect.unwrap(kind.step)(twin)
+    else:
+        twin.step()
 
 
 def _wide_copies(optimizer: torch.optim.Optimizer, wanted: set[int]) -> dict[int, object]:

@@ -10,7 +10,6 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
-from bathyscope.core.errors import UsageError
 from bathyscope.core.fetch import fetch
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
@@ -18,10 +17,10 @@ from bathyscope.linalg import (
     Conditioning,
     ConvSpectrum,
     conditioning_of_many,
-    conv_singular_values,
     frobenius_norm,
 )
 from bathyscope.linalg.conditioning import rounding_tolerance
+from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
@@ -206,10 +205,12 @@ def _spectra(
                 "raise largest_side to have them."
             )
     unfolded = _unfolded([layers[name] for name in num_axes], list(num_axes.values()), tolerance)
+    narrow = [n for n, number in num_axes.items() if number == layers[n].weight.ndim]
+    operators = _operators([layers[name] for name in narrow], sizes)
     for name, modes in unfolded.items():
         result[name] = {f"condition_{m}": c.condition_number for m, c in modes.items()}
-        if num_axes[name] == layers[name].weight.ndim:
-            result[name] |= _as_operator(layers[name], modes, sizes.get(name))
+        if name in operators:
+            result[name] |= _as_operator(layers[name], modes, operators[name])
     return result
 
 
@@ -233,12 +234,11 @@ def _unfolded(
 
 
 def _as_operator(
-    layer: WeightLayer, modes: Mapping[str, Conditioning], size: tuple[int, ...] | None
+    layer: WeightLayer, modes: Mapping[str, Conditioning], operator: ConvSpectrum | None
 ) -> dict[str, Number]:
     columns: dict[str, Number] = {}
     if layer.weight.ndim == 2 and "outputs" in modes:
         columns["condition_inputs"] = modes["outputs"].condition_number
-    operator = _operator(layer, size) if layer.has_extent and size is not None else None
     if operator is not None:
         columns["spectral_norm"] = operator.largest
         columns["condition_operator"] = operator.effective_condition_number
@@ -263,21 +263,30 @@ def _spread(layer: WeightLayer, values: Tensor) -> float:
     return spread_about(nonzero, math.sqrt(outputs / min(outputs, inputs)))
 
 
-def _operator(layer: WeightLayer, size: tuple[int, ...]) -> ConvSpectrum | None:
-    """The convolution on a torus of the images it reads, or of smaller ones where that is long.
+def _operators(
+    layers: list[WeightLayer], sizes: Mapping[str, tuple[int, ...]]
+) -> dict[str, ConvSpectrum | None]:
+    """The convolutions on a torus of the images they read, or of smaller ones where that is long.
 
     The values are those of one smooth function of the frequency: a coarser grid samples it, and so
     does that of the next size which the stride divides.
-    None where the kernel is non-finite or does not fit its image.
+    None for matrices, and where a kernel is non-finite or does not fit its image.
     """
+    result: dict[str, ConvSpectrum | None] = {layer.name: None for layer in layers}
+    asked = [layer for layer in layers if layer.has_extent and layer.name in sizes]
+    if not asked:
+        return result
+    modules = [layer.convolution for layer in asked if layer.convolution is not None]
+    spectra = circular_spectra(modules, [_image_size(layer, sizes[layer.name]) for layer in asked])
+    return result | dict(zip((layer.name for layer in asked), spectra, strict=True))
+
+
+def _image_size(layer: WeightLayer, size: tuple[int, ...]) -> tuple[int, ...]:
     assert layer.convolution is not None
     side = min(layer.weight.shape[:2])
     while math.prod(size) * side**3 > _LARGEST_COST and max(size) > _SMALLEST_IMAGE:
         size = tuple(max(_SMALLEST_IMAGE, n // 2) for n in size)
     conv = convolution_of(layer.convolution)
-    if not conv.transposed:
-        size = tuple(n + -n % s for n, s in zip(size, conv.stride, strict=True))
-    try:
-        return conv_singular_values(layer.convolution, size=size, padding="circular")
-    except UsageError:
-        return None
+    if conv.transposed:
+        return size
+    return tuple(n + -n % s for n, s in zip(size, conv.stride, strict=True))

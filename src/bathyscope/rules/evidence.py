@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class Facts:
         return bool(self.values.get(name))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """What was measured, by name of the measurement and of its column."""
 
@@ -65,7 +66,7 @@ class Evidence:
             return [None] * len(self.blocks)
         return [v if isinstance(v, str) else None for v in result[column]]
 
-    @property
+    @cached_property
     def everywhere(self) -> "Evidence":
         """The same with the rows of stem and head, where they were measured."""
         from bathyscope.core.blocks import Blocks

@@ -63,15 +63,26 @@ def rule_of(code: str) -> Rule:
 
 
 def apply_rules(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """What each rule finds by itself, with the severity that it gives."""
+    """What each rule finds by itself, with the severity that it gives.
+
+    A rule of whose measurements none was made is not asked.
+    """
+    measured = evidence.measurements.keys()
     normalized = any(
         v is not None for v in evidence.column("normalization", "variance_over_epsilon")
     )
     for rule in all_rules().values():
+        if rule.reads and measured.isdisjoint(_measurements_read(rule.reads)):
+            continue
         # rules that compare the samples of a batch would blame the network where there is but one
         left_out = rule.compares_samples or (rule.reads_gradients and normalized)
         if rule.find is not None and not (evidence.samples_equal and left_out):
             yield from rule.find(evidence, thresholds)
+
+
+@cache
+def _measurements_read(rule_reads: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.split(".")[0] for name in rule_reads)
 
 
 def apply_loop_rules(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

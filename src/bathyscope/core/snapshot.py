@@ -138,9 +138,10 @@ class TensorState:
 
 
 class ManyTensors:
-    """The values of many small tensors of one device and dtype, kept and compared as one.
+    """The values of many small tensors of one dtype in the host's memory, kept and compared as one.
 
-    Of the statistics of a hundred norms the calls cost more than the numbers.
+    Of the statistics of a hundred norms the calls cost more than the numbers. Those of a device are
+    compared by `compare_together`, which makes the host wait once for all dtypes.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -157,6 +158,7 @@ class ManyTensors:
         """Whether a tensor is of the plain and small kind."""
         return (
             type(tensor) in (Tensor, nn.Parameter)
+            and tensor.device.type == "cpu"
             and _has_storage(tensor)
             and not tensor.is_complex()
             and not tensor.is_quantized
@@ -180,9 +182,9 @@ class ManyTensors:
             ):
                 tensor.data = data
         now = torch.cat(self.bits)
-        if now.device.type == "cpu" and torch.equal(now, self.values):
+        if torch.equal(now, self.values):
             return
-        counts = (now != self.values).cumsum(0)[(self.ends - 1).to(now.device)].tolist()
+        counts = (now != self.values).cumsum(0)[self.ends - 1].tolist()
         before = [0, *counts]
         changed = [i for i, count in enumerate(counts) if count != before[i]]
         if changed:
@@ -207,11 +209,11 @@ def snapshot_tensors(tensors: Iterable[Tensor]) -> list[Restore]:
         >>> restore(); ones[1]
         tensor([1., 1., 1.])
     """
-    alike: dict[object, list[Tensor]] = {}
+    alike: dict[torch.dtype, list[Tensor]] = {}
     restores: list[Restore] = []
     for tensor in {id(t): t for t in tensors}.values():
         if ManyTensors.takes(tensor):
-            alike.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+            alike.setdefault(tensor.dtype, []).append(tensor)
         else:
             restores.append(TensorState(tensor).restore)
     return restores + [ManyTensors(some).restore for some in alike.values()]

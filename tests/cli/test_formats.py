@@ -1,7 +1,8 @@
 """`--format`, `--quiet` and `--fail-on`: what other tools read, validated against what they ask for.
 
-The schemas are subsets of SARIF 2.1.0 and of JUnit's as Jenkins and GitHub read them, written out here for
-the objects that are used: their required members, types and values, and no member that the standard lacks.
+`test_official_schemas.py` has the whole schemas. Those here are subsets of SARIF 2.1.0 and of JUnit's as
+Jenkins and GitHub read them, written out for the objects that are used: their required members, types and
+values, and no member that the standard lacks.
 """
 
 import json

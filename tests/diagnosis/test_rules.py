@@ -311,3 +311,13 @@ def test_of_layers_that_lack_rank_the_one_that_lacks_most_is_first():
     [result] = ill_conditioned_weights(Evidence(blocks, measured, epsilon=1e-7), Thresholds({}))
     assert result.blocks == ("2", "1")
     assert (result.evidence["rank_fraction"], result.evidence["layer"]) == (0.001, "c")
+
+
+def test_a_thousand_classes_of_which_a_batch_has_few_are_no_poor_start():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1000))
+    x, y = torch.randn(8, 16), torch.randint(1000, (8,))
+    assert "poor-start" not in {f.code for f in diagnose(model, (x, y)).findings}
+    with torch.no_grad():
+        model[2].weight.mul_(100)
+    assert "poor-start" in {f.code for f in diagnose(model, (x, y)).findings}

@@ -69,6 +69,12 @@ def poor_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         return
     if evidence.about("labels").number("different") == 1 or facts.holds("broadcast"):
         return
+    labels = evidence.about("labels")
+    if labels.number("different") and (labels.number("samples") or 0) < (
+        facts.number("num_outputs") or 0
+    ):
+        # few of a thousand classes are in the batch: even odds for all of them are a sound start
+        constant = max(constant, math.log(facts.number("num_outputs") or 1.0))
     room = max(constant - minimum, 1e-6)
     times = (loss - minimum) / room
     if times > thresholds["poor_start"]:

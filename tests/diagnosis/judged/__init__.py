@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from tests.diagnosis.judged import losses, sequences, vision
+from tests.diagnosis.judged import later, losses, sequences, vision
 
 Program = tuple[nn.Module, Any, Callable[..., Any], Any]
 
@@ -17,4 +17,5 @@ PROGRAMS: dict[str, tuple[Callable[[bool], Program], tuple[str, ...]]] = {
     **sequences.PROGRAMS,
     **vision.PROGRAMS,
     **losses.PROGRAMS,
+    **later.PROGRAMS,
 }

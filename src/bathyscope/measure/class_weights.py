@@ -45,7 +45,7 @@ def class_weights(
     Args:
         on_output: the loss.
         y: the output.
-        targets: class indices, or 0 and 1 for a single output.
+        targets: class indices; or 0 and 1 for every output, as of several labels.
         axis: the output's axis of classes; None for a single output.
 
     Returns:
@@ -60,6 +60,8 @@ def class_weights(
         >>> round(class_weights(loss_on_output(loss, y, y, labels), y, labels, 1).slope, 3)
         1.0
     """
+    if targets is not None and targets.shape == y.shape:
+        axis = None
     labels = _labels(y, targets, axis)
     if labels is None:
         return None

@@ -128,7 +128,9 @@ def targets_of_loss(
     asked = asked_classes(gradient, axis)
     silent = float((asked < 0).float().mean()) if asked.numel() else 0.0
     grid = _sequences(asked, inputs)
-    offset, fraction = _offset(asked.reshape(grid), inputs, y.shape[axis])
+    offset, fraction = _offset(
+        asked.reshape(grid), inputs, y.shape[axis], has_targets=given is not None
+    )
     predicted = y.detach().movedim(axis, -1).argmax(-1)
     ignored, ignored_fraction = _ignored(asked, targets, predicted, grid, y.shape[axis])
     return EffectiveTargets(
@@ -220,9 +222,14 @@ def _sequences(asked: Tensor, inputs: object) -> tuple[int, ...]:
 _NOT_READ = ("labels", "label", "targets", "target")
 
 
-def _offset(asked: Tensor, inputs: object, num_classes: int) -> tuple[int | None, float]:
-    """The shift at which the asked classes are the input's tokens, and how often they are."""
-    if isinstance(inputs, Mapping):
+def _offset(
+    asked: Tensor, inputs: object, num_classes: int, *, has_targets: bool
+) -> tuple[int | None, float]:
+    """The shift at which the asked classes are the input's tokens, and how often they are.
+
+    Beside targets of its own, an input called `target` is what a decoder reads.
+    """
+    if isinstance(inputs, Mapping) and not has_targets:
         inputs = {key: value for key, value in inputs.items() if key not in _NOT_READ}
     for tokens in tensors_in(inputs):
         if (

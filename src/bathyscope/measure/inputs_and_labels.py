@@ -20,8 +20,9 @@ def inputs_measurement(inputs: object) -> Measurement:
     narrow_column: which; offset: |mean| of a column or channel over its deviation, the median of those
     that vary; constant_columns: how many; repeated_columns: how many, of those that vary,
     equal one before them in every sample of a table; repeated_samples: fraction of samples that occurred
-    before; zero: whether all values are. Of the first floating tensor; without one (tokens) there is
-    nothing.
+    before; zero: whether all values are. Of the first floating tensor. Of tokens, where there is none,
+    only frequent_token, the one that occurs most often, and token_fraction: its fraction, 0 where it
+    stands only in runs at one end of the sequences, as padding does.
 
     Examples:
         >>> found = inputs_measurement(torch.tensor([[1.0, 500.0], [2.0, 0.0]]))
@@ -32,6 +33,8 @@ def inputs_measurement(inputs: object) -> Measurement:
     numbers: dict[str, object] = {}
     if x is not None and len(x):
         numbers = _input_numbers(x.detach())
+    elif x is None:
+        numbers = _token_numbers(inputs)
     return Measurement(name="inputs", blocks=(), columns={}, settings=numbers)
 
 
@@ -63,6 +66,21 @@ def _input_numbers(x: Tensor) -> dict[str, object]:
             varying = rows[:, deviations > 0]
             result["repeated_columns"] = varying.shape[1] - torch.unique(varying, dim=1).shape[1]
     return result
+
+
+def _token_numbers(inputs: object) -> dict[str, object]:
+    tokens = next(
+        (t for t in tensors_in(inputs) if t.dtype in (torch.int64, torch.int32) and t.ndim == 2),
+        None,
+    )
+    if tokens is None or tokens.shape[1] < 4 or not tokens.numel():
+        return {}
+    token = int(tokens.mode(1).values.mode().values)
+    same = tokens == token
+    at_left, at_right = same.cumprod(1).bool(), same.flip(1).cumprod(1).flip(1).bool()
+    is_padding = torch.equal(same, at_left) or torch.equal(same, at_right)
+    fraction = 0.0 if is_padding else float(same.double().mean())
+    return {"frequent_token": token, "token_fraction": fraction}
 
 
 def _offset(columns: Float[Tensor, " n d"], deviations: Float[Tensor, " d"]) -> float:

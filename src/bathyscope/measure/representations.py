@@ -251,9 +251,9 @@ def collapse_columns(x: Tensor, axes: Axes, *, cosine: float | None = None) -> d
         >>> collapse_columns(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), Axes(("samples", "features"), 0, 1))
         {'mean_cosine': 0.0}
     """
-    by_sample = x.movedim(axes.samples, 0).flatten(1)
+    by_sample = x.movedim(axes.samples, 0).reshape(x.shape[axes.samples], -1)
     cosine = mean_cosine(by_sample) if cosine is None else cosine
-    if x.shape[axes.units] < _FEW_UNITS:
+    if x.ndim < 2 or x.shape[axes.units] < _FEW_UNITS:
         return {"mean_cosine": cosine}
     return {"mean_cosine": cosine, "collapse": distance_from_collapse(by_sample, cosine)}
 

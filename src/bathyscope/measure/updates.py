@@ -132,6 +132,7 @@ def update_measurement(
         "updates",
         optimizer=type(optimizer).__name__,
         learning_rates=[float(group["lr"]) for group in optimizer.param_groups if "lr" in group],
+        maximize=any(group.get("maximize") for group in optimizer.param_groups),
     )
 
 

@@ -371,7 +371,7 @@ PROGRAMS = {
     "scaled down twice": (scaled_down_twice, ("unscaled-input", "blank-input")),
     "unknown words": (
         unknown_words,
-        ("lost-tokens", "repeated-samples", "unread-input", "constant-columns"),
+        ("one-token", "lost-tokens", "repeated-samples", "unread-input", "constant-columns"),
     ),
     "a group at learning rate 0": (
         group_at_zero,

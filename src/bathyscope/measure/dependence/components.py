@@ -31,6 +31,7 @@ _FITS = 1e-3
 """Of the deviation of a norm's output: what a gain and an offset of its own leave unexplained."""
 _MOST_ROWS = 96
 """Tokens, spread evenly, to which a norm is fitted: the fit is exact."""
+_RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 _SAME_ROWS = (F.dropout, torch.dropout, Tensor.contiguous, Tensor.view, Tensor.reshape)
 
 
@@ -84,6 +85,7 @@ class Components:
         merged_tokens: fraction of the tokens that the model takes for another one before it looks them up.
         constant_outputs: fraction of the output's units that are the same for all samples and positions.
         partly_frozen: frozen matrices of blocks most of whose matrices are trained.
+        swapped_axes: shapes before and after a reshape that swaps axes as only a transposition can.
     """
 
     norms: tuple[NormUse, ...] = ()
@@ -92,6 +94,7 @@ class Components:
     merged_tokens: float = 0.0
     constant_outputs: float = 0.0
     partly_frozen: tuple[str, ...] = ()
+    swapped_axes: tuple[str, ...] = ()
 
 
 class ComponentWatch:
@@ -102,6 +105,7 @@ class ComponentWatch:
         self.norms: dict[str, NormUse] = {}
         self.linear: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.linear_pairs: dict[str, None] = {}
+        self.swapped_axes: dict[str, None] = {}
         self.look_ups: list[tuple[Tensor, Tensor, int | None]] = []
 
     def look(
@@ -110,6 +114,8 @@ class ComponentWatch:
         """Follow linear layers and what leaves their output as it is."""
         if not isinstance(output, Tensor) or not args:
             return
+        if func in _RESHAPES and isinstance(args[0], Tensor) and _swaps_axes(args[0], output):
+            self.swapped_axes[f"{tuple(args[0].shape)} to {tuple(output.shape)}"] = None
         if func is F.linear and len(args) > 1:
             self._linear(args[0], args[1], args[1].shape[::-1], output)
         elif func is torch.addmm and len(args) > 2 and id(args[2]) in self.names:
@@ -158,6 +164,20 @@ class ComponentWatch:
                 name, table.detach(), wanted.flatten(), padding_idx, for_positions
             )
         return tuple(result.values())
+
+
+def _swaps_axes(before: Tensor, after: Tensor) -> bool:
+    """Whether (n, a, b) became (n, b, a), or (n, a, b, c) became (n, c, a, b), without a transposition.
+
+    Examples:
+        >>> x = torch.zeros(2, 3, 4)
+        >>> _swaps_axes(x, x.view(2, 4, 3)), _swaps_axes(x, x.view(2, 3, 4)), _swaps_axes(x, x.view(2, 12))
+        (True, False, False)
+    """
+    old, new = tuple(before.shape), tuple(after.shape)
+    if old == new or len(old) != len(new) or len(old) not in (3, 4) or min(old[1:]) < 2:
+        return False
+    return new == (old[0], old[-1], *old[1:-1])
 
 
 def _stands_still(index: Tensor, tokens: Tensor, table: Tensor) -> bool:

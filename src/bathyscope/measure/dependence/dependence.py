@@ -191,6 +191,7 @@ def _components(
         merged_tokens=ran.capture.merged_tokens,
         constant_outputs=constant_outputs(ran.output),
         partly_frozen=partly_frozen(model),
+        swapped_axes=tuple(watch.swapped_axes),
     )
 
 

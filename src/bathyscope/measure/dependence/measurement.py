@@ -145,6 +145,7 @@ def _of_components(result: Dependence) -> JsonObject:
     settings: JsonObject = {
         **_listed("linear_pairs", parts.linear_pairs),
         **_listed("partly_frozen", parts.partly_frozen),
+        "swapped_axes": "; ".join(parts.swapped_axes),
         "merged_tokens": parts.merged_tokens,
         "constant_outputs": parts.constant_outputs,
         "attention_oddities": ", ".join(result.oddities),

@@ -157,7 +157,9 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     # a block after the cut may have a gradient at its input where a parameter restarts the graph
     before = evidence.column("parameter_gradients", "norm")[:first]
     restarted = any(n is not None for n in before) and all(n is None for n in at_output[:first])
-    cut = first == len(evidence.blocks) or not at_input[first] or restarted
+    # another output than the first, such as a recurrent layer's last state, may carry the gradient
+    aside = any(own is not None and at_input[i] for i, own in enumerate(before))
+    cut = (first == len(evidence.blocks) or not at_input[first] or restarted) and not aside
     if trained and first and cut:
         yield CUT_GRADIENT.finding(
             Severity.WARNING if at_output[-1] == 0 else Severity.PROBLEM,

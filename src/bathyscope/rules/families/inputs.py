@@ -42,7 +42,8 @@ def unscaled_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     limit = thresholds["input_size"]
     uneven = spread > thresholds["column_range"] and largest > limit / 3
     offset = facts.number("offset") or 0.0
-    if largest > limit or uneven or offset > thresholds["input_offset"]:
+    is_tiny = 0 < largest < thresholds["input_smallness"]
+    if largest > limit or uneven or is_tiny or offset > thresholds["input_offset"]:
         yield UNSCALED_INPUT.finding(
             Severity.WARNING,
             evidence.labels([0]),
@@ -61,7 +62,8 @@ UNSCALED_INPUT = Rule(
     stage=CausalStage.INPUT,
     cause="input",
     title="Inputs that were never scaled",
-    explanation="Initializers and learning rates are made for inputs of about unit size. Larger ones make "
+    explanation="Initializers and learning rates are made for inputs of about unit size. Far smaller ones "
+    "drown in the biases. Larger ones make "
     "the first layer's output and gradient larger by the same factor, a column far larger "
     "than the others hides them, and an offset far above the deviation makes all samples look alike.",
     source="LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3",
@@ -78,6 +80,11 @@ UNSCALED_INPUT = Rule(
             100.0,
             "largest standard deviation of an input column over the smallest",
             "a learning rate that suits one column is off by the square of this for the other",
+        ),
+        "input_smallness": Threshold(
+            0.02,
+            "largest absolute value of the inputs, below which they were scaled down too far",
+            "bytes divided by 255 twice reach 0.004",
         ),
         "input_offset": Threshold(
             30.0,
@@ -211,3 +218,35 @@ def _is_telling_table(evidence: Evidence) -> bool:
     facts = evidence.about("inputs")
     enough = (facts.number("samples") or 0) >= _FEWEST and not evidence.samples_equal
     return enough and facts.holds("table") and (facts.number("columns") or 0) <= _MOST_COLUMNS
+
+
+def one_token(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """A batch of tokens nearly all of which are the same."""
+    facts = evidence.about("inputs")
+    fraction = facts.number("token_fraction") or 0.0
+    if fraction > thresholds["one_token"]:
+        yield ONE_TOKEN.finding(Severity.WARNING, (), score=fraction,
+            token=facts.number("frequent_token"), fraction_of_tokens=fraction,
+        )  # fmt: skip
+
+
+ONE_TOKEN = Rule(
+    code="one-token",
+    stage=CausalStage.INPUT,
+    cause="input",
+    title="Nearly every token is the same",
+    explanation="Padding left out, one token fills the sequences, as where a vocabulary does not fit its "
+    "tokenizer and every word is unknown: what distinguishes the sequences never enters the network.",
+    source="the entropy of the tokens",
+    advice="Decode a few samples and read them; look at the vocabulary and at the number for unknown words.",
+    reads=("inputs",),
+    thresholds={
+        "one_token": Threshold(
+            0.9,
+            "fraction of the tokens, that of padding left out",
+            "texts have below 0.1",
+        ),
+    },
+    find=one_token,
+    effects=("positions-unused", "unrelated-labels"),
+)

@@ -37,8 +37,11 @@ IGNORED_CLASS = Rule(
 
 
 def scrambled_outputs(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Classes that are asked for at other places than those of their labels."""
+    """Classes that are asked for at other places than those of their labels, or axes that a reshape swaps."""
     asked = evidence.about("effective_targets")
+    if shapes := evidence.about("dependence").word("swapped_axes"):
+        yield SCRAMBLED_OUTPUTS.finding(Severity.PROBLEM, (), score=1.0, reshaped=shapes)
+        return
     agreement = asked.number("agreement")
     if agreement is None or asked.number("offset") is not None:
         return
@@ -52,14 +55,14 @@ SCRAMBLED_OUTPUTS = Rule(
     code="scrambled-outputs",
     stage=CausalStage.LOSS,
     cause="loss",
-    title="A loss that reads the outputs in another order than the labels",
-    explanation="What the loss asks for at a position has nothing to do with the label there: outputs or "
-    "labels "
-    "were reshaped where they had to be transposed, so that each label meets the output of another position.",
-    source="∂loss/∂output is smallest at the class that the loss asks for",
+    title="Outputs in another order than the labels",
+    explanation="What the loss asks for at a position has nothing to do with the label there: features, "
+    "outputs or labels were reshaped where they had to be transposed, so that each label meets the output of "
+    "another position.",
+    source="∂loss/∂output is smallest at the class that the loss asks for; a reshape moves nothing",
     advice="F.cross_entropy takes classes second: logits.transpose(1, 2), or logits.flatten(0, 1) with "
     "labels.flatten(); not logits.view(n, classes, length).",
-    reads=("effective_targets",),
+    reads=("effective_targets", "dependence"),
     thresholds={
         "agreement": Threshold(
             0.6,

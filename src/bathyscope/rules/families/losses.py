@@ -64,11 +64,12 @@ BROADCAST_LOSS = Rule(
 
 
 def negated_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """The opposite of the targets costs less than the targets."""
+    """The opposite of the targets costs less than the targets, or the optimizer climbs a right loss."""
     facts = evidence.about("output")
-    if facts.holds("negated") and not facts.holds("ignores_targets"):
+    climbs = evidence.about("updates").holds("maximize")
+    if facts.values.get("negated") is (not climbs) and not facts.holds("ignores_targets"):
         yield NEGATED_LOSS.finding(Severity.PROBLEM, (), score=1.0,
-            loss=evidence.about("output").number("loss"),
+            loss=evidence.about("output").number("loss"), maximize=climbs,
         )  # fmt: skip
 
 
@@ -77,11 +78,11 @@ NEGATED_LOSS = Rule(
     stage=CausalStage.LOSS,
     cause="loss",
     title="A loss with the wrong sign",
-    explanation="It is smaller for the opposite of the targets than for the targets: gradient descent "
-    "leads away from them.",
+    explanation="It is smaller for the opposite of the targets than for the targets, so that descent leads "
+    "away from them; or it is right, and the optimizer maximizes it.",
     source="its values on predictions made from the targets",
-    advice="Negate the loss.",
-    reads=("output",),
+    advice="Negate the loss, or leave out maximize=True.",
+    reads=("output", "updates"),
     find=negated_loss,
     effects=("poor-start", "loss-does-not-fall"),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.loops import healthy, held_out, programs
+from tests.loops import healthy, held_out, programs, unseen
 
 
 def program(name):
@@ -26,6 +26,14 @@ def test_every_program_is_listed():
 @pytest.mark.parametrize("name", [*programs.NAMES, *held_out.NAMES])
 def test_fault_ends_worse_than_its_corrected_twin(name):
     train = program(name).train
+    for seed in range(2):
+        assert train(True, seed) > 1.02 * train(False, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", unseen.PROGRAMS)
+def test_unseen_fault_ends_worse_than_its_corrected_twin(name):
+    train, _ = unseen.PROGRAMS[name]
     for seed in range(2):
         assert train(True, seed) > 1.02 * train(False, seed)
 

@@ -95,7 +95,9 @@ def run(
     from bathyscope.diagnosis.loop import diagnose_loop
 
     first = ledger.first_step if code != _STOPPED else None
-    result = diagnose_loop(ledger.record, first if diagnoses else None)
+    result = diagnose_loop(
+        ledger.record, first if diagnoses else None, ledger.later_steps if first else ()
+    )
     if code == _STOPPED and diagnoses:
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))

@@ -3,6 +3,7 @@
 Nothing here holds a tensor or a module, and everything stays bounded however long the loop runs.
 """
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -106,6 +107,23 @@ class OptimizerUse:
     rescaled: list[float] = field(default_factory=list)
     """Gradient at the step over that after the last backward pass, where there were several."""
     backward_at: Line | None = None
+    cleared_windows: int = 0
+    """Steps, of those in `micro_batches`, before which gradients of a pass at the same line were cleared."""
+    cleared_passes: int = 0
+    """How many such passes there were before the last of these steps."""
+    count_ratios: list[float] = field(default_factory=list)
+    """For steps with several micro-batches: the most targets of one over the fewest."""
+    momentum: float | None = None
+    """Of SGD, or the decay of Adam's first moment."""
+    second_decay: float | None = None
+    """The decay of Adam's second moment."""
+    base_lr: float = math.nan
+    """The highest learning rate it was made with."""
+    state_loaded: bool = False
+    resumes: int | None = None
+    """An optimizer of the same kind that stepped before weights were loaded into the model of this one."""
+    leaf_losses: int = 0
+    """Backward passes from a tensor without a graph since it exists."""
     state_resets: int = 0
     """Steps at which the count of steps in the optimizer's own state did not grow."""
 
@@ -131,6 +149,13 @@ class ScheduleUse:
     """At which of its steps the learning rate fell, for a schedule that reads a metric."""
     period: int | None = None
     """Steps after which it has run its course, where it says so."""
+    base_lr: float = math.nan
+    """The learning rate of which it is a multiple."""
+    overwritten: int = 0
+    """Steps of its optimizer at another learning rate than the one that it had set."""
+    compared: int = 0
+    """Steps of its optimizer at which the two were compared."""
+    state_loaded: bool = False
 
 
 @dataclass(slots=True)
@@ -179,6 +204,10 @@ class LoaderUse:
     """Batches of which a tensor became the input of a trained model."""
     holds: str = "pairs"
     """`inputs`, `labels` or `pairs`."""
+    own_generator: str | None = None
+    """A random generator that its data set holds, and of which each worker has an equal copy."""
+    orders: list[int] = field(default_factory=list)
+    """A checksum of the first batch of each pass over it."""
 
 
 @dataclass(slots=True)
@@ -202,6 +231,10 @@ class DataUse:
     """Sum over these of the number that shuffled batches of that size would hold."""
     label_counts: Counter[int] = field(default_factory=Counter)
     label_batch_counts: list[tuple[int, int]] = field(default_factory=list)
+    relation: float | None = None
+    """Deviations by which inputs and the classes asked for are more alike than shuffled ones."""
+    related_samples: int = 0
+    """Samples from which it was computed."""
     half_zero: float | None = None
     """Fraction of zeros in the gradient at a half-precision output."""
     half_subnormal: float | None = None
@@ -257,6 +290,50 @@ class ModelUse:
 
 
 @dataclass(slots=True)
+class RankUse:
+    """What several ranks have of each other, compared at a few steps by checksums."""
+
+    size: int = 1
+    compared: int = 0
+    """Steps at which another rank's checksums were there."""
+    first_different: int | None = None
+    """The first step before which a parameter differed."""
+    different: tuple[str, ...] = ()
+    """Parameters that differed then."""
+    num_parameters: int = 0
+    equal_at_first: bool = False
+    """Whether all were equal before the first step."""
+    equal_batches: int = 0
+    compared_batches: int = 0
+    reductions: int = 0
+    """Calls of all_reduce by the script."""
+    is_sharded: bool = False
+
+
+@dataclass(slots=True)
+class ResumeUse:
+    """A checkpoint that was read from a file, and what was made of it."""
+
+    at: Line | None = None
+    holds: tuple[str, ...] = ()
+    """Of `optimizer`, `schedule`, `random state`: what it has."""
+    used: set[str] = field(default_factory=set)
+    """Of these, what was loaded afterwards."""
+    weights_loaded: bool = False
+
+
+@dataclass(slots=True)
+class SeedUse:
+    """Seeds that were set after the first step."""
+
+    at: Line | None = None
+    times: int = 0
+    """How often the same seed was set."""
+    steps: int = 0
+    """Steps of optimizers meanwhile."""
+
+
+@dataclass(slots=True)
 class LoopRecord:
     """All that is known of a loop."""
 
@@ -271,6 +348,13 @@ class LoopRecord:
     data: DataUse = field(default_factory=DataUse)
     losses: list[float] = field(default_factory=list)
     """Losses at the steps of `rows`, thinned as these are."""
+    ranks: RankUse = field(default_factory=RankUse)
+    resume: ResumeUse = field(default_factory=ResumeUse)
+    seeds: SeedUse = field(default_factory=SeedUse)
+    first_non_finite: tuple[int, str] | None = None
+    """The first step whose loss, gradient or weights were NaN or Inf, and which of them."""
+    misread_losses: list[tuple[str, str]] = field(default_factory=list)
+    """Loss functions that were given something else than they take, and what."""
     optimizers_made: int = 0
     """Optimizers that stepped, also those beyond the bound of `optimizers`."""
     backward_passes: int = 0

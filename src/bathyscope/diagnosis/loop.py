@@ -25,6 +25,9 @@ from bathyscope.rules.rule import CausalStage
 _FIRST_LEARNING = 16
 """Losses from which on a loop is judged to learn or not."""
 
+_OF_BOTH = ("missing-logarithm", "output-misfit")
+"""What a loop shows where it computes the loss, and a diagnosis where the model does: said once."""
+
 _SHOWN_BY_LOSS = (
     *(CausalStage.FLATNESS, CausalStage.WEIGHTS, CausalStage.UNITS, CausalStage.REPRESENTATIONS),
     *(CausalStage.GRADIENTS, CausalStage.UPDATES, CausalStage.OUTCOME),
@@ -49,7 +52,11 @@ class LoopDiagnosis:
     diagnosis: Diagnosis | None
 
 
-def diagnose_loop(record: LoopRecord, first: FirstStepRecorder | None) -> LoopDiagnosis:
+def diagnose_loop(
+    record: LoopRecord,
+    first: FirstStepRecorder | None,
+    later: Sequence[FirstStepRecorder] = (),
+) -> LoopDiagnosis:
     """Join the findings of a loop's record with a diagnosis of its first step.
 
     The diagnosis runs on copies, prints nothing and draws no random number of the script's.
@@ -57,6 +64,8 @@ def diagnose_loop(record: LoopRecord, first: FirstStepRecorder | None) -> LoopDi
     Args:
         record: of the loop.
         first: what was kept of the first step; None to judge the loop alone.
+        later: the same of models whose training began later; what is wrong with data, loss and structure
+            is taken from them.
     """
     loop, notes = loop_findings(record), list(not_checked(record))
     result = None
@@ -73,10 +82,35 @@ def diagnose_loop(record: LoopRecord, first: FirstStepRecorder | None) -> LoopDi
         [] if result is None else [f for f in result.findings if not _is_left_to_loop(f, record)]
     )
     blocks = () if result is None else result.blocks
+    said = {f.code for f in loop}
+    others = [f for f in others if f.code not in _OF_BOTH or f.code not in said]
+    others += [f for step in later if first is not None for f in _of_later(record, step)]
     findings = in_order([*loop, *_as_seen(others, record)], blocks)
     if result is not None and first is not None and first.step is not None:
         notes += _notes(first.step, result)
     return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result)
+
+
+def _of_later(record: LoopRecord, later: FirstStepRecorder) -> Iterator[Finding]:
+    """What is wrong with data, loss and structure of a training that began behind another one."""
+    if later.step is None:
+        return
+    try:
+        with _silent(), preserve_random_state():
+            result = diagnose_first_step(record, later.step)
+    except Exception:  # of a user's own model, whatever it raises: the first one was diagnosed
+        return
+    name = type(later.step.model).__name__
+    for finding in result.findings:
+        is_early = all_rules()[finding.code].stage <= CausalStage.LOSS
+        if (
+            is_early
+            and finding.severity is not Severity.NOTE
+            and not _is_left_to_loop(finding, record)
+        ):
+            yield replace(
+                finding, blocks=(), title=f"{finding.title} (of the {name} trained later)"
+            )
 
 
 def diagnose_first_step(record: LoopRecord, step: FirstStep) -> Diagnosis:
@@ -115,7 +149,7 @@ def _accumulated(record: LoopRecord, index: int | None) -> int:
 
 def _is_left_to_loop(finding: Finding, record: LoopRecord) -> bool:
     """Whether many steps show it better than one batch: modes, and labels that differ later."""
-    if all_rules()[finding.code].find_in_loop is not None:
+    if all_rules()[finding.code].find_in_loop is not None and finding.code not in _OF_BOTH:
         return True
     # a network that separates real from made samples sees one kind at a time
     return finding.code == "constant-labels" and sum(o.steps > 0 for o in record.optimizers) > 1

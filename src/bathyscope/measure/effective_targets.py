@@ -125,6 +125,7 @@ def targets_of_loss(
     if not _has_classes(y, targets):
         return _of_numbers(y.detach(), gradient, targets, on_output, floor)
     axis = _class_axis(y, targets, gradient)
+    is_alone = sum(1 for t in tensors_in(output) if t.is_floating_point()) == 1
     asked = asked_classes(gradient, axis)
     silent = float((asked < 0).float().mean()) if asked.numel() else 0.0
     grid = _sequences(asked, inputs)
@@ -142,7 +143,8 @@ def targets_of_loss(
         offset_fraction=fraction,
         ignored=ignored,
         ignored_fraction=ignored_fraction,
-        agreement=_agreement(asked, gradient, targets, y.shape[axis]),
+        # of several outputs each may have labels of its own
+        agreement=_agreement(asked, gradient, targets, y.shape[axis]) if is_alone else None,
         weights=class_weights(on_output, y.detach(), targets, axis) if on_output else None,
         floor=floor,
     )

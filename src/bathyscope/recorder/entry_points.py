@@ -88,6 +88,24 @@ class Listener:
     def batch_loaded(self, iterator: object, batch: object) -> None:
         """A loader has handed out a batch."""
 
+    def optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        """A state dict was loaded into an optimizer."""
+
+    def scheduler_loaded(self, scheduler: LRScheduler) -> None:
+        """A state dict was loaded into a schedule."""
+
+    def file_loaded(self, contents: object, line: str | None) -> None:
+        """`torch.load` has returned."""
+
+    def seeded(self, seed: object, line: str | None) -> None:
+        """`torch.manual_seed` was called."""
+
+    def random_state_set(self) -> None:
+        """`torch.set_rng_state` was called."""
+
+    def reduced(self) -> None:
+        """`torch.distributed.all_reduce` was called."""
+
     def failed(self, error: Exception) -> None:
         """A method of this listener has raised; it is not called again."""
 
@@ -193,9 +211,17 @@ def _entry_points() -> Iterator[tuple[Any, str, Callable[[Wrapper], Wrapper]]]:
             yield kind, "step", _scheduler_step
         if "__init__" in vars(kind):
             yield kind, "__init__", _constructor("scheduler_made", outermost="scheduler")
+        if "load_state_dict" in vars(kind):
+            yield kind, "load_state_dict", _load_state("scheduler_loaded")
     yield torch, "compile", _compile
     yield nn.Module, "eval", _set_to_eval
     yield nn.Module, "load_state_dict", _load
+    yield torch.optim.Optimizer, "load_state_dict", _load_state("optimizer_loaded")
+    yield torch, "load", _load_file
+    yield torch, "manual_seed", _seed
+    yield torch, "set_rng_state", _set_rng_state
+    if torch.distributed.is_available():
+        yield torch.distributed, "all_reduce", _all_reduce
     yield DataLoader, "__init__", _constructor("loader_made")
     yield DataLoader, "__iter__", _iterate
     yield dataloader._BaseDataLoaderIter, "__next__", _next_batch
@@ -330,6 +356,51 @@ def _load(original: Wrapper) -> Wrapper:
         return result
 
     return load_state_dict
+
+
+def _load_state(method: str) -> Callable[[Wrapper], Wrapper]:
+    def make(original: Wrapper) -> Wrapper:
+        def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            _notify(method, self)
+            return result
+
+        return load_state_dict
+
+    return make
+
+
+def _load_file(original: Wrapper) -> Wrapper:
+    def load(*args: Any, **kwargs: Any) -> Any:
+        contents = original(*args, **kwargs)
+        _notify("file_loaded", contents, user_line())
+        return contents
+
+    return load
+
+
+def _seed(original: Wrapper) -> Wrapper:
+    def manual_seed(seed: Any) -> Any:
+        _notify("seeded", seed, user_line())
+        return original(seed)
+
+    return manual_seed
+
+
+def _set_rng_state(original: Wrapper) -> Wrapper:
+    def set_rng_state(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        _notify("random_state_set")
+
+    return set_rng_state
+
+
+def _all_reduce(original: Wrapper) -> Wrapper:
+    def all_reduce(*args: Any, **kwargs: Any) -> Any:
+        _notify("reduced")
+        return original(*args, **kwargs)
+
+    return all_reduce
 
 
 def _iterate(original: Wrapper) -> Wrapper:

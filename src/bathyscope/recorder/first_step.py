@@ -22,6 +22,7 @@ from bathyscope.core.preserve import measuring
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.recorder.called_parts import called_parts
+from bathyscope.recorder.loss_inputs import misread_input
 from bathyscope.recorder.recorded_loss import objective_of
 from bathyscope.recorder.tape import NotRecorded, Tape
 
@@ -56,11 +57,13 @@ class FirstStepRecorder:
     Attributes:
         step: what was recorded; None before, and where it could not be.
         why_not: why it could not be, in half a sentence.
+        misread: a loss function of torch that was given something else than it takes, and what.
     """
 
     optimizers: Callable[[], Sequence[tuple[int, torch.optim.Optimizer]]]
     step: FirstStep | None = None
     why_not: str | None = None
+    misread: tuple[str, str] | None = None
     _tape: Tape | None = None
     _thread: int = 0
     _tries: int = 0
@@ -161,6 +164,7 @@ class FirstStepRecorder:
             raise NotRecorded("too many functions are called between the pass and the loss")
         if len(roots) != 1 or roots[0].numel() != 1:
             raise NotRecorded("the backward pass starts from several numbers")
+        self.misread = misread_input(tape.calls)
         called = called_parts(tape.calls, roots[0])
         samples = next((len(t) for t in tensors_in(called.inputs) if t.ndim), 0)
         if not samples:

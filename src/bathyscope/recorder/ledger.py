@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from bathyscope.core.errors import in_a_line
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import is_measuring
 from bathyscope.recorder.caller import user_line
 from bathyscope.recorder.entry_points import Listener, listen
@@ -23,8 +24,13 @@ from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_data import DataLedger
 from bathyscope.recorder.ledger_losses import BackwardLedger
 from bathyscope.recorder.ledger_models import ModelLedger
+from bathyscope.recorder.ledger_ranks import RankLedger, parameters_by_name
+from bathyscope.recorder.ledger_resume import ResumeLedger
 from bathyscope.recorder.ledger_schedules import ScheduleLedger
 from bathyscope.recorder.ledger_steps import StepLedger
+
+_ONE_PHASE, _LATER_STEPS = 8, 2
+"""Steps after which a new optimizer of other parameters begins another training, and how many are copied."""
 
 
 class Ledger(Listener):
@@ -38,6 +44,7 @@ class Ledger(Listener):
     Attributes:
         record: what was seen so far, in plain numbers.
         first_step: the copy of the first step, where one is made.
+        later_steps: the same of models whose training begins after that of the first one.
 
     Examples:
         >>> net = nn.Linear(3, 1)
@@ -69,7 +76,10 @@ class Ledger(Listener):
         self.steps = StepLedger(self.record, self.models)
         self.backward = BackwardLedger(self.record, self.steps)
         self.schedules = ScheduleLedger(self.record, self.steps)
+        self.ranks = RankLedger(self.record, lambda: parameters_by_name(self.models.trained()))
+        self.resume = ResumeLedger(self.record)
         self.first_step = FirstStepRecorder(self.steps.optimizers) if copies_first_step else None
+        self.later_steps: list[FirstStepRecorder] = []
         self.models.on_pass = self._on_pass
         self.models.on_output = self._on_output
 
@@ -100,10 +110,14 @@ class Ledger(Listener):
         self.is_active = False
         self._stop_listening()
         self._hooks.remove()
-        if self.first_step is not None:
-            self.first_step.stop()
+        for copying in (self.first_step, *self.later_steps):
+            if copying is not None:
+                copying.stop()
+                self.record.misread_losses += [] if copying.misread is None else [copying.misread]
         try:
             self.models.finish()
+            self.data.finish()
+            self.ranks.finish()
             self.steps.finish()
         except Exception as error:
             self.record.notes.append(f"The end of the loop was not read: {in_a_line(error)}.")
@@ -125,15 +139,26 @@ class Ledger(Listener):
     def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
         """A new optimizer: the models that hold its parameters are looked for."""
         self.steps.made(optimizer, line)
+        copying = self._copying
+        is_another = self.steps.track(optimizer).use.replaces is None
+        is_later = self.record.steps >= _ONE_PHASE and len(self.later_steps) < _LATER_STEPS
+        if copying is not None and copying.is_over and is_another and is_later:
+            self.later_steps.append(FirstStepRecorder(self.steps.optimizers))
+
+    @property
+    def _copying(self) -> FirstStepRecorder | None:
+        """What copies a first step now."""
+        return self.later_steps[-1] if self.later_steps else self.first_step
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self.is_active and not torch.compiler.is_compiling() and not is_measuring():
             try:
-                if self.first_step is not None:
-                    self.first_step.release()
+                if (copying := self._copying) is not None:
+                    copying.release()
                 closure = kwargs.get("closure") if "closure" in kwargs else (*args, None, None)[1]
                 line = user_line() if self.steps.wants_line(optimizer) else None
                 self.steps.before(optimizer, line, has_closure=closure is not None)
+                self.ranks.before_step()
             except Exception as error:
                 self.failed(error)
 
@@ -155,8 +180,8 @@ class Ledger(Listener):
 
     def before_backward(self, root: object, line: str | None) -> None:
         """A backward pass begins."""
-        if self.first_step is not None:
-            self.first_step.before_backward(root)
+        if (copying := self._copying) is not None:
+            copying.before_backward(root)
         self.backward.before(root, line)
 
     def after_backward(self, root: object) -> None:
@@ -172,13 +197,13 @@ class Ledger(Listener):
     def loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
         """A loss was scaled."""
         self.backward.scaled(scaler)
-        if self.first_step is not None:
-            self.first_step.loss_scaled(loss, scaled)
+        if (copying := self._copying) is not None:
+            copying.loss_scaled(loss, scaled)
 
     def code_compiled(self, what: object) -> None:
         """The loop compiles code."""
-        if self.first_step is not None:
-            self.first_step.compiled(what)
+        if (copying := self._copying) is not None:
+            copying.compiled(what)
 
     def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
         """The gradients of an optimizer were unscaled."""
@@ -211,6 +236,33 @@ class Ledger(Listener):
     def after_load(self, module: nn.Module) -> None:
         """A state dict was loaded."""
         self.models.after_load(module)
+        self.resume.weights_loaded()
+
+    def optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        """The state of an optimizer was loaded."""
+        self.steps.loaded(optimizer)
+        self.resume.used("optimizer")
+
+    def scheduler_loaded(self, scheduler: LRScheduler) -> None:
+        """The state of a schedule was loaded."""
+        self.schedules.loaded(scheduler)
+        self.resume.used("schedule")
+
+    def random_state_set(self) -> None:
+        """The state of the random numbers was set."""
+        self.resume.used("random state")
+
+    def file_loaded(self, contents: object, line: str | None) -> None:
+        """A file was read."""
+        self.resume.file_loaded(contents, line)
+
+    def seeded(self, seed: object, line: str | None) -> None:
+        """A seed was set."""
+        self.resume.seeded(seed, line)
+
+    def reduced(self) -> None:
+        """Ranks sum something up."""
+        self.ranks.reduced()
 
     def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
         """A new loader."""
@@ -229,15 +281,20 @@ class Ledger(Listener):
     def _on_pass(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
-        self.data.seen((*args, *kwargs.values()), is_looked_at=self.steps.is_looked_at)
-        if self.first_step is not None:
-            self.first_step.before_pass(module, args, kwargs)
+        inputs = (*args, *kwargs.values())
+        self.data.seen(inputs, is_looked_at=self.steps.is_looked_at)
+        if self.ranks.wants_batch:
+            for tensor in tensors_in(inputs):
+                self.ranks.batch_seen(tensor)
+                break
+        if (copying := self._copying) is not None:
+            copying.before_pass(module, args, kwargs)
 
     def _on_output(self, output: object) -> None:
         if output is not None:
             self.data.watch_output(output, is_looked_at=self.steps.is_looked_at)
-        if self.first_step is not None:
-            self.first_step.after_pass(output)
+        if (copying := self._copying) is not None:
+            copying.after_pass(output)
 
 
 def _nothing() -> None:

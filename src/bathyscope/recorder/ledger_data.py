@@ -1,10 +1,12 @@
 """What goes into the models over time: loaders, samples that come again, classes, scales."""
 
 import math
+import random
 import weakref
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, WeightedRandomSampler
@@ -12,8 +14,16 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Weigh
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.nested import tensors_in
-from bathyscope.recorder.sketch import can_be_read, entries, root_mean_square, sample_hashes
+from bathyscope.measure.inputs_and_labels import relation_score
+from bathyscope.recorder.sketch import (
+    can_be_read,
+    entries,
+    root_mean_square,
+    sample_hashes,
+    sample_rows,
+)
 
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _MOST_DISTINCT = 20_000
 _MOST_LOADERS = 64
 # Batches of which all samples are hashed; later ones are when a step is looked at.
@@ -22,6 +32,9 @@ _MOST_LABEL_BATCHES = 200
 # Batches of a loader that are recognized as the input of a model.
 _FED_BATCHES = 16
 _MOST_CLASSES = 4096
+_MOST_ORDERS = 8
+_MOST_RELATED = 512
+"""Samples of which inputs and classes are compared."""
 
 
 class DataLedger:
@@ -35,6 +48,9 @@ class DataLedger:
         self._last_batch: int | None = None
         self._scales: list[float] = []
         self._handed_out: dict[int, LoaderUse] = {}
+        self._rows: Tensor | None = None  # a few entries of each sample of the last pass
+        self._related: list[Tensor] = []
+        self._labels: list[Tensor] = []
 
     def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
         """A loader was constructed."""
@@ -53,6 +69,7 @@ class DataLedger:
             or not isinstance(sampler, SequentialSampler),
             workers=loader.num_workers,
             num_weights=None if weights is None else len(weights),
+            own_generator=_generator_of(loader) if loader.num_workers > 1 else None,
         )
         self.record.loaders.append(use)
         self._loaders[id(loader)] = (weakref.ref(loader), use)
@@ -79,6 +96,8 @@ class DataLedger:
         tensors = list(tensors_in(batch))
         if use.batches == 1:
             use.holds = _contents(tensors)
+        if len(use.orders) < min(use.iterations, _MOST_ORDERS) and tensors:
+            use.orders.append(hash(tuple(sample_hashes(tensors[0]))) if tensors[0].ndim else 0)
         if use.batches <= _FED_BATCHES:
             self._handed_out.update({_key(t): use for t in tensors})
 
@@ -104,6 +123,7 @@ class DataLedger:
         hashes = sample_hashes(x)
         if not x.requires_grad:  # what another network made is not data
             self._count(hashes)
+        self._rows = sample_rows(x).float() if x.is_floating_point() else None
 
     def _count(self, hashes: list[int]) -> None:
         data = self.record.data
@@ -172,6 +192,23 @@ class DataLedger:
         data.label_batches += 1
         data.label_counts.update(counts)
         data.label_batch_counts.append((len(counts), int(labels.numel())))
+        rows, self._rows = self._rows, None
+        is_whole = rows is not None and labels.numel() == len(gradient) >= len(rows)
+        if rows is not None and is_whole and sum(map(len, self._labels)) < _MOST_RELATED:
+            self._related.append(rows.clone())
+            self._labels.append(labels[: len(rows)].clone())
+
+    def finish(self) -> None:
+        """Are the classes that were asked for related to the inputs?"""
+        if not self._labels or len({rows.shape[1] for rows in self._related}) > 1:
+            return
+        data, labels, rows = self.record.data, torch.cat(self._labels), torch.cat(self._related)
+        # a sample that was drawn twice is like itself, whatever its label
+        first = {row.tobytes(): index for index, row in enumerate(rows.cpu().numpy())}
+        chosen = torch.tensor(sorted(first.values()), device=rows.device)
+        data.relation = relation_score(rows[chosen], labels.to(rows.device)[chosen])
+        data.related_samples = len(chosen)
+        self._related, self._labels = [], []
 
     def _read_half(self, gradient: Tensor) -> None:
         """How much of a half-precision gradient is zero, or nearly so."""
@@ -181,6 +218,23 @@ class DataLedger:
         data = self.record.data
         data.half_zero = float((values == 0).float().mean())
         data.half_subnormal = float((other < smallest).float().mean()) if len(other) else 1.0
+
+
+def _generator_of(loader: "DataLoader[Any]") -> str | None:
+    """A random generator that the data set, or what it transforms with, holds; None with a worker_init_fn."""
+    if loader.worker_init_fn is not None:
+        return None
+    waiting: list[tuple[str, object]] = [("dataset", loader.dataset)]
+    for _ in range(2):  # its own attributes, and those of what it holds
+        inside = []
+        for path, value in waiting:
+            members = vars(value).items() if hasattr(value, "__dict__") else ()
+            for name, member in members:
+                if isinstance(member, _GENERATORS):
+                    return f"{path}.{name}"
+                inside.append((f"{path}.{name}", member))
+        waiting = inside[:64]
+    return None
 
 
 def _is_weighted(sampler: object) -> bool:

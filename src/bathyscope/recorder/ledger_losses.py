@@ -9,10 +9,13 @@ from torch.autograd.graph import Node
 
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.loop_record import ClipUse, LoopRecord
-from bathyscope.recorder.ledger_steps import StepLedger, Tracked, probe_size
+from bathyscope.recorder.ledger_steps import StepLedger, probe_size
 from bathyscope.recorder.sketch import can_be_read
+from bathyscope.recorder.tracked_optimizer import Tracked
 
 _MOST_FACTORS, _MOST_CLIPS, _MOST_NODES = 256, 32, 64
+_MEAN = 1
+"""What torch's losses keep for reduction="mean"."""
 _HABIT = 48
 """Steps after which what every backward pass has done is looked at now and then only."""
 # Nodes at which a loss takes the mean of many values; a scalar that enters one has lost its batch.
@@ -31,6 +34,7 @@ class BackwardLedger:
         self._marks: dict[int, list[tuple[int, int]]] = {}
         self._tracked: list[Tracked] = []
         self._weights: list[float] = []
+        self._counts: list[float] = []
         self._line: str | None = None
         self._is_scaled = False
         self._clips: dict[tuple[str, str | None], ClipUse] = {}
@@ -40,7 +44,7 @@ class BackwardLedger:
         self.record.backward_passes += 1
         self._line = line
         self._marks = {}
-        self._weights = []
+        self._weights, self._counts = [], []
         self._tracked = self.steps.tracked()
         is_usual = self._is_usual()
         for tracked in self._tracked:
@@ -52,9 +56,14 @@ class BackwardLedger:
         if len(roots) != 1 or roots[0].numel() != 1:
             return
         self._take_loss(roots[0])
-        if self.steps.is_looked_at and roots[0].grad_fn is not None:
+        if roots[0].grad_fn is None:
+            for tracked in self._tracked:
+                tracked.use.leaf_losses += 1
+        elif self.steps.is_looked_at:
             for node in _mean_nodes(roots[0].grad_fn):
                 on_gradient(node, self._take_weight)
+                if getattr(node, "_saved_reduction", 0) == _MEAN and "NllLoss" in node.name():
+                    self._counts.append(float(node._saved_total_weight))  # type: ignore[attr-defined]
 
     def _is_usual(self) -> bool:
         """Whether one optimizer was reached by all backward passes so far, so that this one is taken to."""
@@ -92,6 +101,8 @@ class BackwardLedger:
             tracked.backward_lines[self._line] += 1
             if self._weights:
                 tracked.mean_weight += max(self._weights)
+            if len(self._counts) == 1 and self._weights:
+                tracked.counts.append(self._counts[0] / max(self._weights))
             if is_looked_at and tracked.num_backward > 1:
                 tracked.after_backward = probe_size(tracked)
 

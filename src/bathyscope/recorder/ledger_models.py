@@ -58,6 +58,7 @@ class ModelLedger:
         self._randomness = EvalRandomness()
         self._eval_lines: dict[int, str | None] = {}
         self._loaded: list[tuple[weakref.ref[nn.Module], list[LoadedEntries]]] = []
+        self._later: list[weakref.ref[nn.Module]] = []  # loaded after the first step
 
     def passes(self) -> tuple[int, int]:
         """Passes with gradients of trained models so far, in train mode and in eval mode."""
@@ -212,12 +213,25 @@ class ModelLedger:
     def after_load(self, module: nn.Module) -> None:
         """A state dict was loaded: did it change anything?"""
         observed = self._models.get(id(module))
+        if self.record.steps > 0 and len(self._later) < _MOST_MODELS:
+            self._later.append(weakref.ref(module))
         if observed is None or observed.ref() is not module:
             if self.record.steps == 0 and len(self._loaded) < _MOST_MODELS:
                 self._remember_load(module)
             return
         observed.use.loads += 1
         observed.use.loads_without_effect += observed.loading == _sample(module)
+
+    def loaded_later(self, parameters: Sequence[Tensor]) -> bool:
+        """Whether a state dict was loaded after the first step into the module of all of these."""
+        wanted = {id(p) for p in parameters}
+        modules = [m for ref in self._later if (m := ref()) is not None]
+        return any(wanted <= {id(p) for p in m.parameters()} for m in modules)
+
+    def trained(self) -> list[nn.Module]:
+        """The modules that are trained, without their wrappers."""
+        alive = [(o, m) for o in self._models.values() if (m := o.ref()) is not None]
+        return [m for o, m in alive if o.use.is_trained and o.use.wrapper is None]
 
     def _remember_load(self, module: nn.Module) -> None:
         """Keep a few entries of weights that were loaded before the training."""

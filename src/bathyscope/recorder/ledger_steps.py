@@ -2,7 +2,6 @@
 
 import math
 import weakref
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.loop_record import LoopRecord, OptimizerUse, ParameterUse, StepRow
-from bathyscope.recorder.moves import Look, read_before, take_in
-from bathyscope.recorder.sketch import can_be_read, entries, local_part
+from bathyscope.recorder.moves import read_before, take_in
+from bathyscope.recorder.sketch import can_be_read, entries
+from bathyscope.recorder.tracked_optimizer import Tracked
 
 if TYPE_CHECKING:
     from bathyscope.recorder.ledger_models import ModelLedger
 
 _MOST_OPTIMIZERS, _MOST_ROWS, _FIRST_ROWS = 64, 1500, 256
-_OF_NUMPY = (torch.float32, torch.float64)
-"""Read through numpy, which is quicker for a few entries."""
 _DENSE = 12
 """Steps at the beginning that are all looked at."""
 
@@ -28,64 +26,6 @@ def is_looked_at(step: int) -> bool:
     if step < _DENSE:
         return True
     return step % (8 if step < 64 else 16 if step < 512 else 32 if step < 4096 else 256) == 0
-
-
-class Tracked:
-    """An optimizer between two of its steps."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer, use: OptimizerUse) -> None:
-        self.ref = weakref.ref(optimizer)
-        self.use = use
-        self.is_cleared = True
-        self.was_cleared_after_backward = False
-        self.num_backward = (
-            0  # backward passes since the last step that have reached its parameters
-        )
-        self.backward_lines: Counter[str | None] = Counter()
-        self.mean_weight = 0.0
-        self.after_backward: float | None = None
-        self.is_unscaled = False
-        self.clip_factor: float | None = None
-        self.passes = (0, 0)
-        self.probes: list[weakref.ref[Tensor]] = []
-        self.probe_marks: list[tuple[int, int]] = []
-        self.probe_values: list[list[float]] | None = None
-        self.at_step: list[list[float]] | None = None  # as they were before the step under way
-        self._views: dict[int, tuple[int, Any]] = {}
-        self.versions: list[int] | None = None
-        self.look: Look | None = None
-        self.row: StepRow | None = None
-        self.own_count: float | None = None
-        self.was_stepped = False
-        self.is_reached = True  # by every backward pass so far
-
-    def probe_tensors(self) -> list[Tensor]:
-        """A few of its parameters that get gradients."""
-        return [p for ref in self.probes if (p := ref()) is not None]
-
-    def read_probes(self) -> list[list[float]] | None:
-        """A few entries of the probes; None on an accelerator, where reading would wait for it."""
-        values = []
-        for p in self.probe_tensors():
-            part = local_part(p) if hasattr(p, "to_local") else p
-            pointer, view = self._views.get(id(p), (0, None))
-            if view is None or pointer != part.data_ptr():  # `p.data` was replaced
-                if p.device.type != "cpu" or not can_be_read(p):
-                    return None
-                # not a view where the layout allows none: then it is made again each time
-                some = entries(part)[:8]
-                view = some.numpy() if some.dtype in _OF_NUMPY else some
-                if some.untyped_storage().data_ptr() == part.untyped_storage().data_ptr():
-                    self._views[id(p)] = (part.data_ptr(), view)
-            values.append(view.tolist())
-        return values
-
-    def marks(self) -> list[tuple[int, int]]:
-        """What changes when a backward pass adds to the gradients of the probes."""
-        return [
-            (0, 0) if p.grad is None else (id(p.grad), p.grad._version)
-            for p in self.probe_tensors()
-        ]
 
 
 class StepLedger:
@@ -135,6 +75,9 @@ class StepLedger:
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         use.epsilon = group.get("eps")
         use.has_moments = bool("betas" in group or group.get("momentum") or "alpha" in group)
+        betas = group.get("betas") or (group.get("momentum"), None)
+        use.momentum, use.second_decay = (_number(b) if b is not None else None for b in betas[:2])
+        use.base_lr = max((_number(g.get("lr")) for g in optimizer.param_groups), default=math.nan)
         parameters = _parameters(optimizer)
         use.num_parameters = len(parameters)
         for p in parameters[:4]:
@@ -145,6 +88,10 @@ class StepLedger:
         tracked.probes = [weakref.ref(p) for p in _some(parameters)]
         self.models.discover(parameters)
         return tracked
+
+    def loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        """A state dict was loaded into an optimizer."""
+        self.track(optimizer).use.state_loaded = True
 
     def made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
         """An optimizer was constructed."""
@@ -166,7 +113,9 @@ class StepLedger:
             tracked.was_cleared_after_backward = tracked.num_backward > 0
             tracked.use.cleared_at = line or tracked.use.cleared_at
             tracked.mean_weight = 0.0
+            tracked.cleared_lines += tracked.backward_lines
             tracked.backward_lines.clear()
+            tracked.counts.clear()
 
     def before(
         self, optimizer: torch.optim.Optimizer, line: str | None, *, has_closure: bool
@@ -178,6 +127,7 @@ class StepLedger:
         if use.steps == 0:
             self.models.discover(parameters, again=True)
             self.models.read_loaded()
+            self._look_for_resume(use, parameters, has_state=bool(optimizer.state))
         use.stepped_at = line or use.stepped_at
         use.has_closure |= has_closure
         use.num_parameters = len(parameters)
@@ -205,11 +155,45 @@ class StepLedger:
             tracked.look = read_before(optimizer, uses)
             tracked.row.gradient_rms = tracked.look.gradient_rms
         self._count_before(tracked, tracked.row)
+        self._note_non_finite(tracked.row)
+
+    def _look_for_resume(
+        self, use: OptimizerUse, parameters: Sequence[Tensor], *, has_state: bool
+    ) -> None:
+        """Were weights loaded into its model after steps of an optimizer of the same kind?"""
+        if not use.has_moments or has_state or use.state_loaded or use.replaces is not None:
+            return
+        shapes = self.models.loaded_later(parameters)
+        for before in self.record.optimizers[: use.index]:
+            is_alike = before.kind == use.kind and before.num_parameters == use.num_parameters
+            if shapes and is_alike and before.steps and before.base_lr == use.base_lr:
+                use.resumes = before.index
+
+    def _note_non_finite(self, row: StepRow, *, after: bool = False) -> None:
+        if self.record.first_non_finite is not None or self.loss_scale is not None:
+            return  # a scaler leaves such steps out
+        if after:
+            is_lost = row.update_ratio is not None and not math.isfinite(row.update_ratio)
+            where = "weights" if is_lost else None
+        elif row.loss is not None and not math.isfinite(row.loss):
+            where = "loss"
+        else:
+            is_lost = row.gradient_rms is not None and not math.isfinite(row.gradient_rms)
+            where = "gradient" if is_lost else None
+        if where is not None:
+            self.record.first_non_finite = (row.step, where)
 
     def _count_before(self, tracked: Tracked, row: StepRow) -> None:
         use = tracked.use
         use.not_cleared += not row.was_cleared
         use.eval_steps += row.in_eval_mode
+        if tracked.cleared_lines:
+            line, number = tracked.cleared_lines.most_common(1)[0]
+            is_same = line is not None and line in tracked.backward_lines
+            if is_same and not use.has_closure:
+                use.cleared_windows += 1
+                use.cleared_passes = number
+                use.backward_at = line or use.backward_at
         is_empty = row.num_with_gradient == 0 or row.gradient_rms == 0.0
         if is_empty and not use.has_closure:
             use.without_gradient += 1
@@ -224,6 +208,9 @@ class StepLedger:
             use.backward_at = tracked.backward_lines.most_common(1)[0][0] or use.backward_at
         if row.micro_batches > 1 and len(use.mean_weights) < 64 and tracked.mean_weight > 0:
             use.mean_weights.append(tracked.mean_weight)
+            counts = [n for n in tracked.counts if n > 0]
+            if len(counts) == row.micro_batches:
+                use.count_ratios.append(max(counts) / min(counts))
             if tracked.after_backward and tracked.clip_factor is None:
                 now = probe_size(tracked)
                 scale = self.loss_scale if tracked.is_unscaled and self.loss_scale else 1.0
@@ -264,6 +251,7 @@ class StepLedger:
         parameters = _parameters(optimizer)
         if tracked.look is not None:
             take_in(tracked.look, row)
+            self._note_non_finite(row, after=True)
             self._look_at_state(optimizer, tracked)
             self.models.look_at_others(self._parameters)
         use.steps += 1
@@ -289,6 +277,8 @@ class StepLedger:
         tracked.is_cleared = tracked.was_cleared_after_backward = False
         tracked.num_backward = 0
         tracked.backward_lines.clear()
+        tracked.cleared_lines.clear()
+        tracked.counts.clear()
         tracked.mean_weight, tracked.after_backward = 0.0, None
         tracked.is_unscaled, tracked.clip_factor = False, None
         tracked.passes = self.models.passes()

@@ -57,14 +57,18 @@ def gather(tensors: Sequence[Tensor]) -> tuple[Values, list[int]]:
 
 def sample_hashes(batch: Tensor) -> list[int]:
     """A hash of each of the first samples of a batch, from entries at fixed places."""
-    batch = batch.detach()[:_MOST_SAMPLES]
-    flat = batch.reshape(len(batch), -1)
-    if flat.shape[1] > _PER_SAMPLE:
-        flat = flat[:, :: (flat.shape[1] // _PER_SAMPLE) | 1]
+    flat = sample_rows(batch)
     if flat.dtype == torch.bfloat16:
         flat = flat.float()
     rows = flat.contiguous().cpu().numpy()
     return [hash(row.tobytes()) for row in rows]
+
+
+def sample_rows(batch: Tensor) -> Tensor:
+    """Entries at fixed places of each of the first samples of a batch."""
+    batch = batch.detach()[:_MOST_SAMPLES]
+    flat = batch.reshape(len(batch), -1)
+    return flat[:, :: (flat.shape[1] // _PER_SAMPLE) | 1] if flat.shape[1] > _PER_SAMPLE else flat
 
 
 def root_mean_square(values: Iterable[float] | Values) -> float:

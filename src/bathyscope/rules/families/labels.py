@@ -1,7 +1,9 @@
 """Targets that cannot be learned from: constant, ignored, out of range, too large, unrelated."""
 
+import math
 from collections.abc import Iterator
 
+from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
 from bathyscope.rules.rule import OF_FLAT_OUTPUT, OF_WRONG_SCALE, CausalStage, Rule
@@ -212,6 +214,23 @@ def unrelated_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
         )  # fmt: skip
 
 
+def unrelated_labels_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """The same over many batches of a loop whose loss has not fallen."""
+    data = record.data
+    losses = [loss for loss in record.losses if math.isfinite(loss)]
+    if data.relation is None or data.related_samples < 128 or len(losses) < 64:
+        return
+    eighth = len(losses) // 8
+    first, last = sum(losses[:eighth]) / eighth, sum(losses[-eighth:]) / eighth
+    limit = thresholds["relation_in_loop"]
+    if data.relation < limit and last > thresholds["loss_stays"] * first:
+        yield UNRELATED_LABELS.finding(
+            Severity.WARNING, (), score=limit - data.relation,
+            deviations_above_shuffled=data.relation, samples=data.related_samples,
+            loss_at_first=first, loss_at_last=last,
+        )  # fmt: skip
+
+
 UNRELATED_LABELS = Rule(
     code="unrelated-labels",
     stage=CausalStage.LABELS,
@@ -228,6 +247,15 @@ UNRELATED_LABELS = Rule(
             "standard deviations by which inputs and targets are more similar than permuted ones",
             "one standard deviation of the test itself",
         ),
+        "relation_in_loop": Threshold(
+            3.0,
+            "the same over the batches of a loop",
+            "of hundreds of samples: one in a thousand pairs without a relation lies above",
+        ),
+        "loss_stays": Threshold(
+            0.85, "last loss over the first of a loop", "what is learned falls further in 64 steps"
+        ),
     },
     find=unrelated_labels,
+    find_in_loop=unrelated_labels_in_loop,
 )

@@ -206,3 +206,60 @@ PAIRS_SHUFFLED_APART = Rule(
     find_in_loop=pairs_shuffled_apart,
     effects=("unrelated-labels", "loss-does-not-fall"),
 )
+
+
+def equal_workers(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Workers that each have an equal copy of the data set's own random generator."""
+    for loader in record.loaders:
+        if loader.own_generator is not None and loader.workers > 1 and loader.batches:
+            finding = EQUAL_WORKERS.finding(
+                Severity.WARNING, (), score=float(loader.workers),
+                workers=loader.workers, generator=loader.own_generator, at=loader.created_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"Each of the {loader.workers} workers of the loader made at {loader.created_at} has "
+                f"an equal copy of {loader.own_generator}: they draw the same random numbers",
+            )
+
+
+EQUAL_WORKERS = Rule(
+    code="equal-workers",
+    stage=CausalStage.LOOP,
+    cause="batch",
+    title="Workers that draw the same random numbers",
+    explanation="Augmentations repeat in every worker and, as workers are started again, in every epoch.",
+    source="a worker is a copy of the process; torch seeds global generators only",
+    advice="Seed the generator in worker_init_fn with torch.initial_seed(), or use torch's global one.",
+    find_in_loop=equal_workers,
+)
+
+
+def same_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """A shuffled loader whose passes begin with the same batch."""
+    for loader in record.loaders:
+        if not loader.is_shuffled or not loader.fed_model or len(loader.orders) < 3:
+            continue
+        many = loader.num_samples is not None and loader.num_samples > 2 * (loader.batch_size or 1)
+        if len(set(loader.orders)) == 1 and many and loader.batches > 2 * loader.iterations:
+            finding = SAME_ORDER.finding(
+                Severity.WARNING, (), score=float(len(loader.orders)),
+                passes=len(loader.orders), sampler=loader.sampler, at=loader.created_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"Every pass over the loader made at {loader.created_at} begins with the same batch: "
+                "it is shuffled the same way each time",
+            )
+
+
+SAME_ORDER = Rule(
+    code="same-order",
+    stage=CausalStage.LOOP,
+    cause="batch",
+    title="The same order in every epoch",
+    explanation="Samples meet in the same batches each time, so that the noise of the gradients repeats.",
+    source="checksums of the first batch of each pass",
+    advice="Call sampler.set_epoch(epoch) for a DistributedSampler; do not set the same seed per epoch.",
+    find_in_loop=same_order,
+)

@@ -71,6 +71,8 @@ def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[
             reason = f"zero_grad at {use.cleared_at} clears them between backward and step"
         elif record.backward_passes == 0:
             reason = "backward is never called"
+        elif 2 * use.leaf_losses >= record.backward_passes:
+            reason = "the loss was wrapped into a new tensor, as by torch.tensor(loss): backward ends there"
         else:
             reason = "no backward pass reaches the parameters that this optimizer holds"
         yield replace(

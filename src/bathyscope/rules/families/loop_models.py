@@ -122,6 +122,7 @@ WRAPPER_BYPASSED = Rule(
     source="a wrapper works when it is called itself",
     advice="Call the wrapper in place of the module inside.",
     find_in_loop=wrapper_bypassed,
+    effects=("replicas-differ",),
 )
 
 
@@ -149,4 +150,5 @@ WRAPPED_PARAMETERS_REPLACED = Rule(
     source="a data-parallel wrapper sets its hooks on the parameters it finds when it is made",
     advice="Change the model first (devices, dtypes, adapters, ties) and wrap it afterwards.",
     find_in_loop=wrapped_parameters_replaced,
+    effects=("replicas-differ",),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule
@@ -177,6 +178,16 @@ def missing_logarithm(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
         )
 
 
+def missing_logarithm_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """The same where the loop itself computes what it gives to the loss."""
+    for name, given in record.misread_losses:
+        if name in ("kl_div", "nll_loss"):
+            yield MISSING_LOGARITHM.finding(
+                Severity.PROBLEM, (), score=1.0, given=given, function=name
+            )
+            return
+
+
 MISSING_LOGARITHM = Rule(
     code="missing-logarithm",
     stage=CausalStage.OUTPUT,
@@ -189,6 +200,7 @@ MISSING_LOGARITHM = Rule(
     advice="End with F.log_softmax(x, dim=1), or use F.cross_entropy on the logits.",
     reads=("effective_targets",),
     find=missing_logarithm,
+    find_in_loop=missing_logarithm_in_loop,
     effects=(*OF_FLAT_OUTPUT, "output-misfit", "unreachable-targets", "negated-loss"),
 )
 

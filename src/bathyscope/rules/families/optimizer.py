@@ -65,8 +65,10 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
     if missing:
         held = sum(p.numel for p in record.parameters if p.in_optimizer)
         left_out = sum(p.numel for p in missing)
-        # a body without steps below a head that has them can be meant
-        severity = Severity.WARNING if left_out < held else Severity.NOTE
+        # a body without steps below a head that has them can be meant; half of a layer hardly
+        layers = {p.name.rpartition(".")[0] for p in record.parameters if p.in_optimizer}
+        is_part = any(p.name.rpartition(".")[0] in layers for p in missing if "." in p.name)
+        severity = Severity.WARNING if left_out < held or is_part else Severity.NOTE
         yield NOT_IN_OPTIMIZER.finding(severity, (), score=left_out / (held + left_out),
             num_parameters=len(missing), parameters=", ".join(p.name for p in missing[:4]),
         )  # fmt: skip

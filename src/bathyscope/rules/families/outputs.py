@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule
@@ -56,6 +57,14 @@ def output_misfit(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
         )
 
 
+def output_misfit_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """The same where the loop itself computes what it gives to the loss."""
+    for name, given in record.misread_losses:
+        if name in ("cross_entropy", "binary_cross_entropy_with_logits"):
+            yield OUTPUT_MISFIT.finding(Severity.PROBLEM, (), score=1.0, given=given, function=name)
+            return
+
+
 OUTPUT_MISFIT = Rule(
     code="output-misfit",
     stage=CausalStage.OUTPUT,
@@ -75,6 +84,7 @@ OUTPUT_MISFIT = Rule(
         ),
     },
     find=output_misfit,
+    find_in_loop=output_misfit_in_loop,
     effects=OF_FLAT_OUTPUT,
     repairs=("drop-end-activation",),
 )

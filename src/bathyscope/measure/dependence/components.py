@@ -29,7 +29,7 @@ _NOT_OVER_FEATURES = (
 _POSITIONS = re.compile(r"pos(?!t)|wpe", re.IGNORECASE)
 _FITS = 1e-3
 """Of the deviation of a norm's output: what a gain and an offset of its own leave unexplained."""
-_MOST_ROWS = 48
+_MOST_ROWS = 96
 """Tokens, spread evenly, to which a norm is fitted: the fit is exact."""
 _RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 _SAME_ROWS = (F.dropout, torch.dropout, Tensor.contiguous, Tensor.view, Tensor.reshape)

@@ -131,7 +131,7 @@ def _links(claim: Claim, folder: str) -> str:
         theme, _, rest = link.to.partition(".")
         anchor = f"{folder}ledger.md#{theme}{rest}"
         if link.to in all_studies():
-            anchor = f"{folder}papers/{theme}.md#{theme}{rest}"
+            anchor = f"{folder}papers/{theme}-figures.md#{theme}{rest}"
         why = f" ({_plain(link.difference)})" if link.difference else ""
         parts.append(f"[{_plain(link.to)}]({anchor}){why}")
     return "; ".join(parts) + "."
@@ -226,7 +226,20 @@ PAPER_PAGE = """# {theme}
 **{title}.** {summary}
 
 {standing}
-{results}{claims}{studies}"""
+{pages}
+{results}"""
+
+STATEMENTS_PAGE = """# {theme}: statements
+
+Each numbered statement of [the paper]({theme}.md) with its verdict here and what was compared.
+[The ledger](../ledger.md) has their assumptions and tests.
+{claims}"""
+
+FIGURES_PAGE = """# {theme}: figures and tables
+
+Each as it was run here, with what of the paper's shape was met. [The page of the paper]({theme}.md) has the
+results in a table.
+{studies}"""
 RESULTS = DOCS / "results"
 MARKS = {True: "✓", False: "✗", None: "·"}
 OFFICIAL_ONLY = {"cifar-100", "tiny-imagenet", "imagenet"}
@@ -235,10 +248,10 @@ COSTS: dict[str, dict[str, float]] = json.loads((RESULTS / "costs.json").read_te
 
 
 def paper(theme: str) -> str:
-    """The page of one paper: claims with their verdicts, figures and tables as they were published."""
+    """The page of one paper: what it says, how it stands, and each figure's result in a row."""
     package = importlib.import_module(papers()[theme])
     verdicts, results = published_claims(RESULTS), read_published(RESULTS)
-    claims = [claim for claim in all_claims().values() if claim.theme == theme]
+    claims = _own_claims(theme)
     own = [study for name, study in all_studies().items() if name.startswith(f"{theme}.")]
     shown = sum(study.name in results for study in own)
     standing = f"Of {len(own)} figures and tables {shown} are shown as they were run here."
@@ -255,13 +268,36 @@ def paper(theme: str) -> str:
         title=package.TITLE,
         summary=package.SUMMARY.replace("\n", " "),
         standing=standing,
+        pages=_pages(theme),
         results=_results_table(own, results) if shown else "",
-        claims="\n## Claims\n" + "".join(_verdict(c, verdicts.get(c.name)) for c in claims)
-        if claims
-        else "",
-        studies="\n## Figures and tables\n"
-        + "".join(_result(study, results.get(study.name, {})) for study in own),
     )
+
+
+def _own_claims(theme: str) -> list[Claim]:
+    return [claim for claim in all_claims().values() if claim.theme == theme]
+
+
+def _pages(theme: str) -> str:
+    """A sentence that leads to the other pages of a paper."""
+    figures = f"[Figures and tables]({theme}-figures.md) are on a page of their own"
+    if not _own_claims(theme):
+        return f"\n{figures}."
+    return f"\n{figures}, and so are [the statements]({theme}-statements.md)."
+
+
+def statements(theme: str) -> str:
+    """The statements of one paper with their verdicts."""
+    verdicts = published_claims(RESULTS)
+    text = "".join(_verdict(c, verdicts.get(c.name)) for c in _own_claims(theme))
+    return STATEMENTS_PAGE.format(theme=theme, claims=text)
+
+
+def figures(theme: str) -> str:
+    """The figures and tables of one paper, as they were published."""
+    results = read_published(RESULTS)
+    own = [study for name, study in all_studies().items() if name.startswith(f"{theme}.")]
+    text = "".join(_result(study, results.get(study.name, {})) for study in own)
+    return FIGURES_PAGE.format(theme=theme, studies=text)
 
 
 def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
@@ -289,7 +325,7 @@ def _verdict(claim: Claim, result: dict[str, Any] | None) -> str:
     formula = f"\n\\[{claim.formula}\\]\n" if claim.formula else ""
     text = "\n\n".join(f"*{label}:* {_plain(line)}" for label, line in lines)
     text += f"\n\n*See also:* {_links(claim, '../')}" if claim.links else ""
-    return f"\n### {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
+    return f"\n## {claim.number}: {word}\n\n{_plain(claim.statement)}\n{formula}\n{text}\n"
 
 
 def _compared(relations: list[dict[str, Any]]) -> str:
@@ -313,8 +349,9 @@ def _results_table(own: list[Study], results: dict[str, dict[str, dict[str, Any]
         reason += f" Not decided: {'; '.join(study.undecided)}." if study.undecided else ""
         counts[word] += 1
         evidence.add(frozenset(_runs(study, preset)))
-        anchor = study.name.replace(".", "")
-        rows += f"| [{_plain(study.name)}](#{anchor}) | {word} (`{preset}`) | {_plain(reason)} |\n"
+        theme, _, rest = study.name.partition(".")
+        anchor = f"{theme}-figures.md#{theme}{rest}"
+        rows += f"| [{_plain(study.name)}]({anchor}) | {word} (`{preset}`) | {_plain(reason)} |\n"
     total = ", ".join(f"{count} {word}" for word, count in counts.items())
     sets = "one set" if len(evidence) == 1 else f"{len(evidence)} sets"
     return (
@@ -375,7 +412,7 @@ def _sharing(study: Study, preset: str) -> list[str]:
 
 def _result(study: Study, result: dict[str, dict[str, Any]]) -> str:
     """A study: the figure of every published preset, what was met, and where it comes from."""
-    lines = [f"\n### {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n"]
+    lines = [f"\n## {study.name}\n\n**{study.title}.** {_plain(study.shows)}\n"]
     if study.printed:
         lines.append("\nThe paper prints:\n\n" + "".join(f"- {_plain(p)}\n" for p in study.printed))
     for preset in PRESETS:
@@ -510,6 +547,12 @@ _RAISED = re.compile(r"\^(\{[^}]+\}|\w+)")
 PAGES = (
     {"findings.md": findings, "ledger.md": ledger, "studies.md": studies}
     | {f"papers/{theme}.md": partial(paper, theme) for theme in papers()}
+    | {f"papers/{theme}-figures.md": partial(figures, theme) for theme in papers()}
+    | {
+        f"papers/{theme}-statements.md": partial(statements, theme)
+        for theme in papers()
+        if _own_claims(theme)
+    }
     | {"gallery.md": partial(reference_pages.gallery, RESULTS)}
     | {"forecast-record.md": forecast_page.page}
 )

@@ -215,7 +215,7 @@ def _card(name: str, title: str, preset: str) -> str:
     title = title.replace("[", "(").replace("]", ")")  # what stands in brackets may be a link
     picture = f"![{title}](results/{name}.{preset}.png){{ loading=lazy }}"
     return (
-        f"<div markdown>\n[{picture}](papers/{theme}.md#{name.replace('.', '')})\n\n"
+        f"<div markdown>\n[{picture}](papers/{theme}-figures.md#{name.replace('.', '')})\n\n"
         f"**{name.partition('.')[2].replace('_', ' ').capitalize()}.** {title} *({preset})*\n</div>"
     )
 

@@ -346,6 +346,7 @@ def _results_table(own: list[Study], results: dict[str, dict[str, dict[str, Any]
             continue
         preset = max(shown, key=PRESETS.index)
         word, reason = _outcome(shown[preset]["checks"])
+        reason += f" {study.unmet}" if study.unmet and word != "reproduced" else ""
         reason += f" Not decided: {'; '.join(study.undecided)}." if study.undecided else ""
         counts[word] += 1
         evidence.add(frozenset(_runs(study, preset)))
@@ -386,6 +387,10 @@ def _first_part(check: dict[str, Any]) -> str:
 _WITH_ERROR = re.compile(r"(-?\d[\d.]*) ± (\d[\d.]*)")
 
 
+_ALL_OF = re.compile(r"(\d+) of (\d+)\b")
+"""Seeds or pairs in which one of two comes first: where they are alike all of n do with probability 2⁻ⁿ."""
+
+
 def _within_error(value: object) -> bool:
     """Whether a number with its error is none that two errors would have shown to be of another sign."""
     pairs = [(float(a), float(b)) for a, b in _WITH_ERROR.findall(str(value))]
@@ -393,9 +398,14 @@ def _within_error(value: object) -> bool:
 
 
 def _power(value: object) -> str:
-    """What a check could have seen: twice its largest standard error."""
+    """What a check could have seen: twice its largest standard error, or how likely chance gives as many."""
     errors = [float(error) for _, error in _WITH_ERROR.findall(str(value))]
-    return f"a difference of {2 * max(errors):.2g} would have been seen" if errors else ""
+    if errors:
+        return f"a difference of {2 * max(errors):.2g} would have been seen"
+    every = _ALL_OF.match(str(value))
+    if every and every[1] == every[2]:
+        return f"by chance alone with a probability of {2.0 ** -int(every[1]):.2g}"
+    return ""
 
 
 def _runs(study: Study, preset: str) -> set[str]:
@@ -421,6 +431,8 @@ def _result(study: Study, result: dict[str, dict[str, Any]]) -> str:
     notes = " ".join(study.notes)
     if notes:
         lines.append(f"\n*To know:* {_plain(notes)}\n")
+    if study.unmet:
+        lines.append(f"\n*Why not met:* {_plain(study.unmet)}\n")
     if study.undecided:
         lines.append("\n*Printed there, and decided by no check:* ")
         lines.append("; ".join(_plain(sentence) for sentence in study.undecided) + ".\n")
@@ -469,7 +481,8 @@ def _duration(seconds: float) -> str:
 def _published(study: Study, preset: str, result: dict[str, Any]) -> str:
     name, origin = study.name, result["provenance"]
     checks = "".join(
-        f"- {MARKS[c['passed']]} {_plain(c['statement'])}: **{_plain(c['value'])}**{_seen(c)}\n"
+        f"- {MARKS[c['passed']]} {_plain(c['statement'])}: **{_plain(c['value'])}**{_seen(c)}"
+        f"{_decides(study, c)}\n"
         for c in result["checks"]
     )
     shared = _sharing(study, preset) if preset in study.presets else []
@@ -503,6 +516,12 @@ IN_WORDS = {
     "cited": "The settings of the code that the paper names",
     "printed": "The settings that the paper prints",
 }
+
+
+def _decides(study: Study, check: dict[str, Any]) -> str:
+    """What of the paper a judged check decides."""
+    says = study.decided_by(check["statement"]) if check["passed"] is not None else ""
+    return f"<br>*Decides, {_plain(says)}.*" if says else ""
 
 
 def _seen(check: dict[str, Any]) -> str:

@@ -168,7 +168,10 @@ class Study:
         draw: the figure.
         notes: how the study departs from the paper, or what the paper leaves open.
         printed: the numbers that the paper itself prints there.
+        decides: what the paper says there, in our words and with its location, by the first words of
+            the checks that decide it.
         undecided: what the paper says there and no check decides.
+        unmet: why checks are not met, as far as it is known.
         sources: where settings are from, beside what their class says.
     """
 
@@ -182,8 +185,15 @@ class Study:
     draw: Callable[[pd.DataFrame, Any], "Figure"]
     notes: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
+    decides: Mapping[str, str] = field(default_factory=dict)
     undecided: tuple[str, ...] = ()
+    unmet: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def decided_by(self, statement: str) -> str:
+        """What of the paper a check decides; nothing where that is not said."""
+        starts = [start for start in self.decides if statement.startswith(start)]
+        return self.decides[max(starts, key=len)] if starts else ""
 
     @property
     def original(self) -> Preset | None:

@@ -56,7 +56,8 @@ def test_figure_9_wants_length_2_alone_to_gain(second, others, wanted):
         for n in (1, 2, 3)
         for depth in (38, 74)
     ]
-    assert figure_9._only_two_gains(pd.DataFrame(rows)).passed is wanted
+    assert figure_9._only_two_gains(pd.DataFrame(rows), 0.5).passed is wanted
+    assert figure_9._only_two_gains(pd.DataFrame(rows), 2.0).passed is False
 
 
 def path(apart=0.5, from_label=0.0, movers=1):

@@ -142,6 +142,13 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "with the prediction": "corollary 1: no block makes the representation worse",
+        "the solved risk": "corollary 2: every representation is better than the input",
+        "a wide enough": "theorem 1: the bound is attained",
+        "a too narrow": "section 3.2: it is not attained below the bottleneck condition",
+        "at equal size": "section 4: DenseNEsts have the advantage over ResNEsts",
+    },
     draw=draw,
     notes=(
         "The paper states no settings; all are ours. Equal size: the wide ResNEst has K features a "

@@ -227,6 +227,14 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "with M": "theorem 1 (ii): with enough width ε = 0",
+        "so does": "theorem 1 (ii): ε = 0 at every local minimum",
+        "with one less": "section 3.2: below the bottleneck condition ε > 0",
+        "the certificate": "section 3.2: the bottleneck condition decides",
+        "local minima that are worse": "corollary 2: no local minimum is worse than the best linear "
+        "predictor where the condition holds",
+    },
     draw=draw,
     notes=(
         "The paper states no settings; all are ours. Generated data are 60 samples of six inputs, "

@@ -178,7 +178,13 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "A-ResNEst has": "supplement: A-ResNEsts need fewer parameters",
+        "A-ResNEst ends": "proposition 2: the A-ResNEst is no worse than the ResNEst",
+    },
     draw=draw,
+    unmet="Proposition 2 is about one set of features and about minima; here two networks are trained "
+    "apart for five epochs, and neither is at a minimum.",
     notes=(
         "The paper's text has no such experiment: the forms are those of its public code, the "
         "settings (SGD with Nesterov momentum 0.9, weight decay 5e-4, gradients clipped at norm 1, "

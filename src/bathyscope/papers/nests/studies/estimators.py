@@ -212,6 +212,15 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "training risk": "proposition 3 and corollary 2: no worse than the best linear predictor",
+        "DenseNEst": "broader impact: linear estimators can be replaced without harm, and performance "
+        "should be much better",
+        "A-ResNEst": "broader impact: linear estimators can be replaced without harm, and performance "
+        "should be much better",
+        "ResNEst": "broader impact: linear estimators can be replaced without harm, and performance should "
+        "be much better",
+    },
     draw=draw,
     notes=(
         "The paper has no such experiment: sets, sizes and splits are ours. All models have their "

@@ -95,7 +95,14 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "no feature": "section 2.4: features of nonlinear blocks are usually not linearly predictable",
+        "as drawn": "section 4: linear predictability is even more unlikely in DenseNEsts",
+        "at the end": "section 4: linear predictability is even more unlikely in DenseNEsts",
+    },
     draw=draw,
+    unmet="A likely reason: where all units of a block are dead its feature is zero, and so "
+    "predictable; ReLUs allow it, and the paper says usually.",
     notes=(
         "The paper states no settings and shows no numbers; all are ours. Every form has as many "
         "features per block. The share is of the summed variance, by least squares on the training "

@@ -173,6 +173,7 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={"the deeper": "section 4: the deeper the network, the smaller the overhead"},
     draw=draw,
     notes=(
         "Times are CPU seconds of one thread on this machine, medians; they are the one result "

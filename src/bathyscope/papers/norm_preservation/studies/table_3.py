@@ -82,7 +82,13 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "the modified": "table 3: the modified transition alone lowers the error from 24.33 to 23.06 %",
+        "the projection lowers": "table 3: the projection lowers it to 22.61 %",
+    },
     draw=draw,
+    unmet="After five epochs the order of the three is that of how fast they begin to learn; the printed "
+    "1.27 points are of trained networks, and of CIFAR-100.",
     notes=("Runs that table 2 takes too are shared with it.",),
     printed=(
         "test error on CIFAR-100: original block 24.33 %, modified 23.06 %, modified and projected 22.61 %",

@@ -210,6 +210,11 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "every sample": "lemma 2: the inputs are carried to the labels",
+        "two samples": "lemma 2: a distance of ρ/2 is kept on the way",
+        "a unit moves": "lemma 1: a unit moves one vector and leaves the others",
+    },
     draw=draw,
     notes=(
         "The paper's figure is a sketch. Here the network is built and three samples in three "

@@ -199,6 +199,13 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "n = 2": "theorem 2 and figure 11: for n = 2 only the blocks between the two layers of a unit are "
+        "nonzero, alike in all units, each the transpose of its mirror",
+        "n = 1": "theorem 2: for n = 1 the Hessian is block Toeplitz with full blocks",
+        "n = 3": "theorem 2: for n ≥ 3 the Hessian is zero",
+        "n = 4": "theorem 2: for n ≥ 3 the Hessian is zero",
+    },
     draw=draw,
     notes=(
         "The paper's figure is a sketch for length two. Here the Hessian of linear networks on whitened "

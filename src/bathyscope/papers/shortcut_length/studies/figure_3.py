@@ -106,6 +106,10 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "without nonlinearities": "section 4.1 and figure 3, left: the deeper, the smaller the average norm",
+        "ReLUs at mid": "section 4.1 and figure 3, right: the same with ReLUs",
+    },
     draw=draw,
     notes=("The paper does not print the learning rate and the epochs of this figure.",),
 )

@@ -167,6 +167,14 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "2-shortcut at zero": "section 5.1: the condition number of 2-shortcut linear networks does not "
+        "change with depth",
+        "1-shortcut, small": "section 2: with shortcuts of length 1 it grows without bound",
+        "no shortcut, Xavier": "section 5.1: under Xavier it goes to infinity with depth",
+        "no shortcut, orthogonal": "section 5.1: under an orthogonal start it goes to infinity with depth",
+        "orthogonal grows slower": "section 5.1: it grows slower under an orthogonal start than under Xavier",
+    },
     draw=draw,
     notes=(
         "The condition number is |λ|max over the 10th percentile of |λ|, as in appendix B; where "

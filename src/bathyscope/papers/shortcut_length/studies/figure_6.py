@@ -87,5 +87,9 @@ STUDY = Study(
     tasks=tasks,
     table=table,
     checks=checks,
+    decides={
+        "index of the 2-shortcut": "section 5.2: the index of the 2-shortcut network is always the smaller",
+        "the gradient is largest": "section 5.2: the gradient is largest while the index drops",
+    },
     draw=draw,
 )

@@ -83,6 +83,13 @@ STUDY = Study(
     tasks=partial(learning_rates.tasks, relu=False),
     table=table,
     checks=checks,
+    decides={
+        "2-shortcut: within": "section 5.3.1: the final losses of 2-shortcut linear networks stay close to "
+        "optimal at every depth",
+        "no shortcut, orthogonal": "figure 7, left: orthogonal networks fall behind with depth",
+        "no shortcut, Xavier": "figure 7, left: Xavier networks fall behind with depth",
+        "2-shortcut takes": "section 5.3.1: 2-shortcut networks can be trained with higher learning rates",
+    },
     draw=draw,
     notes=(
         "The learning rates are those of L = 1/(2m) Σ ‖y − ŷ‖²; a rate counts only if none of its "

@@ -73,6 +73,12 @@ STUDY = Study(
     tasks=partial(learning_rates.tasks, relu=True),
     table=partial(learning_rates.table, relu=True),
     checks=checks,
+    decides={
+        "2-shortcut: a deeper": "section 5.3.1: with ReLUs deeper 2-shortcut networks reach smaller losses",
+        "no shortcut, orthogonal": "section 5.3.1: orthogonal networks have difficulties to find these "
+        "losses",
+        "no shortcut, Xavier": "section 5.3.1: Xavier networks have difficulties to find these losses",
+    },
     draw=draw,
     notes=(
         "The number of training samples is not printed in the paper for this figure; the preset "

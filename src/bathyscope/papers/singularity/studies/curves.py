@@ -1,8 +1,11 @@
 """Figures 3 and 4: training loss and accuracy over epochs."""
 
+import math
+
 import pandas as pd
 from matplotlib.figure import Figure
 
+from bathyscope import data
 from bathyscope.papers.singularity.studies.trained import (
     AT_QUICK,
     CIFAR_PRESETS,
@@ -36,7 +39,16 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
             bool((times > 1).all()),
             f"{int((times > 1).sum())} of {len(times)}, {times.min():.4g}",
         ),
-        Check("largest loss that PlainNet passes", None, float(largest["plain"])),
+        extremely_high(float(largest["plain"]), data.entry(preset.data).num_classes),
+    )
+
+
+def extremely_high(loss: float, classes: int) -> Check:
+    """Whether a loss is ten times that of a guess among the classes."""
+    return Check(
+        "largest loss that PlainNet passes is at least ten times that of guessing; the loss",
+        loss >= 10 * math.log(classes),
+        loss,
     )
 
 
@@ -67,10 +79,10 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
     return figure
 
 
-def _study(number: int, data: str, presets: dict[str, TrainedPreset]) -> Study:
+def _study(number: int, data_name: str, presets: dict[str, TrainedPreset]) -> Study:
     return Study(
         name=f"singularity.figure_{number}",
-        title=f"Training curves of PlainNet, ResNet and ResNeXt ({data})",
+        title=f"Training curves of PlainNet, ResNet and ResNeXt ({data_name})",
         shows=(
             "The training loss of the plain network is enormous and does not come down; its "
             "accuracy stays at chance. With skips both move as they should."
@@ -79,12 +91,17 @@ def _study(number: int, data: str, presets: dict[str, TrainedPreset]) -> Study:
         tasks=tasks,
         table=table,
         checks=checks,
+        decides={
+            "PlainNet's training loss": "section VI-C: ResNet and ResNeXt have significantly smaller "
+            "training losses than PlainNet",
+            "largest loss that PlainNet": "section VI-C: the losses of PlainNet are so extremely high that "
+            "the axis must be logarithmic",
+        },
         draw=draw,
         notes=() if presets is PRESETS else (AT_QUICK,),
-        undecided=(
-            'that the plain network\'s losses are "extremely high" (section VI-C): ours pass 2.6 at most, '
-            "little above the 2.3 of chance",
-        ),
+        unmet="Our plain networks stand still near the loss of guessing (2.3) rather than diverge: they are "
+        "narrower, begin at a learning rate of 0.01 where the paper has 0.1, and train for fewer epochs. The "
+        "favorable reading, that they stay above both others, is met.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from tests.diagnosis.judged import later, losses, sequences, vision
+from tests.diagnosis.judged import later, losses, sequences, third, vision
 
 Program = tuple[nn.Module, Any, Callable[..., Any], Any]
 
@@ -18,4 +18,5 @@ PROGRAMS: dict[str, tuple[Callable[[bool], Program], tuple[str, ...]]] = {
     **vision.PROGRAMS,
     **losses.PROGRAMS,
     **later.PROGRAMS,
+    **third.PROGRAMS,
 }

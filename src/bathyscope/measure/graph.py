@@ -157,6 +157,8 @@ def is_linear(output: Tensor) -> bool:
         factors = sum(following is not None for following, _ in node.next_functions)
         if name not in _LINEAR or (name in ("Mul", "Div") and factors > 1):
             return False
+        if name in ("Add", "Sub") and factors == 1 and node is not _below_activation(output):
+            return False  # added without a gradient, as a straight-through estimate is, it may be anything
         maps += name in _MAPS
     return maps >= 2
 

@@ -10,6 +10,8 @@ from torch import Tensor
 from bathyscope.core.losses import IGNORED
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
+from bathyscope.measure.dependence.input_roles import named_inputs
+from bathyscope.measure.flipped_targets import flipped_fraction
 
 
 def inputs_measurement(inputs: object) -> Measurement:
@@ -20,7 +22,8 @@ def inputs_measurement(inputs: object) -> Measurement:
     narrow_column: which; offset: |mean| of a column or channel over its deviation, the median of those
     that vary; constant_columns: how many; repeated_columns: how many, of those that vary,
     equal one before them in every sample of a table; repeated_samples: fraction of samples that occurred
-    before; zero: whether all values are. Of the first floating tensor. Of tokens, where there is none,
+    before; zero: whether all values are. Of the first floating tensor; where another one is larger, its name
+    as larger_input, and its largest, deviation, offset and column_range. Of tokens, where there is none,
     only frequent_token, the one that occurs most often, and token_fraction: its fraction, 0 where it
     stands only in runs at one end of the sequences, as padding does.
 
@@ -32,7 +35,7 @@ def inputs_measurement(inputs: object) -> Measurement:
     x = next((t for t in tensors_in(inputs) if t.is_floating_point() and t.ndim >= 2), None)
     numbers: dict[str, object] = {}
     if x is not None and len(x):
-        numbers = _input_numbers(x.detach())
+        numbers = _input_numbers(x.detach()) | _larger_input(inputs, x)
     elif x is None:
         numbers = _token_numbers(inputs)
     return Measurement(name="inputs", blocks=(), columns={}, settings=numbers)
@@ -66,6 +69,24 @@ def _input_numbers(x: Tensor) -> dict[str, object]:
             varying = rows[:, deviations > 0]
             result["repeated_columns"] = varying.shape[1] - torch.unique(varying, dim=1).shape[1]
     return result
+
+
+def _larger_input(inputs: object, first: Tensor) -> dict[str, object]:
+    """Name and size of an input of numbers that is larger than the first; masks and the like left out."""
+    others = [
+        one
+        for one in named_inputs(inputs)
+        if one.role == "values" and one.tensor is not first and one.tensor.ndim >= 2
+        and one.tensor.is_floating_point() and one.tensor.numel()
+    ]  # fmt: skip
+    if not others:
+        return {}
+    largest = max(others, key=lambda one: float(one.tensor.abs().max()))
+    if float(largest.tensor.abs().max()) <= float(first.abs().max()):
+        return {}
+    numbers = _input_numbers(largest.tensor.detach())
+    kept = ("largest", "deviation", "offset", "column_range", "wide_column", "narrow_column")
+    return {"larger_input": largest.name} | {name: numbers[name] for name in kept}
 
 
 def _token_numbers(inputs: object) -> dict[str, object]:
@@ -103,7 +124,8 @@ def labels_measurement(inputs: object, targets: object) -> Measurement:
 
     number: of target values; ignored: fraction of class indices that are −100; different: how many
     values there are among the others, for targets of numbers the different rows; relation: how many
-    deviations inputs and targets are more alike than shuffled ones. Targets are those of the batch,
+    deviations inputs and targets are more alike than shuffled ones; flipped: fraction of the masks that fit
+    their pictures better when mirrored. Targets are those of the batch,
     or `labels` among named inputs.
 
     Examples:
@@ -116,6 +138,8 @@ def labels_measurement(inputs: object, targets: object) -> Measurement:
     if isinstance(targets, Tensor) and targets.numel():
         numbers = _label_numbers(targets.detach())
         x = next(tensors_in(inputs), None)
+        if x is not None and targets.ndim in (3, 4):
+            numbers["flipped"] = flipped_fraction(x, targets)
         if x is not None and _can_be_related(x, targets):
             numbers["relation"] = relation_score(x, targets)
     return Measurement(name="labels", blocks=(), columns={}, settings=numbers)

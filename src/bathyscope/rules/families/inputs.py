@@ -50,6 +50,7 @@ def unscaled_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
             score=max(decades(largest), decades(max(1.0, offset))),
             largest=largest,
             offset_over_deviation=offset,
+            input=facts.word("larger_input"),
             deviation=facts.number("deviation"),
             column_range=spread,
             wide_column=facts.number("wide_column"),

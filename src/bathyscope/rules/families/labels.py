@@ -35,10 +35,14 @@ IGNORED_LABELS = Rule(
 
 def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """One value for the whole batch; in a small batch that may be chance."""
-    facts = evidence.about("labels")
+    facts, asked = evidence.about("labels"), evidence.about("effective_targets")
     samples = facts.number("samples") or 0
     if evidence.about("output").holds("ignores_targets"):
-        return  # they are not asked for
+        answers = asked.number("answers") or 0  # targets that the loss makes itself
+        several = (asked.number("num_classes") or 0) > 2
+        if several and asked.number("different") == 1 and answers >= thresholds["constant_labels"]:
+            yield CONSTANT_LABELS.finding(Severity.PROBLEM, (), score=answers, labels=answers)
+        return
     if facts.number("different") == 1 and samples >= 4 and not evidence.samples_equal:
         severe = samples >= thresholds["constant_labels"]
         yield CONSTANT_LABELS.finding(
@@ -58,7 +62,7 @@ CONSTANT_LABELS = Rule(
     source="the constant baseline has the smallest possible loss",
     advice="Look at how labels are read and shuffled; a sorted data set needs "
     "DataLoader(shuffle=True).",
-    reads=("labels", "output"),
+    reads=("labels", "output", "effective_targets"),
     thresholds={
         "constant_labels": Threshold(
             16.0,
@@ -258,4 +262,35 @@ UNRELATED_LABELS = Rule(
     },
     find=unrelated_labels,
     find_in_loop=unrelated_labels_in_loop,
+)
+
+
+def flipped_targets(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Masks that fit their pictures better when they are mirrored."""
+    fraction = evidence.about("labels").number("flipped")
+    if fraction is not None and fraction > thresholds["flipped"]:
+        yield FLIPPED_TARGETS.finding(
+            Severity.PROBLEM, (), score=fraction, fraction_of_samples=fraction
+        )
+
+
+FLIPPED_TARGETS = Rule(
+    code="flipped-targets",
+    stage=CausalStage.LABELS,
+    cause="labels",
+    title="Pictures and masks that are flipped apart",
+    explanation="Mirrored, the masks explain the brightness of their pictures far better than as they stand: "
+    "augmentation has flipped one of the two and not the other, or axes were swapped.",
+    source="variance between the classes of a mask over that of all pixels",
+    advice="Draw the flip once and apply it to both, as torchvision.transforms.v2 does for a pair.",
+    reads=("labels",),
+    thresholds={
+        "flipped": Threshold(
+            0.2,
+            "fraction of the samples, of those whose fit says anything",
+            "half of them where flips are drawn apart, none where they are not",
+        ),
+    },
+    find=flipped_targets,
+    effects=("unrelated-labels",),
 )

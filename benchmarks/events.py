@@ -57,7 +57,7 @@ def score_clean(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def planted() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Thirty trainings: the kind, where it begins, and the settings."""
+    """Thirty trainings, and nine in which the change lasts: the kind, where it begins, and the settings."""
     cases: list[tuple[str, str, str, t.Plant]] = []
     for network in ("plain", "residual", "convolutional", "gpt"):
         cases += [
@@ -84,6 +84,12 @@ def planted() -> Iterator[tuple[str, str, dict[str, Any]]]:
         ("non-finite", t.label("residual", 5), "residual", t.overflow_in_block(5)),
         *(("entropy-collapse", f"blocks.{i}", "gpt", t.sharp_attention(i, 500)) for i in (0, 1, 2)),
     ]
+    for network in ("plain", "residual", "convolutional"):  # what lasts from the planted step on
+        cases += [
+            ("loss-spike", "batch", network, t.lasting(t.shuffled_labels)),
+            ("loss-spike", "input", network, t.lasting(t.scaled_batches)),
+            ("repeated-batch", "batch", network, t.one_batch),
+        ]
     for i, (kind, began, network, plant) in enumerate(cases):
         yield kind, began, {"network": network, "seed": 3001 + i, "plant": plant}
 

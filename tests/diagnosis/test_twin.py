@@ -10,6 +10,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.errors import UsageError
 from tests.loops.language import LanguageModel, sentences
+from tests.two_processes import results
 from tests.unchecked import unchecked
 
 
@@ -96,6 +97,14 @@ def test_a_wrong_backward_pass_in_compiled_code(pair):
     assert "compiled" in found.notes[0]
 
 
+@pytest.mark.slow
+def test_a_wrong_backward_pass_in_code_of_a_real_compiler(pair):
+    a, b, batch = pair
+    assert bs.twin(a, torch.compile(copy.deepcopy(a)), batch).is_same
+    b.layers[2].wrong_backward = True
+    assert where(bs.twin(a, torch.compile(b), batch)) == (0, "parameter gradient", "layers.2")
+
+
 def test_a_tie_that_was_lost():
     torch.manual_seed(0)
     a = LanguageModel(depth=1)
@@ -119,6 +128,31 @@ def test_other_data_on_another_rank(pair):
     a, b, batch = pair
     other = torch.randn(32, 8), batch[1]
     assert where(bs.twin(a, b, batch, other_batch=other)) == (0, "input", "")
+
+
+def on_two_ranks(rank, folder):
+    """The first step of both ranks, with the same batch and with that of another rank's order."""
+    import torch.distributed as dist
+
+    found = {}
+    for fault in (True, False):
+        torch.manual_seed(0)
+        model = Net()
+        torch.manual_seed(rank if fault else 0)
+        x = torch.randn(32, 8)
+        others = [None, None]
+        dist.all_gather_object(others, (model.state_dict(), x, x[:, :4].argmax(1)))
+        weights, *other = others[1 - rank]
+        twin = Net()
+        twin.load_state_dict(weights)
+        result = bs.twin(model, twin, (x, x[:, :4].argmax(1)), other_batch=tuple(other))
+        found[fault] = None if result.is_same else where(result)
+    return found
+
+
+def test_ranks_with_other_data(tmp_path):
+    for found in results(tmp_path, on_two_ranks):
+        assert found == {True: (0, "input", ""), False: None}
 
 
 def test_an_optimizer_that_differs_shows_at_the_second_step(pair):

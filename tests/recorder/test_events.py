@@ -27,6 +27,9 @@ PLANTED = [
         for n, i in (("plain", 2), ("residual", 3), ("convolutional", 1))
     ],
     *[("entropy-collapse", f"blocks.{i}", "gpt", t.sharp_attention(i), 9) for i in (0, 2)],
+    ("loss-spike", "batch", "plain", t.lasting(t.shuffled_labels), 10),
+    ("loss-spike", "input", "residual", t.lasting(t.scaled_batches), 11),
+    *[("repeated-batch", "batch", n, t.one_batch, 12) for n in ("plain", "gpt")],
 ]
 
 

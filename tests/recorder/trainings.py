@@ -79,6 +79,8 @@ class Training:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
+    lasting: Plant | None = None
+    """What happens to every batch from the planted step on."""
 
 
 class Labeled:
@@ -148,6 +150,8 @@ def train(
             x, y = task.batch(batch_size)
             if plant is not None and step == at:
                 x, y = plant(training, x, y)
+            if training.lasting is not None:
+                x, y = training.lasting(training, x, y)
             training.optimizer.zero_grad()
             task.loss(model(x), y).backward()
             training.optimizer.step()
@@ -174,6 +178,30 @@ def scaled_batch(training, x, y):
 
 def wrong_labels(training, x, y):
     return x, (y + 1) % 4
+
+
+def lasting(change: Plant) -> Plant:
+    """A change of every batch from the planted step on."""
+
+    def plant(training, x, y):
+        training.lasting = change
+        return x, y
+
+    return plant
+
+
+def shuffled_labels(training, x, y):
+    return x, y[torch.randperm(len(y), generator=training.generator)]
+
+
+def scaled_batches(training, x, y):
+    return 30 * x, y
+
+
+def one_batch(training, x, y):
+    """The batch of the planted step again and again."""
+    training.lasting = lambda training, *_: (x, y)
+    return x, y
 
 
 def nan_batch(training, x, y):

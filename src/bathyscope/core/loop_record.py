@@ -34,6 +34,17 @@ class StepRow:
     gradient_rms: float | None = None
     num_written: int | None = None
     """Parameters that changed between the last step and this one."""
+    gradient_weight: float | None = None
+    """Sum of the weights with which means over batches entered the gradient: 1 for one mean, n for n of them
+    that are added up and not divided."""
+    left_scale: float | None = None
+    """The loss scale, where the gradients of the step were still multiplied by it."""
+
+    @property
+    def effective_lr(self) -> float:
+        """Learning rate × clip factor × loss scale × accumulation: what multiplies the mean gradient."""
+        factors = (self.clip_factor, self.left_scale, self.gradient_weight)
+        return self.lr * math.prod(1.0 if factor is None else factor for factor in factors)
 
 
 @dataclass(slots=True)
@@ -317,7 +328,7 @@ class ResumeUse:
     at: Line | None = None
     holds: tuple[str, ...] = ()
     """Of `optimizer`, `schedule`, `random state`: what it has."""
-    used: set[str] = field(default_factory=set)
+    used: list[str] = field(default_factory=list)
     """Of these, what was loaded afterwards."""
     weights_loaded: bool = False
 

@@ -115,23 +115,29 @@ def loss_spike(history: History) -> Event | None:
         return _event(
             history, "loss-spike", began, loss=float(losses[-1]), median_before=ordinary.middle
         )
-    earlier = band(losses[: -_STAYS - 8])
+    return _relapse(history, _STAYS, 6.0) or _relapse(history, 2 * _STAYS, 3.0)
+
+
+def _relapse(history: History, steps: int, deviations: float) -> Event | None:
+    """A loss that has come back by a good part of what was learned, and stayed there for some steps."""
+    losses = history.losses
+    earlier = band(losses[: -steps - 8])
     if earlier is None:
         return None
     learned = history.start_loss - earlier.middle
-    lowest = float(np.min(losses[-_STAYS:]))
-    needed = max(_RELAPSE * learned, 6 * earlier.spread, 0.1 * abs(earlier.middle))
-    if learned > 3 * earlier.spread and lowest > earlier.middle + needed:
-        first = len(losses) - _STAYS
-        return _event(
-            history,
-            "loss-spike",
-            _origin(history, at=first),
-            at=first,
-            loss=float(losses[-1]),
-            median_before=earlier.middle,
-        )
-    return None
+    lowest = float(np.min(losses[-steps:]))
+    needed = max(_RELAPSE * learned, deviations * earlier.spread, 0.1 * abs(earlier.middle))
+    if learned <= 3 * earlier.spread or not lowest > earlier.middle + needed:
+        return None
+    first = len(losses) - steps
+    return _event(
+        history,
+        "loss-spike",
+        _origin(history, at=first),
+        at=first,
+        loss=float(losses[-1]),
+        median_before=earlier.middle,
+    )
 
 
 def gradient_spike(history: History) -> Event | None:

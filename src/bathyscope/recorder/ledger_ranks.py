@@ -5,15 +5,13 @@ No rank ever waits for another one, so that it does not matter whether all of th
 """
 
 import json
-import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from bathyscope.core.loop_record import LoopRecord
-from bathyscope.recorder.sketch import can_be_read, entries
+from bathyscope.recorder.sketch import can_be_read, checksum
 
 _MOST_COMPARISONS, _MOST_NAMES = 40, 4
 _OTHERS = 3
@@ -43,7 +41,7 @@ class RankLedger:
     def batch_seen(self, batch: Tensor) -> None:
         """A trained model is called on a batch."""
         if self.wants_batch and can_be_read(batch):
-            self._batch = _checksum(batch)
+            self._batch = checksum(batch)
 
     def reduced(self) -> None:
         """The script has called all_reduce."""
@@ -72,7 +70,7 @@ class RankLedger:
             if hasattr(parameter, "to_local"):
                 self.record.ranks.is_sharded = True
             elif can_be_read(parameter) and parameter.numel():
-                result[name] = _checksum(parameter)
+                result[name] = checksum(parameter)
         return result
 
     def finish(self) -> None:
@@ -120,14 +118,6 @@ def parameters_by_name(models: Iterable[nn.Module]) -> Iterable[tuple[str, Tenso
     for number, model in enumerate(models):
         for name, parameter in model.named_parameters():
             yield f"{number}.{name}" if number else name, parameter
-
-
-def _checksum(tensor: Tensor) -> int:
-    """Of some entries, bit for bit; the same in every process."""
-    values = entries(tensor)
-    if values.dtype == torch.bfloat16:
-        values = values.view(torch.int16)
-    return zlib.crc32(values.contiguous().cpu().numpy().tobytes()) or 1
 
 
 def _place() -> tuple[int, int]:

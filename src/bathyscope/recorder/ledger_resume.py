@@ -30,7 +30,8 @@ class ResumeLedger:
 
     def used(self, what: str) -> None:
         """An optimizer, a schedule or the random state was restored."""
-        self.record.resume.used.add(what)
+        if what not in self.record.resume.used:
+            self.record.resume.used.append(what)
 
     def seeded(self, seed: object, line: str | None) -> None:
         """The same seed again, while the loop runs?"""

@@ -148,6 +148,8 @@ class StepLedger:
             passes=train + in_eval,
             clip_factor=tracked.clip_factor,
             loss_scale=self.loss_scale,
+            gradient_weight=tracked.mean_weight or None,
+            left_scale=None if tracked.is_unscaled else self.loss_scale,
             num_written=self._written(tracked, parameters),
         )
         if is_looked_at(use.steps) and not has_closure:

@@ -30,6 +30,8 @@ _PAUSE = 64
 _FRACTION, _FEWEST = 0.003, 12
 # Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
 _WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
+# Steps with the batch of the step before, after which it is no accident.
+_REPEATED_STEPS = 6
 # A rate that differs by this factor from the step before stirs.
 _OTHER_RATE = 1.4
 # A norm that differs by more between two steps was not left so by the optimizer.
@@ -111,6 +113,9 @@ class Recording:
         self._rate = math.nan
         self._others_wrote = -_PAUSE  # the last step before which they did
         self._entries = EntryViews(groups.parameters)
+        self._batch = 0  # a checksum of the last one,
+        self._repeats = 0  # how often it has come since,
+        self._others = 0  # and how many came before, each unlike the one before it
 
     @property
     def is_sampled(self) -> bool:
@@ -310,6 +315,21 @@ class Recording:
                     },
                 )
             )
+
+    def take_batch(self, checksum: int) -> None:
+        """Report a batch that comes again and again, in a training whose batches differed before."""
+        if checksum == self._batch:
+            self._repeats += 1
+            if self._repeats == _REPEATED_STEPS and self._others >= _FIRST_STEPS:
+                first = self.steps - _REPEATED_STEPS
+                numbers = {"steps": _REPEATED_STEPS}
+                self.notify(
+                    Event(code="repeated-batch", step=first, began="batch", numbers=numbers)
+                )
+            return
+        # batches that have come twice by design, or by chance, are no event later
+        self._others = self._others + 1 if self._repeats == 0 else 0
+        self._batch, self._repeats = checksum, 0
 
     def report_lost_loss(self, step: OpenStep) -> None:
         """A loss that is non-finite, reported before the optimizer may refuse the step."""

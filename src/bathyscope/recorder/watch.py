@@ -42,6 +42,7 @@ from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
 from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import OpenStep, Recording
 from bathyscope.recorder.samples import Row, SampleObserver
+from bathyscope.recorder.sketch import can_be_read, checksum
 from bathyscope.recorder.step_observer import StepObserver, WatchedAttention, find_blocks
 from bathyscope.report.tracked import log_findings
 
@@ -265,6 +266,9 @@ class Watch(WatchedTraining):
         if step.passes > 1:
             return
         recording.look_for_changed_weights()
+        first = next(tensors_in((args, kwargs)), None)
+        if first is not None and first.device.type == "cpu" and can_be_read(first):
+            recording.take_batch(checksum(first))
         x = main_tensor(args) if args else main_tensor(kwargs)
         if x is not None:
             values = x.detach().to(torch.promote_types(x.dtype, torch.float32))

@@ -10,6 +10,7 @@ from pathlib import Path
 from bathyscope.core.files import check_location, write_atomic
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, RootCause, Severity
+from bathyscope.report.loop_settings import settings_curves
 from bathyscope.report.page import to_html
 from bathyscope.report.record import Curve, Judgment, Level, Report
 
@@ -87,14 +88,12 @@ def _verdict(roots: Sequence[RootCause]) -> Judgment:
 
 
 def _curves(record: LoopRecord) -> dict[str, Curve]:
-    """Loss, learning rate, that times the clip factor, loss scale, micro-batches, size of the updates."""
+    """Loss, learning rate as set and in effect, what makes the difference, size of the updates."""
     rows = record.rows
-    every: dict[str, list[tuple[int, float | None]]] = {
+    every: dict[str, Curve] = {
         "loss": [(r.step, r.loss) for r in rows],
-        "learning rate": [(r.step, r.lr) for r in rows],
-        "learning rate × clip factor": [
-            (r.step, r.lr * r.clip_factor) for r in rows if r.clip_factor is not None
-        ],
+        **settings_curves(record),
+        "clip factor": [(r.step, r.clip_factor) for r in rows if r.clip_factor is not None],
         "loss scale": [(r.step, r.loss_scale) for r in rows],
         "micro-batches per step": [(r.step, float(r.micro_batches)) for r in rows],
         "update over weight": [(r.step, r.update_ratio) for r in rows],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _HASHED = 32
@@ -97,6 +97,11 @@ REPEATED_BATCH = Rule(
     source="equal inputs at consecutive steps",
     advice="If it is not meant: draw a new batch for each step.",
     find_in_loop=repeated_batch,
+    event=Transition(
+        title="the same batch came again and again",
+        advice="Look at what draws the batches: a loader that has ended, a buffer that is not filled, or a "
+        "seed that is set at every step.",
+    ),
 )
 
 

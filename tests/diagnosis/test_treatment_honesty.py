@@ -7,9 +7,11 @@ from torch import nn
 
 from bathyscope.diagnosis import diagnose, treat
 from bathyscope.diagnosis.candidates import candidates
+from bathyscope.diagnosis.helped import choose, expected_end, judge
 from bathyscope.diagnosis.race import Attempt, Search
 from bathyscope.diagnosis.supply import Supply, generalizes
-from bathyscope.diagnosis.treat import _best_settings, _constant, _has_helped
+from bathyscope.diagnosis.treat import _constant
+from bathyscope.diagnosis.verification import Verification
 from bathyscope.remedies import AddNorms, Recipe, ReplaceOptimizer, ScaleRate
 from bathyscope.rules.targeted.context import Context
 from tests.diagnosis.networks import batch
@@ -70,16 +72,62 @@ def test_the_answer_of_a_frequent_class_does_not_pass():
     assert not attempt(losses=(0.1,) * 40, constant=0.45, accuracy=0.95, generalizes=False).passes
 
 
+RATE = (ScaleRate(factor=0.1),)
+
+
+def judged(treated, untreated, again=None, *, generalizes=None, budget=300, other=None):
+    """The judgement of curves: a recipe's training, the race's untreated copy, its second seed."""
+    chosen = attempt(RATE, losses=treated, constant=2.3, generalizes=generalizes)
+    second = [] if again is None else [attempt(losses=again, constant=2.3)]
+    racers = [search((), untreated, 2.3), search(RATE, other or treated, 2.3)]
+    return judge(chosen, Verification((chosen, *second), 0), racers, budget=budget)
+
+
 def test_what_learns_where_the_untreated_does_not_has_helped():
     """CIFAR-10 from 10 to 68 % was "helped: no"."""
-    far = attempt(losses=(0.9,) * 150, constant=2.3, accuracy=0.68)
-    assert not far.passes
-    assert _has_helped(far, attempt(losses=(2.3,) * 40, constant=2.3, accuracy=0.1))
-    assert not _has_helped(far, attempt(losses=(1.2,) * 40, constant=2.3, accuracy=0.5))
-    assert not _has_helped(
-        attempt(losses=(0.9,) * 150, constant=2.3, accuracy=0.68, generalizes=False),
-        attempt(losses=(2.3,) * 40, constant=2.3, accuracy=0.1),
-    )
+    far, flat = (0.9,) * 150, (2.3,) * 64
+    assert judged(far, flat).helps
+    assert not judged(far, flat, generalizes=False).helps
+    assert not judged(flat, flat).helps
+    assert not judged((2.25,) * 150, (9.0,) * 64).helps  # it still fails
+
+
+def test_a_gain_must_be_larger_than_what_two_seeds_differ_by():
+    assert judged((1.0,) * 64, (1.5,) * 64, (1.6,) * 64).helps
+    assert not judged((1.0,) * 64, (1.5,) * 64, (2.2,) * 64, other=(1.9,) * 64).helps
+    result = judged((1.0,) * 64, (1.5,) * 64, (1.7,) * 64)
+    assert result.noise == pytest.approx(0.2)
+    assert (result.treated, result.untreated) == pytest.approx((1.0, 1.5))
+
+
+def test_the_end_of_the_budget_is_what_counts():
+    steps = range(1, 151)
+    falling = attempt(RATE, losses=tuple(2.3 * t**-0.3 for t in steps), constant=2.3)
+    truth = 1000**-0.3 - 1
+    assert expected_end(falling, 150) == pytest.approx(150**-0.3 - 1, abs=0.02)
+    # half-way between what was seen and the power law
+    assert expected_end(falling, 1000) == pytest.approx((truth + 150**-0.3 - 1) / 2, abs=0.03)
+    assert expected_end(attempt(losses=(1.0, float("nan"))), 300) == 3.0
+
+
+def test_the_smaller_change_is_applied_where_it_gets_nearly_as_far():
+    flat = attempt(losses=(2.3,) * 64, constant=2.3)
+    settings = attempt(RATE, losses=(1.5,) * 150, constant=2.3)
+    structure = attempt((AddNorms(layers=("a",)),), losses=(1.45,) * 150, constant=2.3)
+    far = attempt((AddNorms(layers=("a",)),), losses=(1.3,) * 150, constant=2.3)
+    near, ahead = Verification((settings, structure), 0), Verification((settings, far), 0)
+    assert choose(near, flat, budget=300) is settings
+    assert choose(ahead, flat, budget=300) is far
+    same = attempt(losses=(1.5,) * 64, constant=2.3)
+    assert choose(Verification((settings,), 0), same, budget=300) is None
+
+
+def test_a_loss_of_either_sign_is_followed():
+    """The loss of a policy gradient is a negative reward."""
+    found = attempt(RATE, losses=(-0.9,) * 64, constant=-0.5)
+    assert found.learned == pytest.approx(0.8)
+    assert found.fits
+    assert attempt(losses=(-0.45,) * 64, constant=-0.5).learned == pytest.approx(-0.1)
 
 
 def context(optimizer_class=torch.optim.AdamW, **options):
@@ -109,20 +157,26 @@ def test_what_a_person_would_try_enters_first():
         assert name in names
 
 
-def search(recipe, losses):
+def search(recipe, losses, constant=1.0):
     model = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return Search(Recipe(steps=recipe), model, optimizer, 1.0, losses=list(losses))
+    return Search(Recipe(steps=recipe), model, optimizer, constant, losses=list(losses))
 
 
-def test_settings_are_verified_before_structure_wins():
-    falls = [1.0 - 0.01 * i for i in range(40)]
-    settings = search((ScaleRate(factor=0.1),), falls)
-    structure = search((AddNorms(layers=("a",)),), [x / 2 for x in falls])
-    assert _best_settings([settings, structure], [structure]) is settings
-    assert _best_settings([settings, structure], [settings]) is None
-    flat = search((ScaleRate(factor=0.1),), [1.0] * 40)
-    assert _best_settings([flat, structure], [structure]) is None
+def test_settings_are_tried_before_anything_else_is_touched():
+    done = treated(batch(size=128)[1])
+    assert done.level == "settings"
+    torch.manual_seed(0)
+    model = dead()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-7)
+    x, y = batch(size=128)
+    found = diagnose(model, (x, y), optimizer=optimizer)
+    whole = treat(model, found, optimizer=optimizer, budget=100)
+    assert whole.level == "settings"
+    assert {a.recipe.level for a in whole.attempts if a.recipe.steps} == {"settings"}
+    assert whole.judgement is not None
+    assert whole.judgement.budget == 100
+    assert all(len(a.losses) <= 100 for a in whole.verification.attempts)
 
 
 def test_few_batches_are_shared_and_many_are_not():

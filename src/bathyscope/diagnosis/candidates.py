@@ -1,7 +1,9 @@
 """Which recipes enter the race: those targeted at the findings first, then what has helped before."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -29,8 +31,12 @@ from bathyscope.rules.targeted import end_repairs, targeted_recipes
 from bathyscope.rules.targeted.context import Context, Steps
 from bathyscope.rules.targeted.transformers import rezero
 
+Kind = Literal["sgd", "adam", "adamw"]
+
 ADAM = ReplaceOptimizer(kind="adam", lr=3e-3)
 """What trained 68 of 68 failing networks together with shortcuts, norms and a start that fits."""
+
+_TRIALS = 8  # settings at random, as many of them as the steps are enough for
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ def candidates(context: Context, allow: tuple[Rung, ...], most: int) -> list[Can
     if surest is not None:
         chosen[surest.to_json()] = Candidate(surest, surest=True)
     if "settings" in allow:  # what a person would try first
-        for recipe in lists[allow.index("settings")][1:4]:
+        for recipe in lists[allow.index("settings")]:
             chosen.setdefault(recipe.to_json(), Candidate(recipe))
     for turn in range(max(map(len, lists), default=0)):
         for recipes in reversed(lists):
@@ -120,11 +126,26 @@ def _settings(context: Context) -> Iterator[Steps]:
     yield (ScaleRate(factor=0.1),)
     yield (ScaleRate(factor=10.0),)
     yield (ReplaceOptimizer(kind="adam", lr=3e-4),)
+    yield from random_settings(_TRIALS)
     yield (ScaleRate(factor=100.0),)
     yield (ScaleRate(factor=0.01),)
-    yield ReplaceOptimizer(kind="adam", lr=1e-2), WarmUp(steps=50), ClipGradient(norm=1.0)
-    yield (ScaleRate(factor=1e-3),)
-    yield ReplaceOptimizer(kind="sgd", lr=0.03), WarmUp(steps=20), ClipGradient(norm=1.0)
+
+
+def random_settings(count: int, seed: int = 0) -> Iterator[Steps]:
+    """Short trials at random: the optimizer, its rate over two to three decades, clipping and warm-up.
+
+    Examples:
+        >>> len(list(random_settings(8)))
+        8
+    """
+    generator = random.Random(seed)
+    for _ in range(count):
+        kind: Kind = generator.choice(("sgd", "adam", "adamw"))
+        low, high = (-2.5, 0.0) if kind == "sgd" else (-3.7, -1.7)
+        rate = float(f"{10 ** generator.uniform(low, high):.2g}")
+        clip = (ClipGradient(norm=1.0),) * (generator.random() < 0.5)
+        warm = (WarmUp(steps=20),) * (generator.random() < 0.5)
+        yield ReplaceOptimizer(kind=kind, lr=rate), *clip, *warm
 
 
 def _weights(context: Context, locations: Places) -> Iterator[Steps]:
@@ -145,6 +166,12 @@ def _weights(context: Context, locations: Places) -> Iterator[Steps]:
         yield ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
         scale = dict.fromkeys(ends, len(ends) ** -0.5)
         yield (ScaleWeights(factors=scale, purpose="branches scaled by 1/√depth"),)
+        # the variance that a residual stream gains is then the same at every depth (curse of depth)
+        by_block = {name: (number + 1) ** -0.5 for number, name in enumerate(ends)}
+        yield ScaleWeights(factors=by_block, purpose="branch l scaled by 1/√l"), ADAM
+        # CompleteP: branches of 1/L keep learning rates from one depth to another
+        whole = dict.fromkeys(ends, 1 / len(ends))
+        yield ScaleWeights(factors=whole, purpose="branches scaled by 1/depth"), ADAM
         yield drawn, ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
     orthogonal = DrawWeights(scheme="delta-orthogonal", gain=locations.gain)
     yield orthogonal, ReplaceOptimizer(kind="adam", lr=1e-3), ClipGradient(norm=1.0)

@@ -19,6 +19,7 @@ from bathyscope.core.preserve import preserve_model
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
+from bathyscope.foresight.extrapolation import loss_scale
 from bathyscope.remedies import RUNGS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
@@ -40,6 +41,8 @@ LEARNED = 0.5
 
 _SOME_LEARNED = 0.3  # fraction of the constant baseline's loss that is gone beside an accuracy
 _SURE_ACCURACY, _SURE_FRACTION = 0.92, 0.8  # a training that ends early must be this far
+_KEEPS_UP = 0.85  # of what the best of its level has learned
+_ANYTHING = 0.02  # promise by the second round below which nothing has been learned
 _WINDOW = 8  # batches over which a training is judged
 
 
@@ -50,7 +53,7 @@ class Attempt:
     Attributes:
         recipe: without steps for the untreated copy.
         losses: before each step; it ends where one is non-finite, or no step could be taken.
-        constant: loss of the best answer that does not look at the inputs.
+        constant: loss of the best answer that does not look at the inputs; of either sign.
         accuracies: of each step's batch; empty where the targets are no labels.
         generalizes: whether samples that it was not trained on are answered better than by a constant;
             None where there were none to ask.
@@ -74,9 +77,14 @@ class Attempt:
         return fmean(tail) if tail and all(map(math.isfinite, self.losses)) else math.inf
 
     @property
+    def scale(self) -> float:
+        """The size of a loss of this task."""
+        return loss_scale(self.constant, self.losses[0] if self.losses else self.constant) or 1.0
+
+    @property
     def learned(self) -> float:
         """Fraction of the constant baseline's loss that is gone at the end; below zero where it is worse."""
-        return 1 - self.end / self.constant
+        return (self.constant - self.end) / self.scale
 
     @property
     def promise(self) -> float:
@@ -87,10 +95,10 @@ class Attempt:
         quarter = max(1, len(self.losses) // 4)
         if not math.isfinite(self.end) or len(self.losses) < 2 * quarter:
             return self.learned
-        most = 1.25 * self.constant
+        most = self.constant + 0.25 * self.scale
         capped = [min(loss, most) for loss in self.losses]
         fall = fmean(capped[-2 * quarter : -quarter]) - fmean(capped[-quarter:])
-        return self.learned + fall / self.constant
+        return self.learned + fall / self.scale
 
     @property
     def accuracy(self) -> float | None:
@@ -261,17 +269,32 @@ class Race:
                 taken = 1
         self.spent += taken * search.cost
 
-    def run(self, racers: list[Search]) -> list[Search]:
-        """Successive halving; the finalists, best bet first. They run on for as long as is paid for."""
+    def run(self, racers: list[Search], *, most: float | None = None) -> list[Search]:
+        """Successive halving; the finalists, best bet first. They run on for as long as is paid for.
+
+        Args:
+            racers: the field.
+            most: own steps that it may spend, of those that are left; all of them by default. With it
+                a field of which nothing has learned anything by the second round ends there, so that
+                others have the steps.
+        """
+        limit = self.budget if most is None else min(self.budget, self.spent + most)
         alive = racers
         for steps, left in zip(ROUNDS, numbers_alive(len(racers))[1:], strict=False):
             for search in alive:
                 self.advance(search, steps)
             alive = survivors(alive, left)
-        paid = ROUNDS[-2] + int((self.budget - self.spent) / sum(r.cost for r in alive))
+            if most is not None and steps == ROUNDS[1] and not any(map(_stirs, alive)):
+                return sorted(alive, key=lambda r: bet(r, alive))
+        paid = ROUNDS[-2] + int(max(0, limit - self.spent) / sum(r.cost for r in alive))
         for search in alive:
             self.advance(search, max(ROUNDS[-2], min(paid, ROUNDS[-1])))
-        return sorted(alive, key=bet)
+        return sorted(alive, key=lambda r: bet(r, alive))
+
+
+def _stirs(search: Search) -> bool:
+    """Whether it has learned anything at all."""
+    return search.attempt.promise >= _ANYTHING
 
 
 def survivors(racers: Sequence[Search], count: int) -> list[Search]:
@@ -291,11 +314,23 @@ def survivors(racers: Sequence[Search], count: int) -> list[Search]:
     return kept
 
 
-def bet(search: Search) -> tuple[int, tuple[int, int], float]:
-    """Order of the finalists: those that will pass by how little they change, then by what they learned."""
+def bet(search: Search, field: Sequence[Search] = ()) -> tuple[int, int, int, int, float]:
+    """Order of the finalists: those that will pass by how little they change, then by what they learned.
+
+    On one level, what has learned far less than another comes after it, however few its steps are.
+
+    Args:
+        search: the finalist.
+        field: all of them.
+    """
     learned = search.attempt.learned
     will_pass = learned >= LEARNED or (learned >= 0.8 * LEARNED and search.attempt.passes)
-    return (0, search.rank, -learned) if will_pass else (1, (0, 0), -learned)
+    if not will_pass:
+        return 1, 0, 0, 0, -learned
+    level, steps = search.rank
+    alike = [r.attempt.learned for r in field if r.rank[0] == level]
+    is_behind = learned < _KEEPS_UP * max(alike, default=learned)
+    return 0, level, int(is_behind), steps, -learned
 
 
 def step_cost(model: nn.Module, recipe: Recipe) -> float:

@@ -14,7 +14,7 @@ from bathyscope.diagnosis.race import Search, label_accuracy
 
 _KEPT_BACK = 4  # one of this many batches is kept back where they repeat
 _SMALLEST_SHARED = 32  # samples of a single batch from which on half of it can say something
-_BELOW = 0.95  # of the constant baseline's loss
+_BELOW = 0.05  # of the loss's scale, below the constant baseline
 
 
 class Supply:
@@ -107,6 +107,6 @@ def generalizes(search: Search, held_out: Sequence[Batch], *, loss: LossFn) -> b
             largest += float(torch.bincount(known.flatten()).max())
             right, count = right + accuracy * known.numel(), count + known.numel()
     if not count:
-        return fmean(losses) < _BELOW * search.constant
+        return fmean(losses) < search.constant - _BELOW * search.attempt.scale
     chance = largest / count
     return right > count * chance + 2 * math.sqrt(count * chance * (1 - chance))

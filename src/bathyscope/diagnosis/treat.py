@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -22,29 +21,18 @@ from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu
-from bathyscope.diagnosis.candidates import Candidate, candidates
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
-from bathyscope.diagnosis.race import (
-    LEARNED,
-    ROUNDS,
-    Attempt,
-    Race,
-    Search,
-    num_entrants,
-    step_cost,
-)
+from bathyscope.diagnosis.helped import choose, judge
+from bathyscope.diagnosis.race import ROUNDS, Race
+from bathyscope.diagnosis.recipe_search import find_recipe
 from bathyscope.diagnosis.supply import Supply
-from bathyscope.diagnosis.treatment import Treatment, num_problems
-from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
+from bathyscope.diagnosis.treatment import Treatment
+from bathyscope.diagnosis.verification import Verification, verify_untreated
 from bathyscope.foresight.baseline import fitted_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
-from bathyscope.remedies import RUNGS, Recipe, Rung
+from bathyscope.remedies import RUNGS, Rung
 from bathyscope.remedies.recipe import optimizer_or_default
-from bathyscope.rules.targeted.context import Context
-
-if TYPE_CHECKING:
-    pass
 
 MEASURING = 90
 """Own steps set aside for diagnosing the network, reading it, copying it and diagnosing it again: the most
@@ -52,14 +40,6 @@ seen, of small flat networks."""
 
 SMALLEST_SPEND = 300
 """Below this no race of at least six is possible."""
-
-_TRIAL = 32  # steps after which the untreated copy may be known to train
-_MOST_CANDIDATES = 32  # more than any budget lets start
-_LEARNS = 0.3  # fraction of the constant baseline's loss that is gone in a training that learns
-_PROMISES = (
-    0.1  # promise in the race from which on settings alone are verified before more is changed
-)
-_BETTER = 0.9  # of the untreated loss: another seed moves the end of a run by a few per cent
 
 
 @preserve_random_state()
@@ -69,6 +49,7 @@ def treat(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     batches: Iterable[Batch] | None = None,
+    budget: int = 300,
     allow: str | Iterable[str] = RUNGS,
     spend: int = 400,
     seed: int = 0,
@@ -76,10 +57,11 @@ def treat(
 ) -> Treatment:
     """Find the smallest change with which a network trains, apply it in place, and show that it helps.
 
-    Recipes of remedies race on copies over the user's batches: settings, weights, activations, structure.
-    Half of them drop out after 8, 16 and 32 steps. Of the finalists that have learned, the one that changes
-    least is trained again with other batches and another seed; where it does not pass, the next is. What
-    passes is applied to the model. A network that trains as it is, is left so.
+    Recipes of remedies race on copies over the user's batches: first settings and what answers a finding,
+    then, where none of these passes, weights, activations and structure. Half of them drop out after 8, 16
+    and 32 steps. Of the finalists that have learned, the one that changes least is trained again with other
+    batches and another seed; where it does not pass, the next is. What passes is applied to the model, or
+    else what ends best at your budget. A network that trains as it is, is left so.
 
     Args:
         model: the diagnosed model; changed in place if a recipe helps.
@@ -87,6 +69,7 @@ def treat(
         optimizer: the one meant for training; SGD at 0.1 with momentum 0.9 by default.
         batches: for the trainings, a list or a loader, used over and over if they are fewer than the
             steps; the diagnosis's own batch by default.
+        budget: steps that you mean to train for: `helped` is judged by the loss expected at their end.
         allow: the levels that a recipe may use: settings, weights, activations, structure.
         spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
             at least 300. The verifying training, of at most 300 steps, is counted apart.
@@ -104,11 +87,12 @@ def treat(
     if notify is not None:
         check_function("notify", notify)
     spend, seed = check_count("spend", spend, minimum=SMALLEST_SPEND), check_seed(seed)
+    budget = check_count("budget", budget, minimum=1)
     if (group := processes_of(model)) is not None:
-        alone = partial(treat, allow=allowed, spend=spend, seed=seed, notify=notify)
+        alone = partial(treat, budget=budget, allow=allowed, spend=spend, seed=seed, notify=notify)
         return treat_together(model, group, diagnosis, optimizer, batches, alone)
     if lacks_double(model):
-        alone = partial(treat, allow=allowed, spend=spend, seed=seed, notify=notify)
+        alone = partial(treat, budget=budget, allow=allowed, spend=spend, seed=seed, notify=notify)
         return _treat_on_copy(root, diagnosis, optimizer, batches, alone)
     given = [diagnosis.setting.batch] if batches is None else batches
     if not isinstance(given, Iterable):
@@ -119,10 +103,13 @@ def treat(
     stepper = optimizer_or_default(root, optimizer)
     supply = Supply(root, given)
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
-    constant, budget = _constant(root, course, loss), spend - MEASURING
-    race = Race(root, stepper, course, loss, constant, budget=budget, seed=seed, notify=notify)
-    untreated, racers, verification = _find(race, diagnosis, allowed, supply)
-    chosen = _chosen(verification, untreated.attempt)
+    constant, most = _constant(root, course, loss), spend - MEASURING
+    race = Race(root, stepper, course, loss, constant, budget=most, seed=seed, notify=notify)
+    search = find_recipe(race, diagnosis, allowed, supply, budget=budget)
+    racers, verification = search.racers, search.verification
+    chosen = choose(verification, racers[0].attempt, budget=budget)
+    if chosen is not None:
+        verification += verify_untreated(race, supply, racers[0], like=chosen)
     done = Treatment(
         before=diagnosis,
         after=diagnosis,
@@ -137,6 +124,7 @@ def treat(
     )
     if chosen is None:
         return done
+    judgement = judge(chosen, verification, racers, budget=budget)
     printed = chosen.recipe.code(root, diagnosis.setting.batch[0])
     change = chosen.recipe.apply_(root, stepper)
     assert change.optimizer is not None
@@ -145,7 +133,8 @@ def treat(
         printed=printed,
         after=_measured_again(root, diagnosis, change.optimizer),
         recipe=chosen.recipe,
-        helped=_has_helped(chosen, untreated.attempt),
+        helped=judgement.helps,
+        judgement=judgement,
         optimizer=change.optimizer,
         change=change,
     )
@@ -203,80 +192,6 @@ def treat_together(
     return replace(done, notes=(*done.notes, note))
 
 
-def _find(
-    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply
-) -> tuple[Search, list[Search], Verification]:
-    """The untreated copy, all racers, and the trainings that verify the best of them.
-
-    A copy that learns well in its first steps may still fall: it is left as it is only where a training
-    of its own passes too, and races otherwise.
-    """
-    setting = diagnosis.setting
-    [untreated] = race.enter([Candidate(Recipe())])
-    race.advance(untreated, _TRIAL)
-    context = Context(
-        race.model,
-        race.optimizer,
-        setting.batch,
-        diagnosis.blocks,
-        diagnosis.findings,
-        setting.loss,
-    )
-    entrants = candidates(context, allow, _MOST_CANDIDATES)
-    tried, held_out = Verification((), 0), supply.reserve()
-    if untreated.attempt.learned >= LEARNED:
-        # what is targeted at a problem may still do much better
-        targeted = [c for c in entrants if c.targeted and num_problems(diagnosis)]
-        racers = [untreated, *race.enter(targeted)]
-        for search in racers[1:]:
-            race.advance(search, _TRIAL)
-        better = [r for r in racers[1:] if r.attempt.end < _BETTER * untreated.attempt.end]
-        best = min(better, key=lambda r: r.attempt.end, default=untreated)
-        tried = verify(race, [best], supply, most=MOST_STEPS // 2, held_out=held_out)
-        # a network that fits its samples is not at fault where nothing carries over to others
-        if tried.passed is not None or tried.fits_untreated:
-            return untreated, racers, tried
-    # the untreated copy starts with the others, but its first steps are paid for
-    costs = [0.0, *(step_cost(race.model, c.recipe) for c in entrants)]
-    most = num_entrants(costs, race.budget - race.spent) - 1
-    racers = [untreated, *race.enter(entrants[:most])]
-    finalists = race.run(racers)
-    if (settings := _best_settings(racers, finalists)) is not None:
-        # weights or structure are touched only where a training has shown that settings do not do
-        tried += verify(
-            race, [settings], supply, most=MOST_STEPS // 2, held_out=held_out, has_more=True
-        )
-        if tried.passed is not None:
-            return untreated, racers, tried
-    rest = verify(race, finalists, supply, most=MOST_STEPS - tried.steps, held_out=held_out)
-    return untreated, racers, tried + rest
-
-
-def _best_settings(racers: list[Search], finalists: list[Search]) -> Search | None:
-    """Of the recipes that change settings alone the one that learned most, where another would win.
-
-    None where what would win is targeted at a finding: that is the smaller change, whatever its level.
-    """
-    favorite = finalists[0] if finalists else None
-    if favorite is None or favorite.targeted or not favorite.recipe.steps:
-        return None
-    if favorite.recipe.level == "settings":
-        return None
-    alone = [
-        r for r in racers if r.recipe.steps and r.recipe.level == "settings" and not r.has_diverged
-    ]
-    best = max(alone, key=lambda r: r.attempt.promise, default=None)
-    return best if best is not None and best.attempt.promise >= _PROMISES else None
-
-
-def _has_helped(chosen: Attempt, untreated: Attempt) -> bool:
-    """Whether the verified training passes, or learns much where the untreated network learns nothing."""
-    if chosen.passes:
-        return True
-    learns = math.isfinite(chosen.end) and chosen.learned >= _LEARNS
-    return learns and chosen.generalizes is not False and untreated.learned < _LEARNS / 3
-
-
 def _notes(supply: Supply, verification: Verification) -> tuple[str, ...]:
     """What a reader must know of the batches."""
     if supply.num_batches is None:
@@ -294,18 +209,6 @@ def _notes(supply: Supply, verification: Verification) -> tuple[str, ...]:
     elif not asked:
         result.append("None could be kept back, so that learning by heart looks like learning.")
     return tuple(result)
-
-
-def _chosen(verification: Verification, untreated: Attempt) -> Attempt | None:
-    """What to apply: the recipe that passed, or else the one that learned most, if well above nothing."""
-    passed = verification.passed
-    if passed is not None:
-        return passed if passed.recipe.steps else None
-    treated = [a for a in verification.attempts if a.recipe.steps and a.generalizes is not False]
-    best = max(treated, key=lambda a: a.learned, default=None)
-    if best is None or best.learned < 0.1 or best.end >= _BETTER * untreated.end:
-        return None
-    return best
 
 
 def _check(
@@ -346,11 +249,11 @@ def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:
             result = fit_constant_baseline(wide, torch.cat(some), loss)
     if result is None and targets is not None:  # as a VAE's, whose output is a tuple
         fitted = fitted_baseline(output, course[:8], loss=loss)
-        result = fitted if fitted is not None and fitted > 0 else None
+        result = fitted
     if result is None:
         with torch.no_grad():
             value = loss_value(loss, output, targets, differentiable=False)
-        result = abs(float(value)) or 1.0
+        result = float(value)
     return result if math.isfinite(result) else 1.0
 
 

@@ -10,6 +10,7 @@ from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Severity
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.difference import Difference
+from bathyscope.diagnosis.helped import Judgement
 from bathyscope.diagnosis.race import (
     Attempt,
 )
@@ -31,13 +32,14 @@ class Treatment(Reported):
         recipe: what was applied, as data; None where the network was left as it was.
         attempts: the untreated copy first, then each recipe of the race.
         verification: the trainings with other batches and another seed that decide on `helped`.
-        helped: whether such a training of the treated network passes (80 % accuracy on the training
-            data, or half the loss of the constant baseline), or learns much where the untreated one
-            learns nothing; with few batches it must answer samples that were kept back, too.
+        helped: whether the loss expected at the end of the budget is better than the untreated network's
+            by more than two seeds differ by, and below the constant baseline's; with few batches samples
+            that were kept back must be answered, too.
         optimizer: the one to continue with.
         spent: of the network's own steps, on the race and on measuring; verifying is counted apart.
         notes: what a reader must know.
         printed: what `code()` gives.
+        judgement: what is expected at the end of the budget; None where nothing was applied.
         num_batches: different ones that could be seen, where they were few; None where none repeated.
     """
 
@@ -52,6 +54,7 @@ class Treatment(Reported):
     notes: tuple[str, ...] = ()
     change: Change | None = field(default=None, repr=False)
     num_batches: int | None = None
+    judgement: Judgement | None = None
     printed: str = field(default="", repr=False)
 
     @property
@@ -93,23 +96,40 @@ class Treatment(Reported):
                 f"No recipe trains it; the best, {best.name}, ends at a loss of {best.end:.3g} "
                 f"against {untreated.end:.3g} untreated. The network is as it was."
             )
-        last = self.verification.attempts[-1] if self.verification.attempts else untreated
+        last = self._treated
         seen = f"loss {last.end:.3g}" + (
             "" if last.accuracy is None else f", accuracy {last.accuracy:.0%}"
         )
         if self.helped and self.num_batches == 1:
             return (
                 f"It helped on the one batch that could be seen: with another seed it trains ({seen}). "
-                "Other batches were not seen."
+                f"{self._expected} Other batches were not seen."
             )
         if self.helped:
             others = (
                 "other batches" if self.num_batches is None else f"the {self.num_batches} batches"
             )
             how = "it trains" if last.passes else f"it learns within {len(last.losses)} steps"
-            return f"It helped: with {others} and another seed {how} ({seen})."
+            return f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
         return (
-            f"It trains better, but a training of {len(last.losses)} steps does not pass ({seen})."
+            f"A training of {len(last.losses)} steps is better ({seen}), but not by enough to say that "
+            f"it helped. {self._expected}"
+        )
+
+    @property
+    def _expected(self) -> str:
+        """What is expected at the end of the budget, in a sentence."""
+        one = self.judgement
+        if one is None:
+            return ""
+        without = (
+            f"{one.untreated:.3g} untreated"
+            if math.isfinite(one.untreated)
+            else "none untreated, which diverges"
+        )
+        return (
+            f"After {one.budget} steps a loss of {one.treated:.3g} is expected, against {without}; two "
+            f"seeds differ by {one.noise:.2g}."
         )
 
     @property
@@ -194,6 +214,7 @@ class Treatment(Reported):
             "level": self.level,
             "spent": self.spent,
             "verified": self.verification.steps,
+            "expected": _finite_values(self.judgement),
             "outcome": self.outcome,
             "recipe": None if self.recipe is None else self.recipe.model_dump(mode="json"),
             "before": [f.code for f in self.before.findings],
@@ -219,6 +240,18 @@ class Treatment(Reported):
     def _treated(self) -> Attempt:
         verified = [a for a in self.verification.attempts if a.recipe == self.recipe]
         return verified[0] if verified else self.attempts[0]
+
+
+def _finite_values(judgement: Judgement | None) -> JsonObject | None:
+    """A judgement for JSON, which has no infinity."""
+    if judgement is None:
+        return None
+    return {
+        "budget": judgement.budget,
+        "loss": judgement.treated,
+        "untreated": judgement.untreated if math.isfinite(judgement.untreated) else None,
+        "noise": judgement.noise,
+    }
 
 
 def num_problems(diagnosis: Diagnosis) -> int:

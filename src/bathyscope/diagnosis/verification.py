@@ -9,6 +9,7 @@ from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, reseed
 from bathyscope.diagnosis.supply import Supply, generalizes
+from bathyscope.remedies import Recipe
 
 MOST_STEPS = 300
 """Of all verifying trainings together."""
@@ -81,6 +82,21 @@ def verify(
         if search.attempt.passes:
             break
     return Verification(tuple(attempts), taken)
+
+
+def verify_untreated(
+    race: Race, supply: Supply, untreated: Search, *, like: Attempt
+) -> Verification:
+    """Train the untreated network with the seed and for the steps of a recipe that is to be applied.
+
+    It says how far two seeds of it are apart. Nothing is taken where it has diverged anyway, or was
+    trained with that seed already.
+    """
+    if untreated.has_diverged or not untreated.losses:
+        return Verification((), 0)
+    [search] = race.enter([Candidate(Recipe())], seed=race.seed + 1)
+    _train(race, search, supply, most=min(len(like.losses), MOST_STEPS // 2), gives_up=False)
+    return Verification((search.attempt,), len(search.losses))
 
 
 def _train(race: Race, search: Search, supply: Supply, *, most: int, gives_up: bool) -> None:

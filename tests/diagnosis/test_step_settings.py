@@ -151,6 +151,30 @@ def test_a_generators_loss_asks_for_no_labels():
     assert not {"constant-labels", "negated-loss"} & codes(found)
 
 
+@pytest.mark.parametrize("shift", [0.0, -3.0, 3.0])
+def test_a_policy_gradient_is_not_negated_whatever_the_sign_of_its_advantages(shift):
+    torch.manual_seed(0)
+    model, x, actions = mlp(8, 32, 4), torch.randn(64, 8), torch.randint(4, (64,))
+    advantages = torch.randn(64) + shift
+
+    def loss(y, t):
+        taken = torch.log_softmax(y, 1).gather(1, t[:, None])[:, 0]
+        return -(taken * advantages[: len(t)]).mean()
+
+    assert "negated-loss" not in codes(bs.diagnose(model, (x, actions), loss=loss))
+
+
+@pytest.mark.parametrize("weight", [None, (1.0, 2.0, 3.0, 4.0)])
+def test_a_cross_entropy_of_the_wrong_sign_is_still_negated(weight):
+    torch.manual_seed(0)
+    model, x, labels = mlp(8, 32, 4), torch.randn(64, 8), torch.randint(4, (64,))
+    weights = None if weight is None else torch.tensor(weight)
+    found = bs.diagnose(
+        model, (x, labels), loss=lambda y, t: -F.cross_entropy(y, t, weight=weights)
+    )
+    assert "negated-loss" in codes(found)
+
+
 class CopiedByItself(nn.Module):
     """A `__deepcopy__` that keeps no memo."""
 

@@ -108,6 +108,9 @@ def test_the_end_of_the_budget_is_what_counts():
     # half-way between what was seen and the power law
     assert expected_end(falling, 1000) == pytest.approx((truth + 150**-0.3 - 1) / 2, abs=0.03)
     assert expected_end(attempt(losses=(1.0, float("nan"))), 300) == 3.0
+    # a fall from above to the constant baseline says nothing of what lies below it
+    down = attempt(RATE, losses=tuple(2.3 + 3 * 0.95**t for t in range(150)), constant=2.3)
+    assert expected_end(down, 1000) >= 0
 
 
 def test_the_smaller_change_is_applied_where_it_gets_nearly_as_far():

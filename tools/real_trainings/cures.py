@@ -32,6 +32,7 @@ from tools.real_trainings.as_given import Given, as_given
 from tools.real_trainings.case import Case, read_cases
 from tools.real_trainings.cure_cases import CASES, FOLDER, CureCase, draw, read, write
 from tools.real_trainings.labels import LAGS, end_loss
+from tools.real_trainings.store import read_records
 
 RESULTS = FOLDER / "results.jsonl"
 DEVELOPED = FOLDER / "development.jsonl"
@@ -39,6 +40,9 @@ PERSON = tuple(
     Recipe(steps=(step,))
     for step in (ScaleRate(factor=0.1), ScaleRate(factor=10), ReplaceOptimizer(kind="adam", lr=3e-4))
 )  # fmt: skip
+LOOKED_AT = ("vae-fashion/02/5",)
+"""Scored first, looked at, and a reason for a change (see README): it is counted no more."""
+
 RANDOM_SEED = 1
 """Not the seed of the trials within `treat`."""
 
@@ -187,11 +191,12 @@ def _forward(model: nn.Module, inputs: object) -> Any:
 
 
 def run(out: Path, purpose: str) -> None:
-    """Every training that the file does not hold."""
+    """Every training that the file does not hold; those whose steps are cheapest first."""
     torch.set_num_threads(1)
     by_id = {case.id: case for case in read_cases()}
     done = {row["id"] for row in _rows(out)}
-    for chosen in read():
+    cost = {r.id: r.step_seconds for r in read_records() if r.seed == 0}
+    for chosen in sorted(read(), key=lambda c: cost[c.id]):
         if chosen.purpose == purpose and chosen.id not in done:
             torch.manual_seed(0)
             line = json.dumps(cure(chosen, by_id[chosen.id]), ensure_ascii=False)
@@ -207,6 +212,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 def summary(path: Path) -> list[str]:
     """Lines of text: how many train under each rival, levels, and false claims."""
     rows = _rows(path)
+    rows = [row for row in rows if row["id"] not in LOOKED_AT]
     real = [row for row in rows if not row["is_shuffled"]]
     lines = [f"{len(real)} trainings"]
     for name in ("treat", "person", "random", "adam"):

@@ -25,6 +25,7 @@ ALL_RUNGS = "settings,weights,activations,structure"
 def treat(
     text: CommandOptions,
     allow: Annotated[str, typer.Option(help="Rungs that a recipe may use.")] = ALL_RUNGS,
+    budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
         int, typer.Option(min=300, help="Steps of the network that the search may take.")
     ] = 400,
@@ -78,6 +79,7 @@ def treat(
                 optimizer=setup.optimizer,
                 batches=fresh_batches(setup, text),
                 allow=[name.strip() for name in allow.split(",") if name.strip()],
+                budget=budget,
                 spend=spend,
                 seed=text.seed,
                 notify=notify,

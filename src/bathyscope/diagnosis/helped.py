@@ -23,6 +23,7 @@ FAILS = 0.05
 SMALLEST_NOISE = 0.02
 """Of the loss's scale: two seeds of one setting of real trainings differ by 1 to 2 % of the way."""
 
+_ENOUGH = 16  # steps below the constant baseline from which on a curve is continued
 _NEAR = 0.8  # of the way that the best goes: what changes less and gets this far is preferred
 
 
@@ -48,16 +49,20 @@ class Judgement:
 def expected_end(attempt: Attempt, budget: int) -> float:
     """Relative loss at the end of a budget: 0 at the constant baseline, −1 where all of it is gone.
 
-    The mean of the last value and of a power law, each of which errs to one side; what was seen to
-    the end of the budget is not extrapolated.
+    The mean of the last value and of a power law, each of which errs to one side. What was seen to the
+    end of the budget is not extrapolated, nor is a fall from above to the constant baseline: many
+    trainings that fail take it and end there.
     """
     if not attempt.losses or not math.isfinite(attempt.end):
         return HIGHEST_END
     curve = relative_losses(np.array(attempt.losses), attempt.constant, attempt.scale)
-    last = last_value(curve, budget)
-    if len(curve) >= budget or len(curve) < 4:
-        return min(last, HIGHEST_END)
-    return min(0.5 * (last + min(last, power_law(curve, budget))), HIGHEST_END)
+    last = min(last_value(curve, budget), HIGHEST_END)
+    above = np.flatnonzero(curve > 0)
+    learning = curve[above[-1] + 1 :] if len(above) else curve
+    if len(curve) >= budget or last > -FAILS or len(learning) < _ENOUGH:
+        return last
+    seen = len(curve) - len(learning)
+    return 0.5 * (last + min(last, power_law(learning, budget - seen)))
 
 
 def choose(verification: Verification, untreated: Attempt, *, budget: int) -> Attempt | None:

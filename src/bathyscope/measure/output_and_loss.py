@@ -169,7 +169,29 @@ def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float)
             wrong, perfect = 0.9 * wrong + 0.05, 0.9 * perfect + 0.05
             floor = trial.value(perfect) or floor
     value = trial.value(wrong)
-    return value is not None and value < floor - 1e-6
+    return value is not None and value < floor - 1e-6 and not _weighs_samples(trial)
+
+
+def _weighs_samples(trial: LossTrial) -> bool:
+    """Whether samples of one label count by factors of their own, as the advantages of a policy gradient.
+
+    Such a loss is rightly of either sign: an action that was bad is to become rarer. At logits of zero
+    the gradient of a sample is its factor times a vector that depends on the label alone.
+    """
+    if not trial.has_indices or len(trial.shape) != 2:
+        return False
+    logits = torch.zeros(trial.shape, device=trial.targets.device, requires_grad=True)
+    try:
+        with torch.enable_grad():
+            (pull,) = torch.autograd.grad(trial.loss(logits, trial.targets), logits)
+    except Exception:  # a user's own loss may raise anything on an output it did not expect
+        return False
+    factors = pull.gather(1, trial.targets.clamp_min(0).unsqueeze(1)).squeeze(1)
+    for label in trial.targets.unique():
+        own = factors[trial.targets == label]
+        if float(own.max() - own.min()) > 0.01 * float(own.abs().max()):
+            return True
+    return False
 
 
 def _ignores_targets(trial: LossTrial, rows: Tensor) -> bool:

@@ -64,7 +64,7 @@ def treat(
     if save_recipe is not None:
         check_location(save_recipe)
     given = None if recipe is None else Recipe.load(recipe)
-    with spinner(f"treating {text.model}, at most {spend} steps and 300 to verify") as notify:
+    with spinner(f"treating {text.model}, at most {spend} steps and 450 to verify") as notify:
         setup = text.setup()
         notify("diagnosing")
         before = _diagnosis(setup, setup.optimizer)

@@ -31,7 +31,7 @@ from bathyscope.diagnosis.treatment import Treatment
 from bathyscope.diagnosis.verification import Verification, verify_untreated
 from bathyscope.foresight.baseline import fitted_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
-from bathyscope.remedies import RUNGS, Rung
+from bathyscope.remedies import RUNGS, Recipe, Rung
 from bathyscope.remedies.recipe import optimizer_or_default
 
 MEASURING = 90
@@ -72,7 +72,8 @@ def treat(
         budget: steps that you mean to train for: `helped` is judged by the loss expected at their end.
         allow: the levels that a recipe may use: settings, weights, activations, structure.
         spend: of the network's own steps, on the race and on measuring, the diagnosis before it included;
-            at least 300. The verifying training, of at most 300 steps, is counted apart.
+            at least 300. The verifying trainings, of at most 300 steps and 150 of the untreated network,
+            are counted apart.
         seed: of the weights and the dropout of the race.
         notify: called with what is tried, for a progress display.
 
@@ -125,16 +126,22 @@ def treat(
     if chosen is None:
         return done
     judgement = judge(chosen, verification, racers, budget=budget)
-    printed = chosen.recipe.code(root, diagnosis.setting.batch[0])
-    change = chosen.recipe.apply_(root, stepper)
+    return _applied(replace(done, judgement=judgement), root, chosen.recipe)
+
+
+def _applied(found: Treatment, model: nn.Module, recipe: Recipe) -> Treatment:
+    """The treatment with its recipe applied to the model, which is measured again."""
+    before = found.before
+    printed = recipe.code(model, before.setting.batch[0])
+    change = recipe.apply_(model, found.optimizer)
     assert change.optimizer is not None
+    assert found.judgement is not None
     return replace(
-        done,
+        found,
         printed=printed,
-        after=_measured_again(root, diagnosis, change.optimizer),
-        recipe=chosen.recipe,
-        helped=judgement.helps,
-        judgement=judgement,
+        after=_measured_again(model, before, change.optimizer),
+        recipe=recipe,
+        helped=found.judgement.helps,
         optimizer=change.optimizer,
         change=change,
     )

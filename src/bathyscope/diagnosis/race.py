@@ -317,7 +317,8 @@ def survivors(racers: Sequence[Search], count: int) -> list[Search]:
 def bet(search: Search, field: Sequence[Search] = ()) -> tuple[int, int, int, int, float]:
     """Order of the finalists: those that will pass by how little they change, then by what they learned.
 
-    On one level, what has learned far less than another comes after it, however few its steps are.
+    What answers a finding is the smallest change, whatever its level. On one level, what has learned
+    far less than another comes after it, however few its steps are.
 
     Args:
         search: the finalist.
@@ -328,9 +329,11 @@ def bet(search: Search, field: Sequence[Search] = ()) -> tuple[int, int, int, in
     if not will_pass:
         return 1, 0, 0, 0, -learned
     level, steps = search.rank
+    if search.targeted:
+        return 0, 0, 0, steps, -learned
     alike = [r.attempt.learned for r in field if r.rank[0] == level]
     is_behind = learned < _KEEPS_UP * max(alike, default=learned)
-    return 0, level, int(is_behind), steps, -learned
+    return 0, level + 1, int(is_behind), steps, -learned
 
 
 def step_cost(model: nn.Module, recipe: Recipe) -> float:

@@ -1,6 +1,7 @@
 """How far a reader has to walk: the files that a diagnosis executes, and those that it imports."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -45,3 +46,27 @@ def test_a_warm_diagnosis_walks_through_few_files():
     assert len(seen["files"]) <= MOST_FILES, seen["files"]
     assert len(seen["modules"]) <= MOST_MODULES, seen["modules"]
     assert not any(".curvature" in name or ".nets" in name for name in seen["modules"])
+
+
+HEAVY = ("torch._dynamo", "sympy", "scipy.sparse.linalg", "matplotlib", "pandas")
+"""What a diagnosis has no use for: torch's compiler alone takes two CPU seconds to import."""
+
+COMMAND = f"""
+import sys
+from bathyscope.cli import main
+sys.argv = ["bathyscope", "diagnose", "resnet-8", "--set", "width=4", "--batch-size", "8"]
+try:
+    main()
+except SystemExit:
+    pass
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+
+def test_the_command_imports_nothing_that_is_heavy_and_of_no_use():
+    plain = {name: value for name, value in os.environ.items() if name != "BATHYSCOPE_TYPECHECK"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND], capture_output=True, text=True, check=True, env=plain
+    )
+    assert "resnet-8" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

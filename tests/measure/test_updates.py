@@ -1,5 +1,6 @@
 import copy
 import functools
+import math
 
 import pytest
 import torch
@@ -196,7 +197,9 @@ def test_optimizers_that_cannot_be_used_are_told_in_one_sentence():
 
 def step(change, *, weight=1.0, dtype=torch.float32):
     change = torch.as_tensor(change, dtype=torch.float64)
-    return Step("w", torch.full(change.shape, weight, dtype=dtype), change, dtype)
+    norm = weight * math.sqrt(change.numel())
+    size = float(torch.linalg.vector_norm(change))
+    return Step("w", change, dtype, norm, size, change.numel(), 0)
 
 
 def test_the_cutoff_of_a_step_is_the_coarser_rounding_and_at_most_a_half():

@@ -1,6 +1,8 @@
 """From the words of a setup to a model, a batch, a loss and an optimizer."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -171,13 +173,35 @@ def optimizer_of(text: CommandOptions, parameters: list[nn.Parameter]) -> optim.
             f"--momentum is {text.momentum:g}, the first beta of {text.optimizer}, which must be "
             "below 1."
         )
-    if text.optimizer == "sgd":
-        return optim.SGD(parameters, lr=lr, momentum=text.momentum, weight_decay=decay)
-    if text.optimizer == "adam":
-        return optim.Adam(parameters, lr=lr, betas=(text.momentum, 0.999), weight_decay=decay)
-    if text.optimizer == "adamw":
-        return optim.AdamW(parameters, lr=lr, betas=(text.momentum, 0.999), weight_decay=decay)
+    betas = (text.momentum, 0.999)
+    with _without_compiler():
+        if text.optimizer == "sgd":
+            return optim.SGD(parameters, lr=lr, momentum=text.momentum, weight_decay=decay)
+        if text.optimizer == "adam":
+            return optim.Adam(parameters, lr=lr, betas=betas, weight_decay=decay)
+        if text.optimizer == "adamw":
+            return optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=decay)
     raise UnknownName("optimizer", text.optimizer, ["sgd", "adam", "adamw"])
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Within, optimizers are built without importing torch's compiler, which takes two CPU seconds.
+
+    `add_param_group` imports it at its first call to say that the compiler is to leave that function
+    alone (`torch._compile._disable_dynamo`), and keeps what it was given for it on the function. Nothing
+    is compiled within, so that the function can stand for itself, and nothing of it is left behind.
+    """
+    inner = getattr(optim.Optimizer.add_param_group, "__wrapped__", None)
+    known = inner is None or "torch._dynamo" in sys.modules
+    if known or hasattr(inner, "__dynamo_disable"):
+        yield
+        return
+    vars(inner)["__dynamo_disable"] = inner
+    try:
+        yield
+    finally:
+        del vars(inner)["__dynamo_disable"]
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

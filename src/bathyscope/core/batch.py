@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn, strided
 from torch.nn.parameter import is_lazy
+from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
@@ -321,9 +322,19 @@ def check_labels(output: object, targets: object) -> None:
         and targets.numel()
     ):
         classes = output.shape[class_axis(output, targets)]
+        # labels that training sees again and again are looked at once: an accelerator has to be waited for
+        now = None if targets.is_inference() else (targets._version, classes)
+        if now is not None and _checked_labels.get(targets) == now:
+            return
         low, high = torch.stack(torch.where(targets == -100, 0, targets).aminmax()).tolist()
         if low < 0 or high >= classes:
             raise UsageError(label_range_sentence(targets[targets != -100], classes))
+        if now is not None:
+            _checked_labels[targets] = now
+
+
+_checked_labels: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""The version of labels and the number of classes for which they were seen to fit."""
 
 
 def _shape_of(value: object) -> str:

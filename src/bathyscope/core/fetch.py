@@ -24,6 +24,8 @@ def fetch(tensors: Sequence[Tensor]) -> list[list[float]]:
         dtype = tensors[places[0]].dtype
         for i in places:
             dtype = torch.promote_types(dtype, tensors[i].dtype)
+        if dtype.is_floating_point:  # counts beside numbers in half precision keep their digits
+            dtype = torch.promote_types(dtype, torch.float32)
         flat = [tensors[i].detach().reshape(-1).to(dtype) for i in places]
         numbers = [float(number) for number in torch.cat(flat).tolist()]
         start = 0

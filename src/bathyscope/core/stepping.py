@@ -10,11 +10,12 @@ from itertools import islice
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
 from bathyscope.core.calls import check_takes_hooks, unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.precision import differentiable_rnns
@@ -42,16 +43,27 @@ class TrainingStep:
     Attributes:
         number: counted from 1.
         batch: what it is taken on.
-        loss: before it.
+        value: the loss before it, without its graph.
         output: of the model; None once the step is taken, so that no step holds the graph of another.
     """
 
     number: int
     batch: Batch
-    loss: float
+    value: Tensor
     output: object
     _optimizer: TakesSteps = field(repr=False)
     _is_taken: bool = False
+    _loss: float | None = None
+
+    @property
+    def loss(self) -> float:
+        """Before it, as a number; on an accelerator the host waits for it once."""
+        return self.loss_and()[0] if self._loss is None else self._loss
+
+    def loss_and(self, *others: Tensor) -> list[float]:
+        """The loss and other numbers of its device, all in one transfer."""
+        (self._loss,), *rest = fetch([self.value, *others])
+        return [self._loss, *(number for (number,) in rest)]
 
     def take(self) -> None:
         """Let the optimizer take it; a second call does nothing.
@@ -109,15 +121,16 @@ def train_steps(
         if not group:
             return
         optimizer.zero_grad(set_to_none=True)
-        total = 0.0
+        values: list[Tensor] = []
         for batch in group:
             inputs, targets = batch
             with differentiable_rnns(model):
                 output = run_forward(model, copy_tensors(inputs))
                 value = loss_value(loss, output, targets)
                 accumulate_gradients(value if len(group) == 1 else value / len(group))
-            total += float(value.detach())
-        step = TrainingStep(number, batch, total / len(group), output, optimizer)
+            values.append(value.detach())
+        total = values[0] if len(group) == 1 else torch.stack(values).double().mean()
+        step = TrainingStep(number, batch, total, output, optimizer)
         del output, value
         yield step
         step.take()

@@ -1,7 +1,6 @@
 """One call, any module: measure every block and say what is wrong, where, and what helps."""
 
 import platform
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -270,7 +269,8 @@ def _further_measurements(
 ) -> dict[str, Measurement]:
     """The certificate of networks that have one; with full probes the deletions and the curvature."""
     measured: dict[str, Measurement] = {}
-    if "bathyscope.nets.nest" in sys.modules:  # whoever built a network of that family imported it
+    family = "bathyscope.nets.nest"  # whoever built a network of it imported it
+    if any(kind.__module__ == family for kind in type(unwrap(model)).__mro__):
         from bathyscope.diagnosis.certified import certificate
 
         if (known := certificate(model, batch, loss=request.loss, blocks=blocks)) is not None:

@@ -155,8 +155,9 @@ def take_course(
         reader.before_step(step)
         if reader.reader.is_finite:
             step.take()
-        with preserve_buffers(twin):  # what is read at a stage leaves no trace in the next step
-            reader.after_step()
+        if reader.reader.reads_now:
+            with preserve_buffers(twin):  # what is read at a stage leaves no trace in the next step
+                reader.after_step()
         if not reader.reader.is_finite:
             break
     return reader.first_steps(plan, copies, baseline=baseline)
@@ -169,14 +170,13 @@ class FirstStepsReader:
         self, model: nn.Module, batches: Sequence[Batch], *, loss: LossFn, steps: int
     ) -> None:
         at = sorted({*(s for s in STAGES if s < steps), steps})
-        self.reader = Reader(model, batches, loss=loss, at=at)
         self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.norms: list[float] = []
+        self.reader = Reader(
+            model, batches, loss=loss, at=at, also=lambda: _total_norm(self.trained)
+        )
 
     def before_step(self, step: TrainingStep) -> None:
         """Keep the gradient's norm, and what the stages read."""
-        if self.reader.is_finite:
-            self.norms.append(_total_norm(self.trained))
         self.reader.before_step(step)
 
     def after_step(self) -> None:
@@ -197,7 +197,7 @@ class FirstStepsReader:
         groups = [g for o in optimizers for g in o.param_groups]
         return FirstSteps(
             losses=tuple(reader.losses),
-            gradient_norms=tuple(self.norms),
+            gradient_norms=tuple(reader.asked),
             readings=tuple(reader.result),
             plan=plan,
             baseline=known,
@@ -209,11 +209,11 @@ class FirstStepsReader:
         )
 
 
-def _total_norm(parameters: Sequence[Tensor]) -> float:
+def _total_norm(parameters: Sequence[Tensor]) -> Tensor:
     """Norm of all gradients together; those that are sparse are made dense."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     dense = [g.to_dense() if g.layout is not torch.strided else g for g in gradients]
-    return float(nn.utils.get_total_norm(dense)) if dense else 0.0
+    return nn.utils.get_total_norm(dense) if dense else torch.zeros((), device="cpu")
 
 
 def _batch_size(batch: Batch) -> int:

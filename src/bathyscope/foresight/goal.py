@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.fetch import fetch
 from bathyscope.core.losses import IGNORED, token_cross_entropy
 from bathyscope.core.nested import predictions
 from bathyscope.foresight.baseline import constant_over_batches, fitted_baseline
@@ -47,6 +48,11 @@ class Goal:
 
     def score(self, output: object, targets: Any) -> float | None:
         """How far from the best constant (0) to the perfect answer (1); None where it is not known."""
+        parts = self.score_parts(output, targets)
+        return None if parts is None else self.score_of([v for (v,) in fetch(parts)])
+
+    def score_parts(self, output: object, targets: Any) -> list[Tensor] | None:
+        """The numbers that `score_of` makes the score from, on the device that they are on."""
         result = predictions(output)
         if result is None or self.kind == "other":
             return None
@@ -55,11 +61,16 @@ class Goal:
             if self.kind == "labels":
                 asked = targets != IGNORED
                 hits = (result.argmax(self.axis) == targets) & asked
-                num_right, num_asked = torch.stack([hits.sum(), asked.sum()]).tolist()
-                right = num_right / num_asked if num_asked else math.nan
-                return (right - self.chance) / max(1 - self.chance, 1e-3)
+                return [hits.sum(), asked.sum()]
             spread = (targets - targets.mean(0)).square().mean()
-            return float(1 - F.mse_loss(result, targets) / spread.clamp_min(1e-12))
+            return [1 - F.mse_loss(result, targets) / spread.clamp_min(1e-12)]
+
+    def score_of(self, parts: Sequence[float]) -> float:
+        """The score."""
+        if self.kind != "labels":
+            return parts[0]
+        right = parts[0] / parts[1] if parts[1] else math.nan
+        return (right - self.chance) / max(1 - self.chance, 1e-3)
 
     def direction(self, output: Tensor, targets: Any) -> Tensor | None:
         """Where the outputs of a batch should move, each sample against the mean; None if not known."""

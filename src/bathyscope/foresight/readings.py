@@ -1,7 +1,7 @@
 """What the first steps of a training show, in a few numbers that mean the same for any network."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
@@ -135,12 +135,20 @@ class Reader:
     Attributes:
         result: the readings until now.
         is_finite: whether every loss and gradient was.
+        asked: what `also` gave before each step; it comes in the same transfer as the loss.
     """
 
     def __init__(
-        self, model: nn.Module, batches: Sequence[Batch], *, loss: LossFn, at: Sequence[int]
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        *,
+        loss: LossFn,
+        at: Sequence[int],
+        also: Callable[[], Tensor] | None = None,
     ) -> None:
         self.model, self.batches, self.loss, self.at = model, batches, loss, at
+        self.also, self.asked = also, list[float]()
         trained = [p for p in model.parameters() if p.requires_grad]
         self.weights = [p for p in trained if p.ndim >= 2 and p.numel()] or trained
         self.ran: set[int] = set()
@@ -165,11 +173,16 @@ class Reader:
         if not self.is_finite:
             return
         self.step, self.output = step.number, step.output
-        self.losses.append(step.loss)
         if self.goal is None:
             self.goal = goal_of(step.output, self.batches, loss=self.loss, first_loss=step.loss)
             self.first = _centered(step.output)
-        self.scores.append(self.goal.score(step.output, targets_of(step.batch)))
+        parts = self.goal.score_parts(step.output, targets_of(step.batch))
+        asked = () if self.also is None else (self.also(),)
+        value, *rest = step.loss_and(*asked, *(parts or ()))
+        self.losses.append(value)
+        self.asked += rest[: len(asked)]
+        of_score = rest[len(asked) :]
+        self.scores.append(None if parts is None else self.goal.score_of(of_score))
         read = step.number in self.at
         # a layer that did not run, as it has no use or was left out at random, says nothing of the step
         part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
@@ -178,6 +191,11 @@ class Reader:
         self.old = [p.detach().clone() for p in part] if read else []
         self.layers = _layer_gradients(part) if read or step.number == 1 else []
         self.is_finite = math.isfinite(step.loss) and all(map(math.isfinite, self.layers))
+
+    @property
+    def reads_now(self) -> bool:
+        """Whether `after_step` has something to do after the present step."""
+        return not self.is_finite or self.step in self.at
 
     def after_step(self) -> None:
         """At a stage, and where it ends: the features."""

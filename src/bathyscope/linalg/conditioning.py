@@ -293,13 +293,13 @@ def _spectra(
     ]
 
 
-_SMALL_SIDE = 512
+SMALL_SIDE = 512
 _STACK_BYTES = 2**22  # of matrices that are decomposed together: more would gain nothing
 
 
 def _near_host(gram: Tensor) -> Tensor:
     """A Gram matrix where its eigenvalues are had soonest: a small one of a device on the CPU."""
-    return gram.cpu() if gram.shape[-1] <= _SMALL_SIDE else gram
+    return gram.cpu() if gram.shape[-1] <= SMALL_SIDE else gram
 
 
 def _spectrum(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_choice, check_count
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import rounding_tolerance
+from bathyscope.linalg.conditioning import SMALL_SIDE, rounding_tolerance
 from bathyscope.linalg.convolution import (
     Convolution,
     PaddingMode,
@@ -226,9 +226,10 @@ def circular_spectra(
                 continue
         except UsageError:
             continue
-        weight = conv.weight
+        if min(conv.weight.shape[1:3]) <= SMALL_SIDE:  # small matrices are decomposed on the host
+            conv = replace(conv, weight=conv.weight.cpu())
         form = (conv.stride, conv.dilation, conv.padding, conv.transposed, conv.output_padding)
-        key = (form, size, weight.shape, weight.dtype, weight.device)
+        key = (form, size, conv.weight.shape, conv.weight.dtype, conv.weight.device)
         alike.setdefault(key, []).append((i, conv))
     for group in alike.values():
         finite = [(i, conv) for i, conv in group if conv.weight.isfinite().all()]

@@ -1,10 +1,13 @@
 """Norms and Gram matrices of large and of extreme tensors, to the precision of their dtype."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from bathyscope.core.fetch import fetch
 
 # Longer runs of float32 squares lose digits: one run of 2²⁴ is wrong by 6e-4, runs of 2¹² by 1e-7.
 _RUN = 2**12
@@ -32,6 +35,19 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
         return norm
     flat, unit = rescale(flat)
     return unit * _in_runs(flat) if 0 < unit < math.inf else unit
+
+
+def frobenius_norms(tensors: Sequence[Float[Tensor, " ..."]]) -> list[float]:
+    """`frobenius_norm` of each; those of an accelerator are summed in float64 and come in one transfer.
+
+    Examples:
+        >>> frobenius_norms([torch.ones(4), torch.zeros(2)])
+        [2.0, 0.0]
+    """
+    if all(tensor.device.type == "cpu" or tensor.dtype == torch.float64 for tensor in tensors):
+        return [frobenius_norm(tensor) for tensor in tensors]
+    wide = [torch.linalg.vector_norm(t.detach(), dtype=torch.float64) for t in tensors]
+    return [norm for (norm,) in fetch(wide)]
 
 
 def _in_runs(flat: Float[Tensor, " n"]) -> float:
@@ -68,8 +84,8 @@ def rescale(
     if tensor.numel() == 0:
         return tensor, 0.0
     if largest is None:
-        low, high = tensor.aminmax()
-        largest = max(-low.item(), high.item())
+        low, high = torch.stack(tensor.aminmax()).tolist()
+        largest = max(-low, high)
     if largest == 0 or not math.isfinite(largest):
         return tensor, largest
     limits = torch.finfo(tensor.dtype)

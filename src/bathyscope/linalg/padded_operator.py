@@ -7,15 +7,18 @@ convolution of that larger image on a torus, R keeps the outputs that no edge re
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
-from scipy.sparse.linalg import LinearOperator, cg, eigsh
 from torch import Tensor
 from torch.nn import functional
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.linalg.convolution import Convolution, working_dtype
+
+if TYPE_CHECKING:  # it takes a third of a second to import
+    from scipy.sparse.linalg import LinearOperator
 
 TorusValues = Callable[[Convolution, tuple[int, ...]], Tensor]
 
@@ -64,8 +67,10 @@ class PaddedOperator:
         pieces = [self.apply(piece).flatten(1) for piece in images.split(256)]
         return torch.cat(pieces).T
 
-    def gram(self) -> LinearOperator:
+    def gram(self) -> "LinearOperator":
         """AᵀA or AAᵀ, whichever is smaller, for scipy."""
+        from scipy.sparse.linalg import LinearOperator
+
         rows, columns = self.shape
         side = min(rows, columns)
         d, c = self.conv.channels
@@ -153,6 +158,8 @@ def padded_singular_values(
 
 
 def _extremes(operator: PaddedOperator, num: int) -> Float[Tensor, " r"]:
+    from scipy.sparse.linalg import LinearOperator, cg, eigsh
+
     gram = operator.gram()
     # A fixed start makes the answer the same each time.
     generator = torch.Generator().manual_seed(0)

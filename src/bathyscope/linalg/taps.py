@@ -210,11 +210,11 @@ def half_plane(
         >>> plane.multiplicity.tolist()
         [1.0, 2.0, 1.0]
     """
+    # not `unravel_index`, whose checks import sympy
+    axes = [torch.arange(n, device="cpu") for n in grid]
     points = torch.zeros(1, 0, dtype=torch.long, device="cpu")
     if grid:
-        points = torch.stack(
-            torch.unravel_index(torch.arange(math.prod(grid), device="cpu"), grid), 1
-        )
+        points = torch.cartesian_prod(*axes).reshape(-1, len(grid))
     sizes = torch.tensor(grid, dtype=torch.long, device="cpu")
     rank = torch.arange(len(points), device="cpu")
     mirror = _flat_index(-points % sizes, sizes)

@@ -10,10 +10,16 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of
+from bathyscope.core.fetch import fetch
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm, rescale
-from bathyscope.measure.functions import ModeObserver, Nonlinearities, dead_units, modal_functions
+from bathyscope.measure.functions import (
+    ModeObserver,
+    Nonlinearities,
+    count_dead_units,
+    modal_functions,
+)
 from bathyscope.measure.rows import Rows, axes_of, find_blocks, fraction_non_finite
 
 # Below this fraction of the mean square, E x² - (E x)² has lost too many digits: center first.
@@ -77,7 +83,7 @@ class ActivationObserver(Observer):
             called=mode.called if mode is not None else None,
         )
         self.inside: tuple[Block, Tensor, int] | None = None
-        self.dead: dict[int, float] = {}
+        self.dead: list[tuple[Block, Tensor, int]] = []
 
     def on_input(self, block: Block, x: Tensor) -> None:
         """Remember the input, and at which version of its storage it was read."""
@@ -89,7 +95,6 @@ class ActivationObserver(Observer):
         self.rows.put(block, **moments._asdict())
         if _are_fractions(x, moments):  # attention's own softmax does not end a block
             self.rows.put(block, nonlinearity="softmax")
-        self.rows.put(block, dead_units=self.dead.get(block.index))
         if self.inside is not None and self.inside[0] is block:
             _, before, version = self.inside
             if before.shape == x.shape and before._version == version and not moments.non_finite:
@@ -104,13 +109,18 @@ class ActivationObserver(Observer):
         block = self.inside[0]
         self.rows.put(block, nonlinearity=name)
         axes = axes_of(self.members, block, ndim=output.ndim)
-        dead = dead_units(output, units=axes.units)
+        dead = count_dead_units(output, units=axes.units)
         if dead is not None:
-            fraction = dead / output.shape[axes.units]
-            self.dead[block.index] = max(fraction, self.dead.get(block.index, 0.0))
+            self.dead.append((block, dead, output.shape[axes.units]))
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
+        fractions: dict[int, float] = {}
+        for (block, _, width), (dead,) in zip(
+            self.dead, fetch([dead for _, dead, _ in self.dead]), strict=True
+        ):
+            fractions[block.index] = max(dead / width, fractions.get(block.index, 0.0))
+            self.rows.put(block, dead_units=fractions[block.index])
         return self.rows.measurement("activations")
 
 
@@ -160,5 +170,5 @@ def moments_of(x: Tensor) -> Moments:
 def _range(x: Tensor) -> tuple[float, float]:
     if x.numel() == 0:
         return math.nan, math.nan
-    low, high = x.aminmax()
-    return low.item(), high.item()
+    low, high = torch.stack(x.aminmax()).tolist()
+    return low, high

@@ -158,6 +158,12 @@ def dead_units(output: Tensor, *, units: int) -> int | None:
         >>> dead_units(torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]]), units=1)
         2
     """
+    count = count_dead_units(output, units=units)
+    return None if count is None else int(count)
+
+
+def count_dead_units(output: Tensor, *, units: int) -> Tensor | None:
+    """As `dead_units`, on the device of the output."""
     others = [axis for axis in range(output.ndim) if axis != units]
     if not others or output.numel() <= output.shape[units]:
         return None
@@ -165,10 +171,10 @@ def dead_units(output: Tensor, *, units: int) -> int | None:
     if output.device.type == "cpu" and units != 0 and len(output) > 1 and each > 8:
         # most units differ within the first sample already: the others alone are looked at in all
         still = _are_constant(output[:1], others).nonzero().flatten()
-        if not len(still):
-            return 0
         output = output.index_select(units, still)
-    return int(_are_constant(output, others).sum())
+        if not len(still):
+            return still.sum()
+    return _are_constant(output, others).sum()
 
 
 def _are_constant(output: Tensor, others: list[int]) -> Tensor:

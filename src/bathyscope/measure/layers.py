@@ -12,6 +12,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of, unwrap
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.preserve import one_at_a_time
@@ -127,7 +128,14 @@ class NormInputs:
     """Median variance over channels of what each batch norm was given, in units of its ε."""
 
     def __init__(self) -> None:
-        self.variance: dict[str, float] = {}
+        self.medians: dict[str, tuple[Tensor, float]] = {}
+
+    @property
+    def variance(self) -> dict[str, float]:
+        """By the name of the norm; all of them come from an accelerator in one transfer."""
+        numbers = fetch([median for median, _ in self.medians.values()])
+        named = zip(self.medians.items(), numbers, strict=True)
+        return {name: number / epsilon for (name, (_, epsilon)), (number,) in named}
 
     def measurement(self, model: nn.Module, blocks: Blocks) -> Measurement:
         """The measurement `normalization`.
@@ -139,8 +147,9 @@ class NormInputs:
         """
         rows = Rows(blocks, ("variance_over_epsilon", "layer"))
         members = Members(model)
+        variance = self.variance
         for block in blocks:
-            result = [(self.variance[n], n) for n in members.of(block) if n in self.variance]
+            result = [(variance[n], n) for n in members.of(block) if n in variance]
             if result:
                 value, layer = min(result)
                 rows.put(block, variance_over_epsilon=value, layer=layer)
@@ -170,7 +179,7 @@ def norm_inputs(model: nn.Module) -> Iterator[NormInputs]:
                     variance = channel_variances(args[0])
                 else:
                     variance = module.running_var
-                seen.variance[name] = float(variance.median()) / module.eps
+                seen.medians[name] = (variance.median(), module.eps)
 
         return hook
 
@@ -185,13 +194,16 @@ def channel_variances(x: Float[Tensor, " n c *image"]) -> Float[Tensor, " c"]:
     """Variance of each channel over samples and positions, divided by their number.
 
     E x² − (E x)² from sums along images and then samples: torch's own variance over several axes
-    takes twenty times as long. Where the difference cancels, torch's is taken after all.
+    takes twenty times as long. Where the difference cancels, torch's is taken after all; so it is on an
+    accelerator, where to look for that would make the host wait.
 
     Examples:
         >>> channel_variances(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
         tensor([1., 0.])
     """
     rows = x.float().flatten(2) if x.ndim > 2 else x.float().unsqueeze(2)
+    if rows.device.type != "cpu":
+        return rows.var((0, 2), correction=0)
     count = rows.shape[0] * rows.shape[2]
     mean = rows.sum(2).sum(0) / count
     square = torch.linalg.vector_norm(rows, dim=2).square().sum(0) / count

@@ -17,6 +17,7 @@ from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import frobenius_norm
+from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.rows import Rows, find_blocks
 
@@ -198,12 +199,13 @@ def parameter_gradient_measurement(
     members = Members(model)
     norms: dict[int, float] = {}
     scales: dict[int, float] = {}
-    for block in blocks:
+    trained = {block: _trained_names(members, block) for block in blocks}
+    names_of = (n for pair in trained.values() for names in pair for n in names)
+    every = list(dict.fromkeys(n for n in names_of if n in gradients))
+    known = dict(zip(every, frobenius_norms([gradients[n] for n in every]), strict=True))
+    for block, pair in trained.items():
         # a parameter that the loss does not reach has no gradient: that is zero
-        of_layers, of_scales = (
-            [frobenius_norm(gradients[n]) if n in gradients else 0.0 for n in names]
-            for names in _trained_names(members, block)
-        )
+        of_layers, of_scales = ([known.get(n, 0.0) for n in names] for names in pair)
         if of_layers:
             norms[block.index] = math.hypot(*of_layers)
             rows.put(block, norm=norms[block.index], zero_layers=sum(n == 0 for n in of_layers))

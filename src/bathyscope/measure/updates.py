@@ -5,7 +5,6 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
@@ -23,9 +23,9 @@ from bathyscope.core.stepping import check_optimizer
 from bathyscope.linalg import (
     Conditioning,
     conditioning_of_many,
-    frobenius_norm,
     rounding_tolerance,
 )
+from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
@@ -108,15 +108,17 @@ def update_measurement(
         ),
     )
     members = Members(model)
-    by_block = {
-        block: [
-            Step(name, parameter.detach(), steps[name], gradients[name].dtype)
+    names = {
+        block: {
+            name: parameter.detach()
             for name, parameter in parameters_of(members, block).items()
             if name in steps and parameter.ndim >= 2 and parameter.numel()
-        ]
+        }
         for block in blocks
     }
-    every = {step.name: step for result in by_block.values() for step in result}
+    weights = {name: weight for result in names.values() for name, weight in result.items()}
+    every = _steps(weights, {name: steps[name] for name in weights}, gradients)
+    by_block = {block: [every[name] for name in result] for block, result in names.items()}
     spectra = _spectra(every, rows, largest_side=largest_side)
     lost = non_finite_in_own_dtype(model, gradients, optimizer)
     small = below_epsilon(model, {name: gradients[name] for name in every}, optimizer)
@@ -138,22 +140,24 @@ def update_measurement(
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A weight, what would be added to it, and the dtype its gradient came in."""
+    """What would be added to a weight W, and the dtype its gradient came in.
+
+    Attributes:
+        name: of W.
+        change: ΔW.
+        dtype: of the gradient.
+        norm, change_norm: ‖W‖ and ‖ΔW‖.
+        num_moved: entries with a step.
+        num_lost: of these, the ones that W + ΔW, rounded to the dtype of W, leaves as they are.
+    """
 
     name: str
-    weight: Tensor
     change: Tensor
     dtype: torch.dtype
-
-    @cached_property
-    def norm(self) -> float:
-        """‖W‖."""
-        return frobenius_norm(self.weight)
-
-    @cached_property
-    def change_norm(self) -> float:
-        """‖ΔW‖."""
-        return frobenius_norm(self.change)
+    norm: float
+    change_norm: float
+    num_moved: int
+    num_lost: int
 
     @property
     def ratio(self) -> float:
@@ -186,11 +190,11 @@ def _put_sizes(
     if ratios:
         ratio, layer = max(ratios)
         rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)
-    moved = sum(int(torch.count_nonzero(step.change)) for step in steps)
+    moved = sum(step.num_moved for step in steps)
     entries = sum(step.change.numel() for step in steps)
     rows.put(
         block,
-        lost=sum(map(_num_lost, steps)) / max(1, moved),
+        lost=sum(step.num_lost for step in steps) / max(1, moved),
         non_finite=sum(
             max(_num_non_finite(step), non_finite.get(step.name, 0.0) * step.change.numel())
             for step in steps
@@ -205,10 +209,24 @@ def _num_non_finite(step: Step) -> float:
     return fraction_non_finite(step.change) * step.change.numel()
 
 
-def _num_lost(step: Step) -> int:
-    """Entries with a step that W + ΔW, rounded to the dtype of W, leaves as they are."""
-    after = (step.weight.double() + step.change).to(step.weight.dtype)
-    return int(torch.count_nonzero((step.change != 0) & (after == step.weight)))
+def _steps(
+    weights: Mapping[str, Tensor], changes: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
+) -> dict[str, Step]:
+    """The steps by name; their numbers come from an accelerator together."""
+    norms = frobenius_norms([*weights.values(), *changes.values()])
+    counts = fetch([_counts(weight, changes[name]) for name, weight in weights.items()])
+    numbers = zip(weights, norms, norms[len(weights) :], counts, strict=False)
+    return {
+        name: Step(name, changes[name], gradients[name].dtype, norm, change, int(moved), int(lost))
+        for name, norm, change, (moved, lost) in numbers
+    }
+
+
+def _counts(weight: Tensor, change: Tensor) -> Tensor:
+    """How many entries move, and how many of them W + ΔW leaves as they are."""
+    moves = change != 0
+    after = (weight.double() + change).to(weight.dtype)
+    return torch.stack([moves.sum(), (moves & (after == weight)).sum()])
 
 
 def _spectra(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from bathyscope.linalg import (
 from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.norms import spread_about
+from bathyscope.linalg.norms import frobenius_norms, spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
@@ -133,17 +134,43 @@ def _put_layers(
     # a module that several blocks call is measured once
     every = {layer.name: layer for _, layers in by_block for layer in layers}
     spectra = _spectra(every, rows, sizes, tolerance=tolerance, largest_side=largest_side)
+    of_weights = _sizes(list(every.values()))
     for block, layers in by_block:
-        _put_sizes(rows, block, layers)
+        own = [of_weights[layer.name] for layer in layers if layer.name in of_weights]
+        _put_sizes(rows, block, own)
         _put_worst(rows, block, layers, [spectra[layer.name] for layer in layers])
 
 
-def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
-    filled = [layer.weight for layer in layers if layer.weight.numel()]
-    if not filled:
+def _are_zero(layers: list[WeightLayer]) -> Tensor:
+    """Whether each is empty, or zero throughout, where most of them are."""
+    device = layers[0].weight.device
+    return torch.stack([~layer.weight.any().to(device) for layer in layers])
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Range and norm of a weight."""
+
+    weight: Tensor
+    low: float
+    high: float
+    norm: float
+
+
+def _sizes(layers: list[WeightLayer]) -> dict[str, _Size]:
+    """By the layer's name, of weights with entries; their numbers come from an accelerator together."""
+    filled = {layer.name: layer.weight for layer in layers if layer.weight.numel()}
+    bounds = fetch([torch.stack(weight.aminmax()) for weight in filled.values()])
+    norms = frobenius_norms(list(filled.values()))
+    numbers = zip(filled.items(), bounds, norms, strict=True)
+    return {name: _Size(w, low, high, norm) for (name, w), (low, high), norm in numbers}
+
+
+def _put_sizes(rows: Rows, block: Block, sizes: list[_Size]) -> None:
+    if not sizes:
         return
-    bounds = fetch([torch.stack(w.aminmax()) for w in filled])
-    norms = [frobenius_norm(w) for w in filled]
+    filled = [size.weight for size in sizes]
+    norms = [size.norm for size in sizes]
     entries = sum(w.numel() for w in filled)
     lost = [
         0.0 if math.isfinite(norm) else fraction_non_finite(w) * w.numel()
@@ -151,8 +178,8 @@ def _put_sizes(rows: Rows, block: Block, layers: list[WeightLayer]) -> None:
     ]
     rows.put(
         block,
-        min=min(low for low, _ in bounds),
-        max=max(high for _, high in bounds),
+        min=min(size.low for size in sizes),
+        max=max(size.high for size in sizes),
         norm=math.hypot(*norms),
         zero_layers=sum(norm == 0 for norm in norms),
         non_finite=sum(lost) / entries,
@@ -192,8 +219,9 @@ def _spectra(
     """Condition number of each unfolding of the layers, spectral norm and rank as operators."""
     result: dict[str, dict[str, Number]] = {}
     num_axes: dict[str, int] = {}  # those before the first that is too wide
-    for name, layer in layers.items():
-        if layer.weight.numel() == 0 or not layer.weight.any():
+    (are_zero,) = fetch([_are_zero(list(layers.values()))]) if layers else ([],)
+    for (name, layer), is_zero in zip(layers.items(), are_zero, strict=True):
+        if is_zero:
             result[name] = {"spectral_norm": 0.0}
             continue
         sides = [layer.side(axis) for axis in range(layer.weight.ndim)]

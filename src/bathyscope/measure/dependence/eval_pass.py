@@ -137,16 +137,12 @@ class EvalPass:
             NotMeasurable: an operation has no derivative, or forbids this way of asking for it.
         """
         at_output = seed.movedim(0, self.output_axis).to(self.output.dtype)
+        sources = [source.tensor for source in self.sources]
         try:
-            return list(
-                torch.autograd.grad(
-                    self.output,
-                    [source.tensor for source in self.sources],
-                    at_output,
-                    retain_graph=True,
-                    allow_unused=True,
-                )
-            )
+            with torch.enable_grad():
+                # to check the shape of a gradient that is given torch imports sympy
+                scalar = (self.output * at_output).sum()
+            return list(torch.autograd.grad(scalar, sources, retain_graph=True, allow_unused=True))
         except RuntimeError as error:
             raise NotMeasurable(f"no gradient from output to input: {in_a_line(error)}") from error
 

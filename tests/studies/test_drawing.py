@@ -11,6 +11,7 @@ from bathyscope.studies.drawing import (
     label_axes,
     matrix,
     mean_lines,
+    over_seeds,
     panels,
     plain_ticks,
     shades,
@@ -137,3 +138,13 @@ def test_a_matrix_is_darker_where_its_shade_is_greater():
     rgba = image.to_rgba(image.get_array())
     assert rgba[0, 0, :3].sum() > rgba[0, 1, :3].sum()
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
+
+
+def test_over_seeds_has_the_median_the_range_and_what_is_missing():
+    table = pd.DataFrame(
+        {"index": [1, 0, 0, 0, 1, 1], "value": [4.0, 1.0, 5.0, 2.0, math.inf, math.nan]}
+    )
+    result = over_seeds(table, by="index", column="value")
+    assert result["index"].to_list() == [0, 1]
+    assert result[["low", "middle", "high"]].to_numpy().tolist() == [[1, 2, 5], [4, 4, 4]]
+    assert result["missing"].to_list() == pytest.approx([0, 2 / 3])

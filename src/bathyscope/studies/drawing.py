@@ -198,3 +198,20 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return "–" if np.isnan(value) else f"{value:.4g}"
     return "–" if value is None else str(value)
+
+
+def over_seeds(table: pd.DataFrame, *, by: str, column: str) -> pd.DataFrame:
+    """Median, smallest and largest of a column over the seeds, one row for each value of `by`, in its order.
+
+    Infinite values and NaN are left out; `missing` is the fraction of the seeds that have one.
+    """
+    values = table[column].astype(float)
+    groups = table.assign(value=values.where(np.isfinite(values))).groupby(by)["value"]
+    return pd.DataFrame(
+        {
+            "middle": groups.median(),
+            "low": groups.min(),
+            "high": groups.max(),
+            "missing": 1 - groups.count() / groups.size(),
+        }
+    ).reset_index()

@@ -13,7 +13,7 @@ from bathyscope.papers.norm_preservation.studies.architectures import (
     VARIANTS,
     ArchitecturePreset,
 )
-from bathyscope.studies.drawing import color, label_axes, panels
+from bathyscope.studies.drawing import color, label_axes, over_seeds, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -137,11 +137,11 @@ def _range(values: pd.Series) -> str:
 
 
 def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
-    """Ratios over steps: transition blocks dark, others light; a row per depth."""
+    """Ratios over steps, medians over seeds: transition blocks dark with their range, others light."""
     figure, axes = panels(
         len(MAIN), len(preset.depths), width=3.4, height=2.2, share_y=True, share_x=True
     )
-    shown = table[(table["part"] == "block") & (table["seed"] == 0)]
+    shown = table[table["part"] == "block"]
     shown = shown.assign(ratio=shown["ratio"].astype(float).clip(*_DRAWN))
     for location, ax in enumerate(axes):
         depth, name = preset.depths[location // len(MAIN)], MAIN[location % len(MAIN)]
@@ -159,8 +159,13 @@ def draw(table: pd.DataFrame, preset: ArchitecturePreset) -> Figure:
             (False, "#b9c6d2", 0.7, 1),
             (True, color(1), 1.4, 2),
         ):
-            for _, run in part[part["transition"] == transition].groupby("block"):
-                ax.plot(run["step"], run["ratio"], color=tint, lw=width, zorder=order)
+            for _, runs in part[part["transition"] == transition].groupby("block"):
+                shape = over_seeds(runs, by="step", column="ratio")
+                ax.plot(shape["step"], shape["middle"], color=tint, lw=width, zorder=order)
+                if transition:
+                    ax.fill_between(
+                        shape["step"], shape["low"], shape["high"], color=tint, alpha=0.2, lw=0
+                    )
     axes[0].plot([], [], color=color(1), lw=1.4, label="changes dimension")
     axes[0].plot([], [], color="#b9c6d2", lw=1.4, label="keeps it")
     axes[0].legend(frameon=False, fontsize=7, loc="lower right")

@@ -20,7 +20,7 @@ from bathyscope.papers.singularity.studies.trained import (
     on,
     tasks,
 )
-from bathyscope.studies.drawing import color, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, over_seeds, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -129,7 +129,7 @@ def weight_checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ..
 
 
 def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
-    """Condition number over depth, a panel a data set; a cross at the top where it is infinite."""
+    """Condition number over depth, median and range over seeds; a cross at the top where it is infinite."""
     sets = [data for data in (preset.data, preset.also) if data is not None]
     figure, axes = panels(len(sets), width=5.4 if len(sets) == 1 else 4.4)
     for ax, data in zip(axes, sets, strict=True):
@@ -140,15 +140,15 @@ def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
             y="condition number",
             log="y",
         )
-        shown = table[(table["data"] == data) & (table["seed"] == 0)]
+        shown = table[table["data"] == data]
         finite = shown["condition"][~singular(shown["condition"])].astype(float)
         top = 10 ** (np.log10(finite.max() if len(finite) else 10.0) * 1.1)
         for i, (network, label) in enumerate(NETWORKS.items()):
-            run = shown[shown["network"] == network].sort_values("index")
-            location = (run["index"] + 1) / len(run)
-            broken = singular(run["condition"])
-            values = run["condition"].astype(float).where(~broken)
-            ax.plot(location, values, color=color(i), lw=1.4, label=label)
+            runs = over_seeds(shown[shown["network"] == network], by="index", column="condition")
+            location = (runs["index"] + 1) / max(1, len(runs))
+            ax.fill_between(location, runs["low"], runs["high"], color=color(i), alpha=0.2, lw=0)
+            ax.plot(location, runs["middle"], color=color(i), lw=1.4, label=label)
+            broken = runs["missing"] > 0
             ax.plot(
                 location[broken],
                 np.full(int(broken.sum()), top * 1.6**i),
@@ -157,7 +157,7 @@ def draw(table: pd.DataFrame, preset: TrainedPreset, *, of: str) -> Figure:
                 ms=3.5,
                 mew=1,
             )
-        ax.plot([], [], "x", color="0.3", ms=4, label="infinite")
+        ax.plot([], [], "x", color="0.3", ms=4, label="infinite with a seed or more")
     legend(axes[0])
     return figure
 

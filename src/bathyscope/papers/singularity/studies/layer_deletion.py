@@ -1,11 +1,10 @@
 """Layer deletion: what is lost when one block's branch is dropped from a trained network."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from bathyscope.papers.singularity.studies.trained import NETWORKS, PRESETS, TrainedPreset, tasks
-from bathyscope.studies.drawing import color, label_axes, legend, panels
+from bathyscope.studies.drawing import color, label_axes, legend, over_seeds, panels
 from bathyscope.studies.record import Check, Study
 from bathyscope.studies.store import Store
 
@@ -39,7 +38,7 @@ def checks(table: pd.DataFrame, preset: TrainedPreset) -> tuple[Check, ...]:
 
 
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
-    """Change of the loss over the place of the dropped block."""
+    """Change of the loss over the place of the dropped block, median and range over seeds."""
     figure, (ax,) = panels(width=6.2, height=3.6)
     label_axes(
         ax,
@@ -48,12 +47,13 @@ def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
         y="loss without it − loss",
     )
     for i, (network, label) in enumerate(NETWORKS.items()):
-        run = table[(table["network"] == network) & (table["seed"] == 0)].sort_values("index")
-        location = (run["index"] + 1) / len(run)
-        shown = run["loss_change"].where(np.isfinite(run["loss_change"]))
-        ax.plot(location, shown, color=color(i), lw=1.0, marker="o", ms=2.5, label=label)
-        moves = run["transition"]
-        ax.plot(location[moves], shown[moves], "s", color=color(i), ms=6, mfc="none")
+        part = table[table["network"] == network]
+        runs = over_seeds(part, by="index", column="loss_change")
+        location = (runs["index"] + 1) / max(1, len(runs))
+        ax.fill_between(location, runs["low"], runs["high"], color=color(i), alpha=0.2, lw=0)
+        ax.plot(location, runs["middle"], color=color(i), lw=1.0, marker="o", ms=2.5, label=label)
+        moves = runs["index"].isin(part[part["transition"]]["index"])
+        ax.plot(location[moves], runs["middle"][moves], "s", color=color(i), ms=6, mfc="none")
     ax.plot([], [], "s", color="0.3", ms=6, mfc="none", label="changes dimension")
     ax.set_yscale("symlog", linthresh=0.1)
     legend(ax)

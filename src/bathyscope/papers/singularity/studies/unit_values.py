@@ -56,19 +56,19 @@ def checks(table: pd.DataFrame, preset: TrainedPreset, *, network: str) -> tuple
 
 
 def draw(table: pd.DataFrame, preset: TrainedPreset) -> Figure:
-    """Histograms of the first seed's run."""
+    """Histograms of all seeds' runs, one over the other."""
     figure, axes = panels(2)
-    part = table[table["seed"] == 0].set_index("place")
     for ax, location in zip(axes, ("first", "late"), strict=True):
-        row = part.loc[location]
-        counts = np.asarray(row["counts"], dtype=float)
-        edges = np.linspace(row["low"], row["high"], len(counts) + 1)
-        if row["high"] == row["low"]:
-            edges = np.array([row["low"] - 0.5, row["low"] + 0.5])
-        label_axes(ax, title=f"{location} block ({row['block']})", x="value", y="count", log="y")
-        ax.stairs(
-            counts, edges, fill=True, color=color(0 if location == "first" else 1), alpha=0.75
-        )
+        part = table[table["place"] == location].sort_values("seed")
+        block = part["block"].iloc[0]
+        label_axes(ax, title=f"{location} block ({block})", x="value", y="count", log="y")
+        for _, row in part.iterrows():
+            counts = np.asarray(row["counts"], dtype=float)
+            edges = np.linspace(row["low"], row["high"], len(counts) + 1)
+            if row["high"] == row["low"]:
+                edges = np.array([row["low"] - 0.5, row["low"] + 0.5])
+            shade = color(0 if location == "first" else 1)
+            ax.stairs(counts, edges, fill=True, color=shade, alpha=0.75 / len(part))
         ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 4))
     return figure
 

@@ -8,6 +8,7 @@ import pytest
 from bathyscope.papers.shortcut_length.studies.learning_rates import (
     RateGrid,
     at_best_rates,
+    at_the_edge,
     best_rates,
 )
 from bathyscope.studies.examples import second_moments
@@ -63,3 +64,16 @@ def test_rate_and_loss_are_those_of_the_papers_loss():
     (row,) = grid.rows()
     x, y = second_moments("digits", 10, None)
     assert row["loss"] == pytest.approx(float((y - x).square().sum() / (2 * len(x))), rel=0.05)
+
+
+def test_a_best_rate_at_an_end_of_the_grid_is_named():
+    rows = [
+        {"kind": kind, "depth": 4, "rate": rate, "seed": 0, "loss": loss}
+        for kind, losses in (("shortcut_2", (3.0, 2.0, 1.0)), ("xavier", (3.0, 1.0, 2.0)))
+        for rate, loss in zip((0.1, 1.0, 2.0), losses, strict=True)
+    ]
+    check = at_the_edge(pd.DataFrame(rows))
+    assert check.passed is None
+    assert check.value == "2-shortcut, small start at depth 4"
+    inside = [row for row in rows if row["kind"] == "xavier"]
+    assert at_the_edge(pd.DataFrame(inside)).value == "none"

@@ -57,7 +57,7 @@ def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
             higher,
         )
     )
-    return tuple(result)
+    return (*result, learning_rates.at_the_edge(table))
 
 
 def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:
@@ -91,6 +91,9 @@ STUDY = Study(
         "2-shortcut takes": "section 5.3.1: 2-shortcut networks can be trained with higher learning rates",
     },
     draw=draw,
+    undecided=(
+        "the curves of lengths 1 and 3 (figure 7): the text says nothing of them, and they are not run here",
+    ),
     notes=(
         "The learning rates are those of L = 1/(2m) Σ ‖y − ŷ‖²; a rate counts only if none of its "
         "runs diverges. Where all rates give the same loss to 1 % the best one is not drawn.",

@@ -44,7 +44,7 @@ def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
             degraded,
         )
     )
-    return tuple(result)
+    return (*result, learning_rates.at_the_edge(table))
 
 
 def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:

@@ -15,7 +15,7 @@ from bathyscope.papers.shortcut_length.studies.networks import KINDS
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels
 from bathyscope.studies.examples import optimal_linear_loss, second_moments, whitened_examples
-from bathyscope.studies.record import Preset
+from bathyscope.studies.record import Check, Preset
 from bathyscope.studies.store import Store
 
 COMPARED = ("shortcut_2", "orthogonal", "xavier")
@@ -145,6 +145,19 @@ def best_rates(table: pd.DataFrame) -> pd.DataFrame:
 def at_best_rates(table: pd.DataFrame) -> pd.DataFrame:
     """The runs at the best learning rate of their network and depth."""
     return table.merge(best_rates(table)[["kind", "depth", "rate"]], on=["kind", "depth", "rate"])
+
+
+def at_the_edge(table: pd.DataFrame) -> Check:
+    """The networks and depths whose best learning rate is the smallest or the largest that was tried."""
+    ends = {float(table["rate"].min()), float(table["rate"].max())}
+    best = best_rates(table)
+    rows = best[best["rate"].isin(ends) & ~best["flat"]]
+    text = ", ".join(f"{LABELS[row.kind]} at depth {row.depth}" for row in rows.itertuples())
+    return Check(
+        "networks whose best learning rate is an end of the grid, so that a better one may lie beyond it",
+        None,
+        text or "none",
+    )
 
 
 def draw(table: pd.DataFrame, *, column: str, y: str, depths: tuple[int, ...]) -> Figure:

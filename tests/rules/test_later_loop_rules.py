@@ -137,6 +137,42 @@ def test_a_schedule_of_an_optimizer_that_does_not_step():
     assert result == {"schedule-of-another-optimizer": "problem"}
 
 
+class Wrapper(torch.optim.Optimizer):
+    """Stands around an optimizer, as that of accelerate does."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    @property
+    def param_groups(self):
+        return self.optimizer.param_groups
+
+    @property
+    def defaults(self):
+        return self.optimizer.defaults
+
+    def step(self, closure=None):
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none=True):
+        self.optimizer.zero_grad(set_to_none)
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")
+def test_a_schedule_of_a_wrapped_optimizer_is_its_own():
+    model = mlp(6, 8, 3)
+    with Ledger() as ledger:
+        optimizer = Wrapper(torch.optim.SGD(model.parameters(), lr=0.1))
+        schedule = lr_scheduler.ExponentialLR(optimizer, gamma=0.99)
+        for _ in range(12):
+            optimizer.zero_grad()
+            loss_of(model).backward()
+            optimizer.step()
+            schedule.step()
+    assert codes(ledger.record) == {}
+    assert len(ledger.record.optimizers) == 1
+
+
 def test_a_warmup_that_does_not_arrive():
     def warmup(n):
         return min(1.0, (n + 1) / 100)

@@ -59,6 +59,7 @@ class StepLedger:
 
     def track(self, optimizer: torch.optim.Optimizer) -> Tracked:
         """The state of an optimizer; made at its first mention."""
+        optimizer = inner_optimizer(optimizer)
         result = self._tracked.get(id(optimizer))
         if result is not None and result.ref() is optimizer:
             return result
@@ -107,7 +108,7 @@ class StepLedger:
             held = {id(p) for p in owner.parameters()}
             hit = [t for t in self.tracked() if any(id(p) in held for p in t.probe_tensors())]
         else:
-            hit = [t for t in self.tracked() if t.ref() is owner]
+            hit = [t for t in self.tracked() if t.ref() is inner_optimizer(owner)]
         for tracked in hit:
             tracked.is_cleared = True
             tracked.was_cleared_after_backward = tracked.num_backward > 0
@@ -342,6 +343,12 @@ class StepLedger:
         self.record.was_ended = True
         self._tracked.clear()
         self._owner.clear()
+
+
+def inner_optimizer(optimizer: Any) -> Any:
+    """The optimizer that takes the steps, where one such as that of accelerate stands around it."""
+    inner = getattr(optimizer, "optimizer", None)
+    return inner if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 def probe_size(tracked: Tracked) -> float:

@@ -459,6 +459,10 @@ def _why(study: Study, preset: str) -> str:
         before = sum(_steps(task) for task in study.tasks(study.presets[done]))
         more = f"{steps / before:,.0f}"
         return f"{more} times as many training steps as `{done}`, of larger batches or networks"
+    if done is not None:
+        more = len(study.tasks(settings)) / max(1, len(study.tasks(study.presets[done])))
+        count = f"{more:.1f} times as many" if more > 1.05 else "as many"
+        return f"{count} computations as `{done}`, of larger sizes"
     return "not run yet"
 
 

@@ -112,8 +112,8 @@ SECTION_3_CHANNELS = Claim(
     tested="Deviation of the gain over random ranges and random energies of the directions, for six pairs of "
     "channels up to 256 → 1024, among them sizes that the study of figure 2 leaves out.",
     undecided=(
-        "figure 2 itself at the sizes above 128: gradients of networks trained on CIFAR-10 with as many "
-        "channels take days here",
+        "figure 2 itself at the sizes above 128: networks with as many channels were not trained on "
+        "CIFAR-10; by the cost of `full` the printed grid takes more than a week of one core",
     ),
     links=(Link(to="norm_preservation.section_3_relu"),),
     measure=measure_channels,
@@ -171,7 +171,8 @@ SECTION_4_3_PARAMETERS = Claim(
     tested="Parameters of the five networks against the printed numbers, and their ratios; exactly 4 is the "
     "stricter reading.",
     undecided=(
-        "that ProcResNet-274 errs no more than ResNet-1001 on CIFAR-10: training either takes weeks here; "
+        "that ProcResNet-274 errs no more than ResNet-1001 on CIFAR-10: by the cost of figure 5 at `full` "
+        "ProcResNet-274 alone takes more than two weeks of one core; "
         "figure 5 is run at 11, 20 and 38 layers",
     ),
     links=(

@@ -91,7 +91,7 @@ STUDY = Study(
         "weights, while it trains and at the end",
     },
     draw=draw,
-    unmet="A few epochs do not move the weights far from their start, whose norm hardly depends on depth.",
+    unmet="A few epochs do not move weights far from the start, where deeper networks have larger norms.",
     notes=(
         "At their start deeper networks have the slightly larger mean norm (7.5, 8.0 and 8.15 at depths "
         "8, 20 and 38): the first and the last layer, whose weights are smaller, are fewer among more. "

@@ -92,4 +92,6 @@ STUDY = Study(
         "the gradient is largest": "section 5.2: the gradient is largest while the index drops",
     },
     draw=draw,
+    unmet="Run at a depth of 8 on digits with two seeds: the order is met at 94 and 90 % of the losses, "
+    "and all were wanted.",
 )

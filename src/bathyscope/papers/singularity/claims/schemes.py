@@ -106,7 +106,7 @@ SECTION_7_DELTA_ORTHOGONAL = Claim(
     "The second half needs long training on CIFAR-10.",
     undecided=(
         "that such networks generalize poorly, 80 % and 77 % of test images at 32 and 128 layers on "
-        "CIFAR-10: these numbers are quoted from other work, and training so long takes weeks here",
+        "CIFAR-10: these numbers are quoted from other work, whose trainings are not run here",
     ),
     measure=measure_delta_orthogonal,
     law=delta_orthogonal,

@@ -218,3 +218,46 @@ def test_scripts_run_as_without_it(name):
 def test_file_and_line_of_the_fault(name):
     path = PROGRAMS / f"{name}.py"
     assert f"{path.name}:{line_of(path, '# the fault')}" in run(path).stderr
+
+
+RANKS = """
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed({seed})
+model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+torch.manual_seed(rank)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    optimizer.zero_grad()
+    F.cross_entropy(model(torch.randn(16, 6)), torch.randint(3, (16,))).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= 2
+    optimizer.step()
+print("rank", rank, "done", flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [True, False])
+def test_two_ranks_of_torchrun(tmp_path, fault):
+    path = tmp_path / "train.py"
+    path.write_text(RANKS.format(seed="rank" if fault else "0"))
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0",
+         "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "bathyscope", "run", str(path)],
+        capture_output=True, text=True, env=ENV, timeout=280, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert sorted(line for line in result.stdout.splitlines() if "done" in line) == [
+        "rank 0 done",
+        "rank 1 done",
+    ]
+    assert result.stderr.count("watched 12 steps") == 1  # one report, of rank 0
+    assert ("replicas-differ" in result.stderr) is fault

@@ -9,6 +9,7 @@ from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from bathyscope.core.loop_record import RankUse
+from bathyscope.recorder import ledger_ranks
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.loop_findings import loop_findings
 from tests.loops.tasks import batches, digits, mlp
@@ -405,6 +406,23 @@ def test_replicas_of_two_ranks(tmp_path):
     assert first["alone"] == ({}, 0)  # the other one is not watched, and nobody waits for it
 
 
+def test_a_store_that_cannot_be_reached_ends_the_comparison_alone(monkeypatch):
+    def no_store():
+        raise RuntimeError("Broken pipe")
+
+    monkeypatch.setattr(ledger_ranks, "_place", lambda: (0, 2))
+    monkeypatch.setattr(ledger_ranks, "_store", no_store)
+    model = mlp(6, 8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Ledger() as ledger:
+        for _ in range(6):
+            optimizer.zero_grad()
+            loss_of(model).backward()
+            optimizer.step()
+    assert ledger.record.steps == 6
+    assert ledger.record.notes == ["Replicas were not compared: RuntimeError: Broken pipe."]
+
+
 def test_trainings_side_by_side_are_no_replicas():
     with Ledger() as ledger:
         pass
@@ -442,3 +460,22 @@ def test_half_of_a_layer_outside_of_the_optimizer():
             loss_of(model).backward()
             optimizer.step()
     assert codes(ledger.record) == {"not-in-optimizer": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("switches", "every", "is_fault"), [(False, 6, True), (True, 6, False), (False, 1, False)]
+)
+def test_a_validation_in_train_mode(switches, every, is_fault):
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Ledger() as ledger:
+        for step in range(1, 25):
+            optimizer.zero_grad()
+            loss_of(model).backward()
+            optimizer.step()
+            if step % every == 0:
+                model.train(not switches)
+                with torch.no_grad():
+                    loss_of(model)
+                model.train()
+    assert ("validation-in-train-mode" in codes(ledger.record)) is is_fault

@@ -269,6 +269,10 @@ class ModelUse:
     """Calls with gradients in train mode."""
     eval_passes: int = 0
     """Calls with gradients in eval mode."""
+    blind_train_passes: int = 0
+    """Calls without gradients in train mode, after the first step."""
+    blind_eval_passes: int = 0
+    """Calls without gradients in eval mode."""
     inside_calls: int = 0
     """Calls from inside its wrapper."""
     bypassing_calls: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.recorder.sketch import can_be_read, entries
 
@@ -23,11 +23,11 @@ class EntryViews:
         self._parameters = [
             (index, p)
             for index, p in enumerate(parameters)
-            if p.device.type == "cpu"
+            if type(p) in (Tensor, nn.Parameter)
+            and p.device.type == "cpu"
             and p.dtype in _OF_NUMPY
             and p.numel()
             and can_be_read(p)
-            and not hasattr(p, "to_local")
             and p.is_contiguous()
         ]
         self._pointers: list[int] = []

@@ -166,7 +166,10 @@ class ModelLedger:
             use.called_at = user_line()
         if not torch.is_grad_enabled():
             if not module.training:
+                use.blind_eval_passes += 1
                 self._randomness.before(use)
+            elif self.record.steps > 0:
+                use.blind_train_passes += 1
             return
         if not use.is_trained:
             return

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from bathyscope.core.errors import in_a_line
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.recorder.sketch import can_be_read, checksum
 
@@ -49,7 +50,13 @@ class RankLedger:
 
     def before_step(self) -> None:
         """A step begins: publish checksums, and compare with those of others that are there."""
-        step = self.record.steps
+        try:
+            self._exchange(self.record.steps)
+        except Exception as error:  # a store that cannot be reached, or one that keeps nothing
+            self._is_over, self.wants_batch = True, False
+            self.record.notes.append(f"Replicas were not compared: {in_a_line(error)}.")
+
+    def _exchange(self, step: int) -> None:
         if self._is_over or not (is_compared(step) or self._waiting):
             self.wants_batch = not self._is_over and is_compared(step + 1)
             return

@@ -25,7 +25,7 @@ def is_looked_at(step: int) -> bool:
     """Whether entries of the parameters are read at a step: ever more rarely."""
     if step < _DENSE:
         return True
-    return step % (8 if step < 64 else 16 if step < 512 else 32 if step < 4096 else 256) == 0
+    return step % (8 if step < 48 else 32 if step < 1024 else 64 if step < 4096 else 256) == 0
 
 
 class StepLedger:

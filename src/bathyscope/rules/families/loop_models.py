@@ -38,6 +38,40 @@ DROPOUT_IN_EVAL = Rule(
 )
 
 
+def validation_in_train_mode(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Passes without gradients, now and then, of a model that is in train mode and never in eval mode."""
+    if sum(use.steps > 0 for use in record.optimizers) != 1:
+        return  # networks that train against each other pass samples on without gradients
+    for model in record.models:
+        passes = model.blind_train_passes
+        if not model.is_trained or model.wrapper or not model.mode_layers:
+            continue
+        # at every step it is a part of the training, as pseudo-labels are
+        if 2 <= passes < 0.5 * record.steps and not model.blind_eval_passes:
+            finding = VALIDATION_IN_TRAIN_MODE.finding(
+                Severity.WARNING, (), score=float(passes),
+                passes=passes, layers=", ".join(model.mode_layers),
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"{passes} passes of {model.kind} without gradients ran in train mode, and none in "
+                f"eval mode, though it has {', '.join(model.mode_layers)}",
+            )
+
+
+VALIDATION_IN_TRAIN_MODE = Rule(
+    code="validation-in-train-mode",
+    stage=CausalStage.LOOP,
+    cause="mode",
+    title="A validation in train mode",
+    explanation="Dropout is on, and batch norms learn the statistics of the validation data: what is "
+    "measured is another network than the one that is saved.",
+    source="the mode of the model at passes without gradients",
+    advice="Call model.eval() before the validation and model.train() after it.",
+    find_in_loop=validation_in_train_mode,
+)
+
+
 def frozen_statistics(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Batch norms that train and whose running statistics cannot move."""
     for model in record.models:

@@ -142,3 +142,12 @@ def test_an_infinite_condition_number_of_a_nearly_square_matrix_says_so():
     assert not any(
         "nearly square" in note for note in representations(model, many, loss=F.cross_entropy).notes
     )
+
+
+def test_a_note_on_a_shape_is_said_once_however_many_blocks_have_it():
+    torch.manual_seed(0)
+    layers = [m for _ in range(30) for m in (nn.Linear(16, 16), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(16, 4))
+    batch = torch.randn(16, 16), torch.arange(16) % 4
+    notes = representations(model, batch, loss=F.cross_entropy).notes
+    assert sum("nearly square" in note for note in notes) == 1

@@ -238,3 +238,27 @@ def test_the_state_of_an_optimizer_is_taken_in_float64():
     expected = -0.1 * (0.9 * momentum + gradient.double())
     # taken in float64: rounded once, at the end
     torch.testing.assert_close(result, expected.float(), rtol=1e-7, atol=0.0)
+
+
+class LayerScaled(nn.Module):
+    """x + γ ⊙ fc(x), its gains from a small number on."""
+
+    def __init__(self, gains):
+        super().__init__()
+        self.fc, self.gain = nn.Linear(8, 8), nn.Parameter(gains)
+
+    def forward(self, x):
+        return x + self.gain * self.fc(x)
+
+
+def test_gains_that_start_small_by_design_are_not_replaced_weights():
+    def largest(gains):
+        torch.manual_seed(0)
+        model = nn.Sequential(*(LayerScaled(gains.clone()) for _ in range(3)), nn.Linear(8, 4))
+        batch = torch.randn(16, 8), torch.arange(16) % 4
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+        result = updates(model, batch, loss=F.cross_entropy, optimizer=optimizer)
+        return result.columns["largest_ratio"][0]
+
+    assert largest(torch.full((1, 8), 1e-6)) < 0.1  # LayerScale as ConvNeXt starts it
+    assert largest(torch.full((1, 8), 1e-6) * torch.linspace(1, 2, 8)) > 100  # not one number

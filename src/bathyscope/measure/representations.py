@@ -127,6 +127,7 @@ class RepresentationObserver(Observer):
         self.rows = Rows(blocks, ("mean_cosine", "collapse"))
         self.spectra: dict[str, dict[str, Conditioning]] = {}
         self.later = Later(self._decompose)
+        self._square: set[tuple[int, ...]] = set()
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Decompose the output in every mode."""
@@ -165,12 +166,14 @@ class RepresentationObserver(Observer):
                     self.spectra.setdefault(one.block.label, {})[mode] = spectrum
 
     def _note_square(self, block: Block, x: Tensor) -> None:
-        """Say where an infinite condition number may come from the shape alone."""
-        if min(x.shape) > _SQUARE * max(x.shape):
+        """Say where an infinite condition number may come from the shape alone, once for each shape."""
+        shape = tuple(x.shape)
+        if min(shape) > _SQUARE * max(shape) and shape not in self._square:
+            self._square.add(shape)
             self.rows.note(
-                f"{block.label} has {x.shape[0]} samples and {x.shape[1]} features: of nearly square "
-                "matrices even random ones are badly conditioned, so that its infinite condition number may "
-                "come from the batch; take twice as many samples."
+                f"{block.label} has {shape[0]} samples and {shape[1]} features: of nearly square matrices "
+                "even random ones are badly conditioned, so that an infinite condition number of this shape "
+                "may come from the batch; take twice as many samples."
             )
 
     def _modes(self, x: Tensor) -> tuple[Conditioning, ...]:

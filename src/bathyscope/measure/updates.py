@@ -50,7 +50,8 @@ def updates(
 
     Columns, one value per block, over its weights with two axes or more:
         ratio: ‖ΔW‖/‖W‖ of all of them together; infinite where all weights are zero.
-        largest_ratio, largest_ratio_layer: the largest of a single weight that is not zero.
+        largest_ratio, largest_ratio_layer: the largest of a single weight that is not zero, nor a gain that
+            starts small by design (LayerScale).
         rank_fraction, rank_layer: the smallest numerical rank of ΔW as a fraction of the full rank,
             of ΔW unfolded by outputs, and where.
         stable_rank: the smallest ‖ΔW‖²_F/σ_max².
@@ -181,12 +182,30 @@ class Step:
         return min(max(rounding_tolerance(rows, columns, self.dtype), cancelled), 0.5)
 
 
+_SMALL_GAIN = 0.01
+"""LayerScale starts at 1e-6 to 0.1, ReZero at zero: steps of Adam are many times the first of these."""
+
+
+def _starts_small_by_design(step: Step) -> bool:
+    """Whether it is a vector of one small number, as the gains of LayerScale are before their first step."""
+    entries = step.weight.numel()
+    if entries < 2 or entries != max(step.weight.shape):
+        return False
+    if not 0 < step.norm <= _SMALL_GAIN * math.sqrt(entries):  # known already: nothing is fetched
+        return False
+    return bool((step.weight == step.weight.flatten()[0]).all())
+
+
 def _put_sizes(
     rows: Rows, block: Block, steps: list[Step], non_finite: Mapping[str, float]
 ) -> None:
     total = math.hypot(*(step.change_norm for step in steps))
     rows.put(block, ratio=quotient(total, math.hypot(*(step.norm for step in steps))))
-    ratios = [(step.ratio, step.name) for step in steps if math.isfinite(step.ratio)]
+    ratios = [
+        (step.ratio, step.name)
+        for step in steps
+        if math.isfinite(step.ratio) and not _starts_small_by_design(step)
+    ]
     if ratios:
         ratio, layer = max(ratios)
         rows.put(block, largest_ratio=ratio, largest_ratio_layer=layer)

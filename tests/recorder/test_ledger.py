@@ -12,6 +12,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 from bathyscope.recorder.ledger import Ledger
+from bathyscope.recorder.loop_findings import loop_findings
 from tests.loops.tasks import mlp
 
 
@@ -323,3 +324,31 @@ def test_a_watch_has_the_findings_of_the_loop_also_without_blocks():
         assert [f.code for f in seen.findings] == ["gradients-not-cleared"]
     assert [f.code for f in seen.findings] == ["gradients-not-cleared"]
     assert entry_points() == before
+
+
+class Wrapping(torch.optim.Optimizer):
+    """An optimizer around another one, as accelerate makes for a Trainer."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    param_groups = property(lambda self: self.optimizer.param_groups)
+    state = property(lambda self: self.optimizer.state)
+    defaults = property(lambda self: self.optimizer.defaults)
+
+    def step(self, closure=None):
+        self.optimizer.step()
+
+
+def test_the_schedule_of_an_optimizer_that_wraps_another_is_of_the_one_that_steps():
+    model = mlp(6, 8, 3)
+    with Ledger() as ledger:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        wrapping = Wrapping(optimizer)
+        schedule = torch.optim.lr_scheduler.LambdaLR(wrapping, lambda step: 0.99**step)
+        for _ in range(12):
+            steps(model, optimizer, 1)
+            schedule.step()
+    (use,) = ledger.record.schedules
+    assert ledger.record.optimizers[use.optimizer].steps == 12
+    assert "schedule-of-another-optimizer" not in {f.code for f in loop_findings(ledger.record)}

@@ -321,3 +321,35 @@ def test_a_thousand_classes_of_which_a_batch_has_few_are_no_poor_start():
     with torch.no_grad():
         model[2].weight.mul_(100)
     assert "poor-start" in {f.code for f in diagnose(model, (x, y)).findings}
+
+
+class SmallBranch(nn.Module):
+    """x + f(x) with a branch that starts small, as LayerScale's."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(16, 16, 3, padding=1)
+
+    def forward(self, x):
+        return x + 1e-6 * torch.tanh(self.conv(x))
+
+
+class Patches(nn.Module):
+    """A stem of 2 × 2 patches, which have fewer numbers than it has channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(1, 16, 2, stride=2), nn.Linear(16, 4)
+        self.blocks = nn.ModuleList(SmallBranch() for _ in range(4))
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean((2, 3)))
+
+
+def test_channels_that_a_stem_cannot_fill_are_no_lost_directions():
+    torch.manual_seed(0)
+    codes = {f.code for f in diagnose(Patches(), (SMALL_IMAGES, LABELS)).findings}
+    assert "singular-representation" not in codes

@@ -76,6 +76,17 @@ COLLAPSED_REPRESENTATION = Rule(
 )
 
 
+def _room_behind_stem(evidence: Evidence, mode: str) -> float:
+    """Directions that can reach the first block: no more than the stem has inputs.
+
+    Patches of 4 × 4 × 3 numbers fill at most 48 of ConvNeXt's 96 channels. A linear map has as many inputs as
+    weights to an output, so that this bounds them from above.
+    """
+    units = _units(evidence.blocks[0], mode)
+    weights = sum(b.num_parameters for b in evidence.everywhere.blocks if b.part == "stem")
+    return min(units, max(1, weights // units)) if weights and units else units
+
+
 def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks whose features or channels span few of the directions that reached them.
 
@@ -87,7 +98,7 @@ def singular_representation(evidence: Evidence, thresholds: Thresholds) -> Itera
         ranks = evidence.column("representations", f"rank_{mode}")
         full = evidence.column("representations", f"full_rank_{mode}")
         tolerances = evidence.column("representations", f"tolerance_{mode}")
-        peak: float = _units(evidence.blocks[0], mode)
+        peak: float = _room_behind_stem(evidence, mode)
         out, reference = [], []
         for i, (rank, most) in enumerate(zip(ranks, full, strict=True)):
             if rank is None or most is None or (tolerances[i] or 0.0) > _COARSE:

@@ -125,7 +125,7 @@ def update_measurement(
     small = below_epsilon(model, {name: gradients[name] for name in every}, optimizer)
     for block, result in by_block.items():
         if result:
-            _put_sizes(rows, block, result, lost)
+            _put_sizes(rows, block, result, lost, weights)
             fractions = [small[step.name] for step in result if step.name in small]
             rows.put(block, below_epsilon=max(fractions, default=None))
             _put_ranks(
@@ -186,25 +186,29 @@ _SMALL_GAIN = 0.01
 """LayerScale starts at 1e-6 to 0.1, ReZero at zero: steps of Adam are many times the first of these."""
 
 
-def _starts_small_by_design(step: Step) -> bool:
+def _starts_small_by_design(step: Step, weight: Tensor) -> bool:
     """Whether it is a vector of one small number, as the gains of LayerScale are before their first step."""
-    entries = step.weight.numel()
-    if entries < 2 or entries != max(step.weight.shape):
+    entries = weight.numel()
+    if entries < 2 or entries != max(weight.shape):
         return False
     if not 0 < step.norm <= _SMALL_GAIN * math.sqrt(entries):  # known already: nothing is fetched
         return False
-    return bool((step.weight == step.weight.flatten()[0]).all())
+    return bool((weight == weight.flatten()[0]).all())
 
 
 def _put_sizes(
-    rows: Rows, block: Block, steps: list[Step], non_finite: Mapping[str, float]
+    rows: Rows,
+    block: Block,
+    steps: list[Step],
+    non_finite: Mapping[str, float],
+    weights: Mapping[str, Tensor],
 ) -> None:
     total = math.hypot(*(step.change_norm for step in steps))
     rows.put(block, ratio=quotient(total, math.hypot(*(step.norm for step in steps))))
     ratios = [
         (step.ratio, step.name)
         for step in steps
-        if math.isfinite(step.ratio) and not _starts_small_by_design(step)
+        if math.isfinite(step.ratio) and not _starts_small_by_design(step, weights[step.name])
     ]
     if ratios:
         ratio, layer = max(ratios)

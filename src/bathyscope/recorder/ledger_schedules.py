@@ -75,7 +75,7 @@ class ScheduleLedger:
             return result[1]
         if len(self.record.schedules) >= _MOST_SCHEDULES:
             return None
-        optimizer = _wrapped(getattr(scheduler, "optimizer", None))
+        optimizer = getattr(scheduler, "optimizer", None)
         use = ScheduleUse(
             index=len(self.record.schedules),
             kind=type(scheduler).__name__,
@@ -88,12 +88,6 @@ class ScheduleLedger:
         self.record.schedules.append(use)
         self._uses[id(scheduler)] = (weakref.ref(scheduler), use)
         return use
-
-
-def _wrapped(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer | None:
-    """The optimizer that steps, inside of one that wraps it, as accelerate's does."""
-    inner = getattr(optimizer, "optimizer", None)
-    return _wrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:

@@ -14,14 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
-from bathyscope.core.records import Finding, Severity
 from bathyscope.report.ci_formats import (
-    Findings,
     github_annotations,
     junit_xml,
     sarif_log,
     step_summary,
 )
+from tests.cli.some_findings import RESULT
 
 
 def _object(required, **properties):
@@ -87,30 +86,6 @@ SARIF = _object(
             },
         ),
     },
-)
-
-HOSTILE = "50 % ::error::x,\n|<b>\x1b[2J\x00"
-
-
-def finding(code, severity, blocks=("body.1",), title="Too large"):
-    return Finding(
-        code=code, severity=severity, title=title, blocks=blocks, evidence={}, why="It grows.",
-        source="a paper", remedy="Lower it.",
-    )  # fmt: skip
-
-
-RESULT = Findings(
-    title="net",
-    findings=[
-        finding("exploding-gradient", Severity.PROBLEM),
-        finding("exploding-gradient", Severity.PROBLEM, blocks=("body.7",)),
-        finding("high-rate", Severity.WARNING, blocks=()),
-        finding("few-samples", Severity.NOTE, title=HOSTILE),
-    ],
-    passed=["dead-units"],
-    not_checked={"update-size": "no optimizer was given"},
-    file="mine.py",
-    line=3,
 )
 
 

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from bathyscope.report.ci_formats import Findings, junit_xml, sarif_log
-from tests.cli.test_formats import RESULT
+from tests.cli.some_findings import RESULT
 from tests.zoo import installed
 
 RESULTS = {

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
@@ -23,24 +22,22 @@ def times_factor(module: nn.Module, args: object, output: object) -> object:
     return factor * output
 
 
-def learn_factors_(
+def _add_factors(
     modules: list[nn.Module], optimizer: torch.optim.Optimizer, size: int, start: float
-) -> list[RemovableHandle]:
-    """Give every module a learned factor from `start` on; one group of the optimizer holds them all.
+) -> None:
+    """Give every module a factor from `start` on; one group of the optimizer holds them all.
 
     The group has the settings of the first one, but no weight decay, which would pull branches to zero.
     """
-    factors, handles = [], []
+    factors = []
     for module in modules:
         like = next(module.parameters())
         factors.append(nn.Parameter(torch.full((size,), start, device="cpu").to(like)))
         module.register_parameter("branch_factor", factors[-1])
-        handles.append(module.register_forward_hook(times_factor))
     settings = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
     if "weight_decay" in settings:
         settings["weight_decay"] = 0.0
     optimizer.add_param_group({**settings, "params": factors})
-    return handles
 
 
 _TIMES_FACTOR = '''\
@@ -90,9 +87,10 @@ class LearnFactors(Remedy):
                     "one already, or no parameter; take it out of the recipe."
                 )
         change = Change(self.description, self.layers)
-        handles = learn_factors_(list(layers.values()), optimizer, self.size, self.start)
-        for layer, handle in zip(layers.values(), handles, strict=True):
-            change.undone_by(handle.remove)
+        _add_factors(list(layers.values()), optimizer, self.size, self.start)
+        hooks = change.add_hooks()
+        for layer in layers.values():
+            hooks.after_forward(layer, times_factor)
             change.undone_by(_factor_taken_from(layer))
         return change.undone_by(_group_taken_from(optimizer))
 

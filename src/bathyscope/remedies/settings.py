@@ -9,17 +9,20 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
+from bathyscope.core.hooks import Hooks
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import Remedy, Rung
 
 
-def clip_before_each_step_(optimizer: torch.optim.Optimizer, norm: float) -> RemovableHandle:
+def clip_before_each_step_(optimizer: torch.optim.Optimizer, norm: float) -> Hooks:
     """Cut the gradient of all parameters together to this norm before every step."""
 
     def clip(held: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         nn.utils.clip_grad_norm_([p for g in held.param_groups for p in g["params"]], norm)
 
-    return optimizer.register_step_pre_hook(clip)
+    hooks = Hooks()
+    hooks.before_step(optimizer, clip)
+    return hooks
 
 
 def warm_up_(optimizer: torch.optim.Optimizer, steps: int) -> list[RemovableHandle]:

@@ -166,13 +166,13 @@ def _weights(context: Context, locations: Places) -> Iterator[Steps]:
         yield ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
         scale = dict.fromkeys(ends, len(ends) ** -0.5)
         yield (ScaleWeights(factors=scale, purpose="branches scaled by 1/√depth"),)
+        yield drawn, ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
         # the variance that a residual stream gains is then the same at every depth (curse of depth)
         by_block = {name: (number + 1) ** -0.5 for number, name in enumerate(ends)}
         yield ScaleWeights(factors=by_block, purpose="branch l scaled by 1/√l"), ADAM
         # CompleteP: branches of 1/L keep learning rates from one depth to another
         whole = dict.fromkeys(ends, 1 / len(ends))
         yield ScaleWeights(factors=whole, purpose="branches scaled by 1/depth"), ADAM
-        yield drawn, ScaleWeights(factors=zero, purpose="last layers of branches zeroed"), ADAM
     orthogonal = DrawWeights(scheme="delta-orthogonal", gain=locations.gain)
     yield orthogonal, ReplaceOptimizer(kind="adam", lr=1e-3), ClipGradient(norm=1.0)
     yield drawn, ScaleRate(factor=0.1)

@@ -15,6 +15,7 @@ from bathyscope.rules.targeted.context import Context
 _TRIAL = 32  # steps after which the untreated copy may be known to train
 _MOST_CANDIDATES = 40  # more than any budget lets start
 _GAIN = 0.1  # of the untreated loss: another seed moves the end of a run by a few per cent
+_FLAT = frozenset({"flat-start", "flat-to-second-order", "zero-gradient"})
 _OF_SETTINGS = 0.55  # fraction of the race's steps that settings may take where more is allowed
 
 
@@ -65,6 +66,9 @@ def find_recipe(
         if tried.passed is not None or tried.fits_untreated:
             return SearchResult(racers, tried)
         entrants = [c for c in entrants if c not in targeted]
+    if not _FLAT.isdisjoint(f.code for f in diagnosis.findings):
+        deep = [c for c in entrants if c.targeted or c.recipe.level != "settings"]
+        entrants = deep or entrants  # without a gradient no setting moves anything
     first = [c for c in entrants if c.targeted or c.recipe.level == "settings"]
     deeper = [c for c in entrants if c not in first]
     most = (race.budget - race.spent) * (_OF_SETTINGS if deeper else 1.0)

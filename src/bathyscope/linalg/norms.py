@@ -34,7 +34,7 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
     if math.sqrt(limits.tiny) / limits.eps < norm < math.sqrt(limits.max) or flat.numel() == 0:
         return norm
     flat, unit = rescale(flat)
-    return unit * _in_runs(flat) if 0 < unit < math.inf else unit
+    return unit * _in_runs(flat) if 0 < unit < math.inf else abs(unit)
 
 
 def frobenius_norms(tensors: Sequence[Float[Tensor, " ..."]]) -> list[float]:

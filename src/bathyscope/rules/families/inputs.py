@@ -1,6 +1,7 @@
 """Inputs that are blank, were never scaled, never change or repeat."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
@@ -44,18 +45,20 @@ def unscaled_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     offset = facts.number("offset") or 0.0
     is_tiny = 0 < largest < thresholds["input_smallness"]
     if largest > limit or uneven or is_tiny or offset > thresholds["input_offset"]:
-        yield UNSCALED_INPUT.finding(
+        finding = UNSCALED_INPUT.finding(
             Severity.WARNING,
             evidence.labels([0]),
             score=max(decades(largest), decades(max(1.0, offset))),
             largest=largest,
-            offset_over_deviation=offset,
-            input=facts.word("larger_input"),
             deviation=facts.number("deviation"),
             column_range=spread,
             wide_column=facts.number("wide_column"),
             narrow_column=facts.number("narrow_column"),
+            offset_over_deviation=offset if offset > thresholds["input_offset"] else None,
+            input=facts.word("larger_input"),
         )
+        known = {name: value for name, value in finding.evidence.items() if value is not None}
+        yield replace(finding, evidence=known)
 
 
 UNSCALED_INPUT = Rule(

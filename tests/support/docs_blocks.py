@@ -1,5 +1,6 @@
 """The blocks of code in README and docs, and how they are run."""
 
+import importlib
 import re
 import shlex
 import subprocess
@@ -91,11 +92,13 @@ def run_python(blocks: list[Block], names: dict[str, object], capsys) -> None:
 
 
 def write_files(page: str, folder: Path) -> None:
-    """The files whose text stands on the page."""
+    """The files whose text stands on the page; modules of the same name on another page are forgotten."""
     for block in BLOCKS:
         if block.page == page and block.mark == "file":
             assert block.reason is not None
             (folder / block.reason).write_text(block.code)
+            sys.modules.pop(Path(block.reason).stem, None)
+    importlib.invalidate_caches()
 
 
 def run_commands(block: Block) -> None:

@@ -98,6 +98,7 @@ def write_files(page: str, folder: Path) -> None:
             assert block.reason is not None
             (folder / block.reason).write_text(block.code)
             sys.modules.pop(Path(block.reason).stem, None)
+            sys.path[:] = [p for p in sys.path if not p or not (Path(p) / block.reason).exists()]
     importlib.invalidate_caches()
 
 
@@ -107,7 +108,7 @@ def run_commands(block: Block) -> None:
     for program, *text in block.lines:
         if program == "bathyscope":
             done = CliRunner().invoke(app, [w.replace("~", str(Path.home())) for w in text])
-            assert done.exit_code == 0, done.output
+            assert done.exit_code == 0, (done.output, done.exception)
         elif program == "torchrun":
             launch = [sys.executable, "-m", "torch.distributed.run", *text]
             started = subprocess.run(launch, capture_output=True, text=True, check=False)

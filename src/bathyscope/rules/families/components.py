@@ -246,6 +246,7 @@ TIED_HEADS = Rule(
 def missing_shortcut(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks without a sum x + branch(x) that most blocks of their kind have."""
     has_heads = evidence.column("attention", "heads")
+    spoiled = evidence.column("activations", "non_finite")  # where nothing adds up
     out: dict[int, list[str]] = {}
     for column, part in (("attention_size", "attention"), ("mlp_size", "feed-forward")):
         sizes = evidence.column("attention", column)
@@ -253,7 +254,7 @@ def missing_shortcut(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
             here = [
                 i
                 for i, b in enumerate(evidence.blocks)
-                if b.kind == kind and has_heads[i] is not None
+                if b.kind == kind and has_heads[i] is not None and not spoiled[i]
             ]
             without = [i for i in here if sizes[i] is None]
             if len(here) >= 3 and 2 * len(without) < len(here):
@@ -278,7 +279,12 @@ MISSING_SHORTCUT = Rule(
     "passes on the branch alone, and what the blocks before it have built is lost there.",
     source="x + branch(x); singularity, section IV",
     advice="Add the input of the branch to its output.",
-    reads=("attention.attention_size", "attention.mlp_size", "attention.heads"),
+    reads=(
+        "activations.non_finite",
+        "attention.attention_size",
+        "attention.mlp_size",
+        "attention.heads",
+    ),
     find=missing_shortcut,
     downstream=("token-collapse", "singular-representation", "collapsed-representation"),
     upstream=("vanishing-gradient", "not-norm-preserving"),

@@ -90,18 +90,16 @@ class OutputActivation:
         low, high = RANGES.get(self.name, (-float("inf"), float("inf")))
         if self.node is None or operation(self.node) not in _CLAMPS:
             return low, high
-        bounds = [
-            next(
-                (
-                    float(b)
-                    for name in names
-                    if isinstance(b := getattr(self.node, name, None), (int, float))
-                ),
-                end,
-            )
-            for names, end in ((_LOWER, -float("inf")), (_UPPER, float("inf")))
-        ]
-        return bounds[0], bounds[1]
+        return (
+            _saved_number(self.node, _LOWER, -float("inf")),
+            _saved_number(self.node, _UPPER, float("inf")),
+        )
+
+
+def _saved_number(node: Node, names: tuple[str, ...], otherwise: float) -> float:
+    """The first of these attributes of a backward node that is a number."""
+    values = (getattr(node, name, None) for name in names)
+    return next((float(value) for value in values if isinstance(value, (int, float))), otherwise)
 
 
 def output_activation(output: Tensor) -> OutputActivation:
@@ -151,13 +149,13 @@ def is_linear(output: Tensor) -> bool:
         >>> is_linear(stack(x)), is_linear(nn.Linear(3, 2)(x))
         (True, False)
     """
-    maps = 0
-    for node in _nodes(_below_activation(output)):
+    maps, end = 0, _below_activation(output)
+    for node in _nodes(end):
         name = operation(node)
         factors = sum(following is not None for following, _ in node.next_functions)
         if name not in _LINEAR or (name in ("Mul", "Div") and factors > 1):
             return False
-        if name in ("Add", "Sub") and factors == 1 and node is not _below_activation(output):
+        if name in ("Add", "Sub") and factors == 1 and node is not end:
             return False  # added without a gradient, as a straight-through estimate is, it may be anything
         maps += name in _MAPS
     return maps >= 2

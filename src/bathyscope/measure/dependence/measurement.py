@@ -249,8 +249,6 @@ def _asked(result: EffectiveTargets | None, terms: LossTerms | None) -> JsonObje
     settings |= {
         "num_classes": result.num_classes or None,
         "silent": result.silent,
-        "different": None if result.asked is None else len(result.asked.unique()),
-        "answers": None if result.asked is None else result.asked.numel(),
         "offset": result.offset,
         "offset_fraction": result.offset_fraction,
         "ignored": len(result.ignored),

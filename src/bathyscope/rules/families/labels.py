@@ -35,14 +35,10 @@ IGNORED_LABELS = Rule(
 
 def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """One value for the whole batch; in a small batch that may be chance."""
-    facts, asked = evidence.about("labels"), evidence.about("effective_targets")
+    facts = evidence.about("labels")
     samples = facts.number("samples") or 0
     if evidence.about("output").holds("ignores_targets"):
-        answers = asked.number("answers") or 0  # targets that the loss makes itself
-        several = (asked.number("num_classes") or 0) > 2
-        if several and asked.number("different") == 1 and answers >= thresholds["constant_labels"]:
-            yield CONSTANT_LABELS.finding(Severity.PROBLEM, (), score=answers, labels=answers)
-        return
+        return  # they are not asked for
     if facts.number("different") == 1 and samples >= 4 and not evidence.samples_equal:
         severe = samples >= thresholds["constant_labels"]
         yield CONSTANT_LABELS.finding(
@@ -62,7 +58,7 @@ CONSTANT_LABELS = Rule(
     source="the constant baseline has the smallest possible loss",
     advice="Look at how labels are read and shuffled; a sorted data set needs "
     "DataLoader(shuffle=True).",
-    reads=("labels", "output", "effective_targets"),
+    reads=("labels", "output"),
     thresholds={
         "constant_labels": Threshold(
             16.0,

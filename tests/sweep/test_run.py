@@ -168,6 +168,31 @@ def test_ctrl_c_ends_the_runs_at_once_and_in_silence(tmp_path, early):
         assert run_state(tmp_path / "out" / job.folder_name()) in ("absent", "interrupted")
 
 
+BEFORE_A_WORKER = """
+import os, signal
+from concurrent.futures import ProcessPoolExecutor
+start = ProcessPoolExecutor._adjust_process_count
+def interrupted(pool):
+    os.killpg(0, signal.SIGINT)
+    start(pool)
+ProcessPoolExecutor._adjust_process_count = interrupted
+"""
+
+
+def test_ctrl_c_just_before_a_worker_is_there_reaches_it(tmp_path):
+    script = BEFORE_A_WORKER + SWEPT.format(here=str(Path(__file__).parent), tmp=str(tmp_path))
+    (tmp_path / "swept.py").write_text(script)
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "swept.py"],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        timeout=500,
+    )
+    assert (ended.stdout, ended.stderr) == ("stopped\n", "")
+
+
 def swept(tmp_path, number):
     sweep(work, jobs(tmp_path, number, seconds=0.05), out=tmp_path / "out", backend=local(2))
 

@@ -4,9 +4,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
@@ -173,10 +173,11 @@ def interruptibly(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) ->
 
 
 @contextmanager
-def _hold_ctrl_c() -> Iterator[None]:
+def _hold_ctrl_c(started: Callable[[], Iterable[int]] = tuple) -> Iterator[None]:
     """Within, Ctrl-C waits; a process that is started here keeps it waiting until it is ready.
 
-    Outside the main thread, to which Python brings every signal, nothing is held here.
+    A Ctrl-C that came is passed on to the processes that were `started` within: it may have come
+    before they did. Outside the main thread, to which Python brings every signal, nothing is held.
     """
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
@@ -191,6 +192,9 @@ def _hold_ctrl_c() -> Iterator[None]:
         if held:
             signal.signal(signal.SIGINT, before)
         if seen:
+            for process in started():
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
 
@@ -204,7 +208,8 @@ class _Pool(ProcessPoolExecutor):
         return [process.exitcode for process in (self._started or {}).values()]
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        with _hold_ctrl_c():
+        before = set(self._processes or ())
+        with _hold_ctrl_c(started=lambda: set(self._processes or ()) - before):
             try:
                 return super().submit(fn, *args, **kwargs)
             finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def autopsy(
         Path | None,
         typer.Argument(help="With earlier weights: the later ones.", show_default=False),
     ] = None,
+    out: OutFiles = None,
     as_json: JsonFile = None,
 ) -> None:
     """Report what went wrong in a training, in order, where it began, and what to change.
@@ -48,6 +50,7 @@ def autopsy(
 
     value = dataclasses.asdict(result) | {"events": [event.to_json() for event in result.events]}
     answer(as_json, value, say)
+    write_out(out, title=f"autopsy of {location}", value=value, say=say)
 
 
 def _print_layers(result: "Autopsy") -> None:

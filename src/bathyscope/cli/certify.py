@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.cli.screen import echo
 
 
@@ -14,6 +15,7 @@ def certify(
     each_block: Annotated[
         bool, typer.Option(help="Also the best risk after each block: one convex problem a block.")
     ] = True,
+    out: OutFiles = None,
 ) -> None:
     """How far is a network from the best its features allow, and is that guaranteed?
 
@@ -33,4 +35,7 @@ def certify(
     loss = setup.loss if "loss" in text.given else None
     with spinner(f"certifying {text.model}"):
         result = certificate(setup.model, setup.batches(), loss=loss, blocks=each_block)
-    text.answer(result.as_dict(), lambda: echo(result))
+    value = result.as_dict()
+    text.answer(value, lambda: echo(result))
+    title = f"certificate of {text.model}"
+    write_out(out, title=title, value=value, say=lambda: echo(result))

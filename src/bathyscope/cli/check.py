@@ -8,6 +8,7 @@ import typer
 
 from bathyscope.cli.listings import claim_row, claim_rows
 from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.json_values import JsonObject
@@ -56,6 +57,7 @@ def check(
             "not-supported-here or violated."
         ),
     ] = None,
+    out: OutFiles = None,
 ) -> None:
     """Test the claims of the papers, one by one, and say which hold.
 
@@ -70,10 +72,12 @@ def check(
 
     Example: bathyscope check all --on dask --workers 8
     """
+    # long: most of it is the options, one per line
     limit = _limit(fail_on)
     if what == "list":
         rows = claim_rows()
         text.answer(rows, lambda: _print_list(rows))
+        write_out(out, title="statements of the papers", value=rows, say=lambda: _print_list(rows))
         return
     from bathyscope.claims import all_claims, claim_of, claims_of
 
@@ -93,7 +97,9 @@ def check(
     rows = [{**claim_row(claim), **_record(record)} for claim, record in records]
     if publish:
         _publish([record for _, record in records if record is not None], publish)
-    text.answer(rows[0] if one else rows, lambda: None if one else _print_summary(rows))
+    value = rows[0] if one else rows
+    text.answer(value, lambda: None if one else _print_summary(rows))
+    write_out(out, title=what, value=value, say=lambda: _print_all(records, rows))
     result = [_SEVERITY.index(Verdict(row["verdict"])) for row in rows if row["verdict"]]
     if limit is not None and result and max(result) >= limit:
         raise typer.Exit(3)
@@ -216,6 +222,17 @@ def _print_list(rows: list[dict[str, object]]) -> None:
         echo(f"{row['claim']}{mark}\n    {row['statement']}")
     coded = sum(row["status"] == "coded" for row in rows)
     echo(f"{len(rows)} statements, {coded} coded.")
+
+
+def _print_all(
+    records: "list[tuple[Claim, ClaimCheck | None]]", rows: list[dict[str, object]]
+) -> None:
+    """Everything at once that a terminal shows one by one."""
+    for _, record in records:
+        if record is not None:
+            _print_check(record, short=len(records) > 1)
+    if len(records) > 1:
+        _print_summary(rows)
 
 
 def _print_check(record: ClaimCheck, *, short: bool) -> None:

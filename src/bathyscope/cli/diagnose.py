@@ -14,6 +14,7 @@ from bathyscope.cli.formats import (
     source_of,
 )
 from bathyscope.cli.options import CommandOptions, JsonFile, answer, with_options
+from bathyscope.cli.out import FigureFiles, OutFiles, write_out
 from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UsageError
 
@@ -56,9 +57,7 @@ def diagnose(
         bool,
         typer.Option("--plan", help="Only say what it would cost; no weights are made."),
     ] = False,
-    out: Annotated[
-        list[Path] | None, typer.Option(help="Write the report: .html, .json, .png, .svg or .pdf.")
-    ] = None,
+    out: FigureFiles = None,
     form: Format = "text",
     fail_on: FailOn = None,
 ) -> None:
@@ -80,8 +79,6 @@ def diagnose(
         raise UsageError(
             "--against is reported in words, and --json - leaves room for JSON only; give --json a file."
         )
-    for path in out or ():
-        report.check_destination(path)
     earlier = None if against is None else report.read_report(against)
     with spinner(f"diagnosing {text.model}"):
         setup = text.setup()
@@ -120,11 +117,9 @@ def diagnose(
     as_json = Path("-") if form == "json" and text.as_json is None else text.as_json
     if form in ("sarif", "junit", "github"):
         print_findings(_findings(shown, text.model), form)
-        say = _nothing
-    answer(as_json, report.to_json(shown), say)
-    for path in out or ():
-        result.save(path)
-        echo(f"written: {path}", err=True)
+    value = report.to_json(shown)
+    answer(as_json, value, say if form in ("text", "json") else _nothing)
+    write_out(out, title=text.model, value=value, say=say, save=result.save)
     if fail_if_severe(result.findings, fail_on):
         raise typer.Exit(3)
 
@@ -177,6 +172,7 @@ def explain(
     code: Annotated[
         str | None, typer.Argument(help="Code of a finding; all of them without.")
     ] = None,
+    out: OutFiles = None,
     as_json: JsonFile = None,
 ) -> None:
     """Say what a finding means, where that comes from, and what helps.
@@ -196,7 +192,9 @@ def explain(
         for entry in chosen:
             echo(f"{entry.code:<{width}}  {entry.cause:<14}  {entry.title}")
 
-    answer(as_json, {entry.code: entry.to_json() for entry in chosen}, say)
+    value = {entry.code: entry.to_json() for entry in chosen}
+    answer(as_json, value, say)
+    write_out(out, title=code or "findings", value=value, say=say)
 
 
 def _print_events(events: object) -> None:

@@ -1,12 +1,12 @@
 """`bathyscope forecast`: will this network train?"""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.out import FigureFiles, write_out
 from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def forecast(
         float | None, typer.Option(help="Largest norm of the gradient, where you clip it.")
     ] = None,
     accumulate: Annotated[int, typer.Option(min=1, help="Batches that make one step.")] = 1,
-    out: Annotated[
-        list[Path] | None, typer.Option(help="Write the forecast: .html, .png, .svg or .pdf.")
-    ] = None,
+    out: FigureFiles = None,
 ) -> None:
     """Say how a training will end, from a few steps on a copy: trains, lags, fails, or undecided.
 
@@ -38,11 +36,8 @@ def forecast(
     from bathyscope import foresight
     from bathyscope.cli.build import training_batches
     from bathyscope.cli.spinner import spinner
-    from bathyscope.core.files import check_location
     from bathyscope.foresight.course import look_ahead_steps
 
-    for path in out or ():
-        check_location(path)  # known before the work, not after it
     steps = look_ahead_steps(budget, spend)
     with spinner(f"looking ahead with {text.model}, {steps} steps"):
         setup = text.setup()
@@ -56,10 +51,10 @@ def forecast(
             clip=clip,
             accumulate=accumulate,
         )
-    text.answer({"model": text.model} | asdict(result), lambda: _print(result))
-    for path in out or ():
-        result.save(path)
-        echo(f"written: {path}", err=True)
+    value = {"model": text.model} | asdict(result)
+    text.answer(value, lambda: _print(result))
+    title = f"forecast of {text.model}"
+    write_out(out, title=title, value=value, say=lambda: _print(result), save=result.save)
 
 
 def _print(result: "Forecast") -> None:

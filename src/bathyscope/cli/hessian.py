@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def hessian(
     ] = False,
     vectors: Annotated[int, typer.Option(min=2, help="Random vectors of density and trace.")] = 8,
     lanczos: Annotated[int, typer.Option(min=1, help="Lanczos iterations of each of them.")] = 40,
+    out: OutFiles = None,
 ) -> None:
     """Extreme eigenvalues, trace, condition number and index of the Hessian, each with its error.
 
@@ -71,6 +73,8 @@ def hessian(
     result["num_products"]["all"] = outcome.num_products
     result["notes"] = list(outcome.notes)
     text.answer(result, lambda: _print(result))
+    title = f"{matrix} of {text.model}"
+    write_out(out, title=title, value=result, say=lambda: _print(result))
 
 
 def _answers(

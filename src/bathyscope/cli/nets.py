@@ -6,6 +6,7 @@ import typer
 
 from bathyscope.cli.listings import family_rows
 from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def nets(
     classes: Annotated[
         int | None, typer.Option(min=1, help="Number of classes (the network's own default).")
     ] = None,
+    out: OutFiles = None,
     as_json: JsonFile = None,
 ) -> None:
     """List the networks, or show one: its blocks, their shapes and parameters.
@@ -33,9 +35,11 @@ def nets(
     if name is None:
         rows = family_rows()
         answer(as_json, rows, lambda: _print_families(rows))
+        write_out(out, title="networks", value=rows, say=lambda: _print_families(rows))
         return
     summary = _summary(name, size=size, channels=channels, classes=classes)
     answer(as_json, summary, lambda: _print_summary(summary))
+    write_out(out, title=name, value=summary, say=lambda: _print_summary(summary))
 
 
 def _summary(

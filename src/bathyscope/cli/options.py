@@ -154,13 +154,9 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
             say()
         return
     from bathyscope.core.files import write_atomic
-    from bathyscope.core.json_values import encode_json
     from bathyscope.core.terminal import printable_json
 
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError):  # infinities, tensors of one number and the like
-        text = json.dumps(encode_json(value), allow_nan=False, ensure_ascii=False)
+    text = json_text(value)
     if as_json == _SHOWN_ALONE:
         typer.echo(printable_json(text))
         return
@@ -168,6 +164,16 @@ def answer(as_json: Path | None, value: object, say: Callable[[], object]) -> No
     with _while_read():
         say()
     echo(f"written: {as_json}", err=True)
+
+
+def json_text(value: object) -> str:
+    """A value as JSON; numbers that are non-finite as their names."""
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError):  # infinities, tensors of one number and the like
+        from bathyscope.core.json_values import encode_json
+
+        return json.dumps(encode_json(value), allow_nan=False, ensure_ascii=False)
 
 
 def _nothing() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_severe, print_findings
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Finding, Severity
 from bathyscope.core.terminal import printable, printable_json
@@ -42,7 +43,7 @@ def run(
     steps: Annotated[
         int, typer.Option(min=1, help="Optimizer steps to watch; the script continues without.")
     ] = 200,
-    out: Annotated[Path | None, typer.Option(help="Write the report as an .html page.")] = None,
+    out: OutFiles = None,
     as_json: Annotated[
         str | None,
         typer.Option("--json", help="Write findings and rows as JSON; - for standard output."),
@@ -77,8 +78,6 @@ def run(
     check_severity(fail_on)
     if twin is not None and twin not in _FORMS:
         raise UnknownName("form of the model", twin, list(_FORMS))
-    if out is not None and out.suffix != ".html":
-        raise UsageError(f"The page of a loop is an .html file, but {out.name} was given.")
     if not is_module and not Path(script[0]).is_file():
         raise UsageError(f"There is no file {script[0]}; for a module give -m {script[0]}.")
     from bathyscope.recorder.ledger import Ledger
@@ -191,13 +190,14 @@ def _report(
     record: "LoopRecord",
     *,
     name: str,
-    out: Path | None,
+    out: list[Path] | None,
     as_json: str | None,
 ) -> tuple[Finding, ...]:
     sys.stdout.flush()
     lines = ["", f"bathyscope run {name}: {_watched(record)}", *_findings(result, record)]
     lines += [f"Not checked: {note}" for note in result.not_checked]
-    print(printable("\n".join(lines)), file=sys.stderr, flush=True)
+    summary = printable("\n".join(lines))
+    print(summary, file=sys.stderr, flush=True)
     if out is not None or as_json is not None:
         from bathyscope.report.loop_page import LoopReport
 
@@ -208,10 +208,15 @@ def _report(
         )  # fmt: skip
         if as_json == "-":
             print(printable_json(report.to_json()), flush=True)
-        for path in (out, None if as_json in (None, "-") else Path(str(as_json))):
-            if path is not None:
-                report.save(path)
-                print(f"written: {path}", file=sys.stderr)
+        files = [*(out or ()), *(() if as_json in (None, "-") else (Path(str(as_json)),))]
+        write_out(
+            files,
+            title=name,
+            value=None,
+            say=lambda: print(summary.strip()),
+            save=report.save,
+            saved={path.suffix.lower() for path in files} - {".txt"},
+        )
     return result.findings
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bathyscope.cli.options import JsonFile, answer
+from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.cli.screen import echo
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def show(
     events: Annotated[
         bool, typer.Option("--events", help="Show what `watch` noticed, from a log it wrote.")
     ] = False,
+    out: OutFiles = None,
     as_json: JsonFile = None,
 ) -> None:
     """Show how the runs of a folder stand: what differs between them and how each ended.
@@ -40,7 +42,7 @@ def show(
     from bathyscope import runs
 
     if events:
-        _show_events(folder, as_json)
+        _show_events(folder, as_json, out)
         return
     frame = runs.table(folder)
     if table is not None:
@@ -49,9 +51,10 @@ def show(
         _draw(folder, frame, plot, metric=metric)
     rows = json.loads(frame.to_json(orient="records"))
     answer(as_json, rows, lambda: _say(folder, frame))
+    write_out(out, title=str(folder), value=rows, say=lambda: _say(folder, frame))
 
 
-def _show_events(folder: Path, as_json: Path | None) -> None:
+def _show_events(folder: Path, as_json: Path | None, out: list[Path] | None) -> None:
     from bathyscope.recorder import read_events
 
     result = read_events(folder)
@@ -64,7 +67,9 @@ def _show_events(folder: Path, as_json: Path | None) -> None:
         if not result:
             echo("Nothing out of the ordinary was noticed.")
 
-    answer(as_json, [event.to_json() for event in result], say)
+    value = [event.to_json() for event in result]
+    answer(as_json, value, say)
+    write_out(out, title=f"events of {folder}", value=value, say=say)
 
 
 def _say(folder: Path, frame: "pd.DataFrame") -> None:

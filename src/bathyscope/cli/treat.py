@@ -1,13 +1,17 @@
 """`bathyscope treat`: find what is wrong, race what may help, and save what did."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.options import CommandOptions, with_options
+from bathyscope.cli.out import FigureFiles, write_out
 from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UsageError
+from bathyscope.core.json_values import JsonObject
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,10 +42,7 @@ def treat(
     code: Annotated[
         bool, typer.Option("--code", help="Print what was applied as PyTorch code.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write before and after as .html, .json, .png, .svg or .pdf."),
-    ] = None,
+    out: FigureFiles = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the treated weights to this .safetensors file.")
     ] = None,
@@ -55,10 +56,9 @@ def treat(
     from bathyscope.cli.spinner import spinner
     from bathyscope.core.files import check_location
     from bathyscope.remedies import Recipe
-    from bathyscope.report import check_destination, write
+    from bathyscope.report import write
+    from bathyscope.report.files import FORMS
 
-    if out is not None:
-        check_destination(out)
     if save is not None:
         _check_save(save)
     if save_recipe is not None:
@@ -85,19 +85,19 @@ def treat(
                 notify=notify,
             )
             given = treatment.recipe
-    if treatment is not None:
-        result = treatment
-        text.answer(result.summary(), lambda: _print(result))
-        report = result.report()
-    else:
-        assert given is not None
-        report = _apply_recipe(text, setup, given, before)
+    outcome = _applied(setup, given, before) if treatment is None else _searched(treatment)
+    text.answer(outcome.value, outcome.say)
     if code and given is not None:
         printed = given.code() if treatment is None else treatment.code()
         echo(printed, err=str(text.as_json) == "-")
-    if out is not None:
-        write(report, out)
-        echo(f"written: {out}", err=True)
+    write_out(
+        out,
+        title=text.model,
+        value=outcome.value,
+        say=outcome.say,
+        save=lambda path: write(outcome.report, path),
+        saved=FORMS,
+    )
     if save_recipe is not None and given is not None:
         given.save(save_recipe)
         echo(f"written: {save_recipe}", err=True)
@@ -118,14 +118,24 @@ def _diagnosis(setup: "Setup", optimizer: "Optimizer | None") -> "Diagnosis":
     )
 
 
-def _apply_recipe(
-    text: CommandOptions, setup: "Setup", recipe: "Recipe", before: "Diagnosis"
-) -> "Report":
-    """The report after a recipe that was given, beside the one before."""
-    from dataclasses import replace
+@dataclass(frozen=True)
+class _Outcome:
+    """What a treatment came to, as JSON, in words and as a report."""
 
+    value: JsonObject
+    say: Callable[[], object]
+    report: "Report"
+
+
+def _searched(treatment: "Treatment") -> _Outcome:
+    return _Outcome(treatment.summary(), lambda: _print(treatment), treatment.report())
+
+
+def _applied(setup: "Setup", recipe: "Recipe | None", before: "Diagnosis") -> _Outcome:
+    """What a recipe that was given came to, beside the state before."""
     from bathyscope.remedies import apply_
 
+    assert recipe is not None
     after = _diagnosis(setup, apply_(setup.model, recipe, optimizer=setup.optimizer))
     result = {
         "applied": recipe.description,
@@ -136,8 +146,7 @@ def _apply_recipe(
     def say() -> None:
         echo(f"Before: {before.verdict}\nApplied: {recipe.description}\nAfter: {after.verdict}")
 
-    text.answer(result, say)
-    return replace(after.report(), before=before.report())
+    return _Outcome(result, say, replace(after.report(), before=before.report()))
 
 
 def _check_save(path: Path) -> None:

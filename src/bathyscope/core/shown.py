@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg", ".pdf")
 _WIDTH, _MOST_LINES, _MOST_ROWS = 100, 24, 16  # of a screen
 
+_PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "<title>{title} · bathyscope</title><style>:root {{ color-scheme: light dark; }} "
+    "body {{ margin: 0; font: 15px/1.5 system-ui, sans-serif; }} "
+    "main {{ max-width: 46rem; margin: 0 auto; padding: 1.6rem 1.5rem; overflow-wrap: anywhere; }} "
+    "pre {{ white-space: pre-wrap; }}</style></head>"
+    "<body><main><h1>{title}</h1>{main}</main></body></html>"
+)
+
 
 class Shown:
     """An object of one screen; a subclass gives the headline and the rows below it."""
@@ -74,8 +84,7 @@ class Figured(ABC):
         shown: Callable[[], str] | None = getattr(self, "_repr_html_", None)
         if suffix == ".html" and shown is not None:
             check_location(location)
-            page = f'<!doctype html><meta charset="utf-8"><title>bathyscope</title>{shown()}'
-            write_atomic(location, page.encode())
+            write_atomic(location, _PAGE.format(title=type(self).__name__, main=shown()).encode())
             return location
         return save_picture(lambda ax: self.plot(ax), location)
 

@@ -6,7 +6,6 @@ from bathyscope._lazy import lazy
 
 if TYPE_CHECKING:
     from bathyscope.report.comparison import comparison_html as comparison_html
-    from bathyscope.report.files import check_destination as check_destination
     from bathyscope.report.files import read_report as read_report
     from bathyscope.report.files import write as write
     from bathyscope.report.files import write_comparison as write_comparison
@@ -42,7 +41,6 @@ __getattr__, __dir__, __all__ = lazy(
         "Report": "record",
         "Reported": "reported",
         "TrainingPage": "training_page",
-        "check_destination": "files",
         "comparison_html": "comparison",
         "comparison_picture": "picture",
         "from_json": "saved",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bathyscope.core.arguments import check_kind, check_path
 from bathyscope.core.errors import UsageError
-from bathyscope.core.files import check_location, make_folder, read_json, write_atomic
+from bathyscope.core.files import make_folder, read_json, write_atomic
 from bathyscope.report.record import Report
 from bathyscope.report.saved import from_json, to_json
 
@@ -21,16 +21,6 @@ def write(report: Report, path: Path | str) -> None:
     path = check_path("path", path)
     check_kind("report", report, Report)
     _put(path, _form_of(path)(report))
-
-
-def check_destination(path: Path) -> None:
-    """Raise where a report could not be written: before the measuring, not after it.
-
-    Raises:
-        UsageError: the ending is none of a report's, or the folder cannot be written.
-    """
-    _form_of(path)
-    check_location(path)
 
 
 def _form_of(path: Path) -> "Callable[[Report], bytes]":

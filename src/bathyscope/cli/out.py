@@ -1,0 +1,121 @@
+"""`--out`: what a command has found, as files; the ending of each says in which form.
+
+Every command that answers with one result takes `--out FILE`, as often as wanted. `.html`, `.json` and `.txt`
+are known to all of them; the commands that draw take `.png`, `.svg` and `.pdf` too. Commands that write many
+files (`compare`, `train`, `sweep`, `reproduce`) take a folder.
+"""
+
+import os
+from collections.abc import Callable, Collection
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bathyscope.cli.options import json_text
+from bathyscope.cli.screen import echo, is_quiet, set_quiet
+from bathyscope.core.errors import UsageError
+from bathyscope.core.shown import PICTURES
+
+TEXTS = (".html", ".json", ".txt")
+_COLUMNS = "100"
+
+
+def _check(paths: list[Path] | None, known: Collection[str]) -> list[Path] | None:
+    """The files, unless one could not be written: known before the work, not after it."""
+    from bathyscope.core.files import check_location
+
+    for path in paths or ():
+        if path.suffix.lower() not in known:
+            raise UsageError(
+                f"--out takes a file that ends in {', '.join(known)}, but {path.name!r} was given; "
+                "choose one of these endings."
+            )
+        check_location(path)
+    return paths
+
+
+def _check_text(paths: list[Path] | None) -> list[Path] | None:
+    return _check(paths, TEXTS)
+
+
+def _check_figure(paths: list[Path] | None) -> list[Path] | None:
+    return _check(paths, (*TEXTS, *PICTURES))
+
+
+OutFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=_check_text,
+        help="Write the result, once for each file: .html, .json or .txt.",
+        show_default=False,
+    ),
+]
+
+FigureFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=_check_figure,
+        help="Write the result, once for each file: .html, .json, .txt, .png, .svg or .pdf.",
+        show_default=False,
+    ),
+]
+
+
+def write_out(
+    paths: list[Path] | None,
+    *,
+    title: str,
+    value: object,
+    say: Callable[[], object],
+    save: Callable[[Path], object] | None = None,
+    saved: Collection[str] = (".html", *PICTURES),
+) -> None:
+    """Write a result into every file that `--out` named.
+
+    Args:
+        paths: what `--out` was given.
+        title: of a page.
+        value: what `--json` writes.
+        say: prints the words.
+        save: writes the forms that the result has of its own.
+        saved: the endings that `save` is for.
+    """
+    from bathyscope.core.files import make_folder, write_atomic
+
+    for path in paths or ():
+        ending = path.suffix.lower()
+        make_folder(path.parent)
+        if save is not None and ending in saved:
+            save(path)
+        else:
+            text = json_text(value) + "\n" if ending == ".json" else printed_by(say)
+            if ending == ".html":
+                from bathyscope.report.document import render
+
+                text = render("words.html", title=title, words=text)
+            write_atomic(path, text.encode())
+        echo(f"written: {path}", err=True)
+
+
+def printed_by(say: Callable[[], object]) -> str:
+    """What a function prints, as wide as a page, whatever the terminal is and even where it is quiet."""
+    quiet, columns = is_quiet(), os.environ.get("COLUMNS")
+    set_quiet(False)
+    os.environ["COLUMNS"] = _COLUMNS  # what rich asks first
+    try:
+        with redirect_stdout(StringIO()) as stream:
+            say()
+    finally:
+        set_quiet(quiet)
+        if columns is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = columns
+    return stream.getvalue()

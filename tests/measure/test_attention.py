@@ -1,6 +1,7 @@
 """Attention measured against explicit attention matrices, in float64."""
 
 import math
+import operator
 from itertools import pairwise
 
 import numpy as np
@@ -160,6 +161,34 @@ def test_attention_written_out(written, minimum):
     assert len(calls) == 1
     assert calls[0].scale * math.sqrt(calls[0].head_width) == pytest.approx(1.0)
     check(head_statistics(calls[0], **ALL), query @ key.mT * 5**-0.5, seen)
+
+
+IN_PLACE = {
+    "/=": lambda scores: operator.itruediv(scores, 4),
+    "*=": lambda scores: operator.imul(scores, 0.25),
+    "div_": lambda scores: scores.div_(4),
+    "mul_ by a tensor": lambda scores: scores.mul_(torch.tensor(0.25)),
+    "/ a tensor": lambda scores: scores / torch.tensor(16.0).sqrt(),
+    "a tensor *": lambda scores: torch.tensor(0.25) * scores,
+}
+
+
+@pytest.mark.parametrize("way", IN_PLACE)
+def test_scores_divided_in_place_or_by_a_tensor_have_the_right_scale(way):
+    query, key, value = random_heads(d=16)
+    calls = []
+    with AttentionCalls(calls.append):
+        IN_PLACE[way](query @ key.mT).softmax(-1) @ value
+        (IN_PLACE[way](query.clone()) @ key.mT).softmax(-1) @ value
+    assert [c.scale * math.sqrt(c.head_width) for c in calls] == pytest.approx([1.0, 1.0])
+
+
+def test_scores_changed_in_place_by_more_than_a_number_have_no_known_scale():
+    query, key, value = random_heads(d=16)
+    calls = []
+    with AttentionCalls(calls.append):
+        (query @ key.mT).mul_(torch.rand(7, 7)).softmax(-1) @ value
+    assert [c.scale for c in calls] == [None]
 
 
 def test_a_softmax_of_classes_is_no_attention():

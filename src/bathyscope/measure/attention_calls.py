@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +22,14 @@ _SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax})
 _PRODUCTS = frozenset(
     {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
 )
-_TIMES = frozenset({torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__})
-_OVER = frozenset({torch.div, Tensor.div, Tensor.__truediv__, torch.true_divide})
+_TIMES = frozenset(
+    {torch.mul, Tensor.mul, Tensor.mul_, torch.multiply, Tensor.multiply, Tensor.multiply_}
+    | {Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__}
+)
+_OVER = frozenset(
+    {torch.div, Tensor.div, Tensor.div_, torch.divide, Tensor.divide, Tensor.divide_}
+    | {torch.true_divide, Tensor.__truediv__, Tensor.__itruediv__}
+)
 # what leaves probabilities the same matrix, but for dropped or moved entries
 _PASSED_ON = frozenset(
     {F.dropout, torch.dropout, Tensor.to, Tensor.type_as, Tensor.type, Tensor.float, Tensor.half}
@@ -136,16 +142,10 @@ class AttentionCalls(FunctionWatch):
         elif func in _PRODUCTS:
             self._follow_product(func, args, output)
         elif func in _TIMES or func in _OVER:
-            factor = next((a for a in args if isinstance(a, (int, float))), None)
-            tensor = next((a for a in args if isinstance(a, Tensor)), None)
             if func in _TIMES and (weights := self._masked(args)) is not None:
                 self.pending[output], self.masked[output] = weights, True
-            elif factor and tensor is not None and len(args) >= 2:
-                times = float(factor) if func in _TIMES else 1 / float(factor)
-                self.factors[output] = times * self.factors.get(tensor, 1.0)
-                for known in (self.products, self.operands):
-                    if (value := known.get(tensor)) is not None:
-                        known[output] = value
+            else:
+                self._follow_scaling(args, output, is_division=func in _OVER)
         elif func in _PASSED_ON:
             self._pass_on(args[0], output)
         elif func in _ADDED and len(args) > 1 and args[0] in self.products:
@@ -158,6 +158,23 @@ class AttentionCalls(FunctionWatch):
         elif func is torch.where and len(args) == 3 and args[1] in self.products:
             self._pass_on(args[1], output)
             self.masks[output] = args[0]
+
+    def _follow_scaling(
+        self, args: tuple[object, ...], output: Tensor, *, is_division: bool
+    ) -> None:
+        """Follow what is multiplied or divided by one number; what is done in place has a new factor too."""
+        tensor = next((a for a in args if isinstance(a, Tensor) and a.ndim > 0), None)
+        factor = next((float(a) for a in args if a is not tensor and _is_number(a)), 0.0)
+        if tensor is None or factor == 0:
+            if tensor is output:
+                for known in (self.products, self.operands, self.factors):
+                    known.pop(output, None)
+            return
+        times = 1 / factor if is_division else factor
+        self.factors[output] = times * self.factors.get(tensor, 1.0)
+        for known in (self.products, self.operands):
+            if (value := known.get(tensor)) is not None:
+                known[output] = value
 
     def _masked(self, args: tuple[object, ...]) -> AttentionCall | None:
         """The call whose weights are multiplied by a mask of zeros and ones that takes away some of them."""
@@ -240,6 +257,10 @@ class AttentionCalls(FunctionWatch):
             self._note_split(operands[0])
             self.operands[output] = (operands[0], operands[1], None)
         self.factors[output] = math.prod(self.factors.get(a, 1.0) for a in operands)
+
+
+def _is_number(x: object) -> TypeGuard[float | Tensor]:
+    return isinstance(x, (int, float)) or (isinstance(x, Tensor) and x.ndim == 0)
 
 
 def _splits_across_positions(source: Tensor, output: Tensor) -> bool:

@@ -43,14 +43,27 @@ def test_a_kernel_that_is_kept_stays_near_dirac_and_one_left_free_does_not(tmp_p
     assert max(free) > fraction
 
 
-@pytest.mark.parametrize(("name", "gain"), [("delta_held", 1.0), ("bare_held", 2**0.5)])
-def test_a_kernel_that_is_kept_orthogonal_has_one_singular_value(name, gain, tmp_path):
-    for kernel in trained_kernels(name, tmp_path / "kept"):
+def spreads(kernels, gain):
+    """How far the singular values of each kernel are from the one that it began with."""
+    for kernel in kernels:
         filters, channels = kernel.shape[:2]
-        values = conv_singular_values(kernel, 4).values
         target = gain * (filters / min(filters, channels)) ** 0.5
-        # taps outside 3 × 3 are cut off, so that the values do not meet exactly
-        assert float((values / target - 1).abs().max()) < 0.25
+        yield float((conv_singular_values(kernel, 4).values / target - 1).abs().max())
+
+
+@pytest.fixture(scope="module")
+def free_spreads(tmp_path_factory):
+    return list(spreads(trained_kernels("delta", tmp_path_factory.mktemp("free")), gain=1.0))
+
+
+@pytest.mark.parametrize(("name", "gain"), [("delta_held", 1.0), ("bare_held", 2**0.5)])
+def test_a_kernel_that_is_kept_orthogonal_has_one_singular_value(
+    name, gain, tmp_path, free_spreads
+):
+    # taps outside 3 × 3 are cut off, so that the values do not meet exactly; how much they do depends
+    # on the draw, which is another one on another processor
+    kept = list(spreads(trained_kernels(name, tmp_path / "kept"), gain))
+    assert all(k < f / 3 for k, f in zip(kept, free_spreads, strict=True)), (kept, free_spreads)
 
 
 def test_only_networks_that_are_kept_are_put_back():

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.stepping import copy_training
 from bathyscope.diagnosis import diagnose, treat
-from bathyscope.remedies import RUNGS
+from bathyscope.remedies import CHANGE_LEVELS
 from benchmarks.failing_networks import (
     TRAINS,
     FailureDraw,
@@ -52,7 +52,7 @@ def drawn(number: int) -> tuple[FailureDraw | TransformerDraw, FailureTask]:
 
 
 def score(
-    number: int, allow: tuple[str, ...] = RUNGS, before: tuple[float, ...] | None = None
+    number: int, allow: tuple[str, ...] = CHANGE_LEVELS, before: tuple[float, ...] | None = None
 ) -> dict[str, Any]:
     """One network: whether it fails (`before`, where that is known), and if so what becomes of it."""
     draw, task = drawn(number)
@@ -104,7 +104,7 @@ def plain(layers: int, seed: int) -> dict[str, Any]:
     before = task.accuracy_after_training(*untreated, seed=100 + seed)
     result = diagnose(model, task.batches(1, seed=300 + seed)[0], optimizer=optimizer)
     batches = iter(task.batches(400, seed=400 + seed))
-    treatment = treat(model, result, optimizer=optimizer, batches=batches, allow=RUNGS[:3])
+    treatment = treat(model, result, optimizer=optimizer, batches=batches, allow=CHANGE_LEVELS[:3])
     after = task.accuracy_after_training(model, treatment.optimizer, seed=500 + seed)
     return {
         "layers": layers,
@@ -214,6 +214,6 @@ def lines() -> Iterator[dict[str, Any]]:
 if __name__ == "__main__" and sys.argv[1] == "plain":
     plain_networks(Path(sys.argv[2]))
 elif __name__ == "__main__":
-    levels = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else RUNGS
+    levels = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else CHANGE_LEVELS
     known_from = Path(sys.argv[6]) if len(sys.argv) > 6 else None
     main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), levels, known_from)

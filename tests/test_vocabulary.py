@@ -24,7 +24,7 @@ PATTERNS = {
     r"\b(hear|ears|hearing)\b|\bTap\b": "hook, observer",
     r"\b[Tt]runk\b": "body, backbone",
     r"\bgrave(st)?\b|\bgravity\b": "severe",
-    r"\b(rung|racer|[Pp]atient)\b": "level, search, context",
+    r"\b(rungs?|RUNGS|Rung|racer|[Pp]atient)\b": "level, search, context",
     r"\b(best )?constant answer\b": "constant baseline",
     r"\bgrowth from the loss\b|\bon its way back\b": "cumulative gradient ratio, during backpropagation",
     r"\bnot[ _-]finite\b": "non-finite",

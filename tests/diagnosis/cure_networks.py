@@ -9,7 +9,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.blocks import blocks_of
 from bathyscope.diagnosis.candidates import candidates
-from bathyscope.remedies import RUNGS
+from bathyscope.remedies import CHANGE_LEVELS
 from bathyscope.rules.targeted.context import Context
 
 
@@ -128,7 +128,7 @@ def recipes_of(name):
     x, y = batch()
     blocks = blocks_of(model, x)
     context = Context(model, optimizer, (x, y), blocks, (), F.cross_entropy)
-    return [c.recipe for c in candidates(context, RUNGS, 32)]
+    return [c.recipe for c in candidates(context, CHANGE_LEVELS, 32)]
 
 
 def thirty():

@@ -96,7 +96,7 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
 
 
 @unchecked()
-def test_a_rung_that_is_not_allowed_is_not_used():
+def test_a_level_that_is_not_allowed_is_not_used():
     model = plain()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     result = diagnose(model, batch(), optimizer=optimizer)

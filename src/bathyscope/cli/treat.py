@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from bathyscope.remedies import Recipe
     from bathyscope.report import Report
 
-ALL_RUNGS = "settings,weights,activations,structure"
+ALL_LEVELS = "settings,weights,activations,structure"
 
 
 @with_options
 def treat(
     text: CommandOptions,
-    allow: Annotated[str, typer.Option(help="Rungs that a recipe may use.")] = ALL_RUNGS,
+    allow: Annotated[
+        str, typer.Option(help="Levels of change that a recipe may use.")
+    ] = ALL_LEVELS,
     budget: Annotated[int, typer.Option(min=1, help="Steps that you mean to train for.")] = 300,
     spend: Annotated[
         int, typer.Option(min=300, help="Steps of the network that the search may take.")

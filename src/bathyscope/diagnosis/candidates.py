@@ -11,12 +11,12 @@ from torch import nn
 from bathyscope.remedies import (
     AddNorms,
     AddShortcuts,
+    ChangeLevel,
     ClipGradient,
     DecayWeights,
     DrawWeights,
     Recipe,
     ReplaceOptimizer,
-    Rung,
     ScaleRate,
     ScaleWeights,
     StartRecurrence,
@@ -48,7 +48,7 @@ class Candidate:
     surest: bool = False
 
 
-def candidates(context: Context, allow: tuple[Rung, ...], most: int) -> list[Candidate]:
+def candidates(context: Context, allow: tuple[ChangeLevel, ...], most: int) -> list[Candidate]:
     """The recipes that enter, at most this many, none deeper than what is allowed.
 
     What is targeted at a finding comes first, then each level's own in turns, so that none is left out; the
@@ -110,7 +110,7 @@ def _with_decay(steps: Steps, optimizer: torch.optim.Optimizer) -> Steps:
     )
 
 
-def _is_within(recipe: Recipe, allow: tuple[Rung, ...]) -> bool:
+def _is_within(recipe: Recipe, allow: tuple[ChangeLevel, ...]) -> bool:
     return all(step.level in allow for step in recipe.steps)
 
 

@@ -15,7 +15,7 @@ from bathyscope.foresight.extrapolation import (
     power_law,
     relative_losses,
 )
-from bathyscope.remedies import RUNGS
+from bathyscope.remedies import CHANGE_LEVELS
 
 FAILS = 0.05
 """Fraction of the loss's scale by which a training that does not fail ends below the constant baseline."""
@@ -78,7 +78,7 @@ def choose(verification: Verification, untreated: Attempt, *, budget: int) -> At
     best = min(ends.values(), default=0.0)
     near = [a for a in treated if ends[id(a)] <= -FAILS and ends[id(a)] <= _NEAR * best]
     chosen = min(
-        near, key=lambda a: (RUNGS.index(a.recipe.level), len(a.recipe.steps)), default=None
+        near, key=lambda a: (CHANGE_LEVELS.index(a.recipe.level), len(a.recipe.steps)), default=None
     )
     alike = [a for a in verification.attempts if not a.recipe.steps] or [untreated]
     without = min(expected_end(a, budget) for a in alike)

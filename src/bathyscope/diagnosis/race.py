@@ -20,7 +20,7 @@ from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight.extrapolation import loss_scale
-from bathyscope.remedies import RUNGS, Recipe
+from bathyscope.remedies import CHANGE_LEVELS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
 """Steps after which the field is halved; the last are the most that the finalists take."""
@@ -163,7 +163,7 @@ class Search:
     def rank(self) -> tuple[int, int]:
         """How much it changes: nothing, then by level, then by the number of steps."""
         steps = len(self.recipe.steps)
-        return (RUNGS.index(self.recipe.level) + 1 if steps else 0), steps
+        return (CHANGE_LEVELS.index(self.recipe.level) + 1 if steps else 0), steps
 
     @property
     def has_diverged(self) -> bool:

@@ -9,7 +9,7 @@ from bathyscope.diagnosis.race import LEARNED, Race, Search, num_entrants, step_
 from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.treatment import num_problems
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
-from bathyscope.remedies import Recipe, Rung
+from bathyscope.remedies import ChangeLevel, Recipe
 from bathyscope.rules.targeted.context import Context
 
 _TRIAL = 32  # steps after which the untreated copy may be known to train
@@ -28,7 +28,7 @@ class SearchResult:
 
 
 def find_recipe(
-    race: Race, diagnosis: Diagnosis, allow: tuple[Rung, ...], supply: Supply, *, budget: int
+    race: Race, diagnosis: Diagnosis, allow: tuple[ChangeLevel, ...], supply: Supply, *, budget: int
 ) -> SearchResult:
     """Race settings and what answers a finding; what is deeper where none of them passes.
 

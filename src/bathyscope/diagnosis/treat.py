@@ -31,7 +31,7 @@ from bathyscope.diagnosis.treatment import Treatment
 from bathyscope.diagnosis.verification import Verification, verify_untreated
 from bathyscope.foresight.baseline import fitted_baseline
 from bathyscope.measure.loss_form import fit_constant_baseline
-from bathyscope.remedies import RUNGS, Recipe, Rung
+from bathyscope.remedies import CHANGE_LEVELS, ChangeLevel, Recipe
 from bathyscope.remedies.recipe import optimizer_or_default
 
 MEASURING = 90
@@ -50,7 +50,7 @@ def treat(
     optimizer: torch.optim.Optimizer | None = None,
     batches: Iterable[Batch] | None = None,
     budget: int = 300,
-    allow: str | Iterable[str] = RUNGS,
+    allow: str | Iterable[str] = CHANGE_LEVELS,
     spend: int = 400,
     seed: int = 0,
     notify: Callable[[str], None] | None = None,
@@ -220,7 +220,7 @@ def _notes(supply: Supply, verification: Verification) -> tuple[str, ...]:
 
 def _check(
     model: nn.Module, diagnosis: Diagnosis, allow: str | Iterable[str]
-) -> tuple[nn.Module, tuple[Rung, ...]]:
+) -> tuple[nn.Module, tuple[ChangeLevel, ...]]:
     check_parameters(model)
     if not isinstance(diagnosis, Diagnosis):
         raise UsageError(
@@ -236,9 +236,9 @@ def _check(
         )
     names = check_names("allow", allow, minimum=1)
     for name in names:
-        if name not in RUNGS:
-            raise UnknownName("level", name, RUNGS)
-    return root, tuple(level for level in RUNGS if level in names)
+        if name not in CHANGE_LEVELS:
+            raise UnknownName("level", name, CHANGE_LEVELS)
+    return root, tuple(level for level in CHANGE_LEVELS if level in names)
 
 
 def _constant(model: nn.Module, course: list[Batch], loss: LossFn) -> float:

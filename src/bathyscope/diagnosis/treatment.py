@@ -15,7 +15,7 @@ from bathyscope.diagnosis.race import (
     Attempt,
 )
 from bathyscope.diagnosis.verification import Verification
-from bathyscope.remedies import RUNGS, Change, Recipe, Rung
+from bathyscope.remedies import CHANGE_LEVELS, Change, ChangeLevel, Recipe
 from bathyscope.report.record import Judgment, Report
 from bathyscope.report.reported import Reported
 
@@ -63,17 +63,17 @@ class Treatment(Reported):
         return None if self.recipe is None else self.recipe.description
 
     @property
-    def level(self) -> Rung | None:
+    def level(self) -> ChangeLevel | None:
         """The deepest level that was needed."""
         return None if self.recipe is None else self.recipe.level
 
     @property
-    def by_level(self) -> dict[Rung, Attempt]:
+    def by_level(self) -> dict[ChangeLevel, Attempt]:
         """Of each level that was tried, the recipe that learned most in the race."""
         tried = [a for a in self.attempts if a.recipe.steps]
         return {
             level: max(of_level, key=lambda a: a.learned)
-            for level in RUNGS
+            for level in CHANGE_LEVELS
             if (of_level := [a for a in tried if a.recipe.level == level])
         }
 
@@ -137,7 +137,11 @@ class Treatment(Reported):
         """What less would have reached; empty where nothing less was tried."""
         if self.level is None:
             return ""
-        best = {r: a for r, a in self.by_level.items() if RUNGS.index(r) < RUNGS.index(self.level)}
+        best = {
+            r: a
+            for r, a in self.by_level.items()
+            if CHANGE_LEVELS.index(r) < CHANGE_LEVELS.index(self.level)
+        }
         verified = {a.recipe.level: a for a in self.verification.attempts if a.recipe.steps}
         result = [
             f"{level} alone ({a.name}) ended at {a.end:.3g} after {len(a.losses)} steps"

@@ -18,9 +18,9 @@ from bathyscope.remedies.procrustes import ProcrustesReport as ProcrustesReport
 from bathyscope.remedies.procrustes import procrustes_ as procrustes_
 from bathyscope.remedies.recipe import Recipe as Recipe
 from bathyscope.remedies.recipe import apply_ as apply_
-from bathyscope.remedies.remedy import RUNGS as RUNGS
+from bathyscope.remedies.remedy import CHANGE_LEVELS as CHANGE_LEVELS
+from bathyscope.remedies.remedy import ChangeLevel as ChangeLevel
 from bathyscope.remedies.remedy import Remedy as Remedy
-from bathyscope.remedies.remedy import Rung as Rung
 from bathyscope.remedies.rescale import ProjectTransitions as ProjectTransitions
 from bathyscope.remedies.rescale import ScaleWeights as ScaleWeights
 from bathyscope.remedies.rescale import SetWeights as SetWeights

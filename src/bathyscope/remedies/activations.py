@@ -8,7 +8,7 @@ from torch import nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import ChangeLevel, Remedy, python_list, submodule
 from bathyscope.remedies.tailored import ACTIVATIONS, TailoredReLU
 
 
@@ -21,7 +21,7 @@ class TailorActivations(Remedy):
     name: Literal["tailor-activations"] = "tailor-activations"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     slope: Annotated[float, Field(ge=0, le=1)]
-    level: ClassVar[Rung] = "activations"
+    level: ClassVar[ChangeLevel] = "activations"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (TailoredReLU,)
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import (
+    ChangeLevel,
     Edit,
     Remedy,
-    Rung,
     python_list,
     python_string,
     submodule,
@@ -48,7 +48,7 @@ class NormalizeQueries(Remedy):
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     heads: PositiveInt
     fused: bool = False
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (QkNorm,)
 
@@ -98,7 +98,7 @@ class NormFirst(Remedy):
 
     name: Literal["norm-first"] = "norm-first"
     blocks: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
@@ -154,7 +154,7 @@ class ScaleBranches(Remedy):
     name: Literal["scale-branches"] = "scale-branches"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     factor: PositiveFloat
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (ScaleOutput,)
 
@@ -219,7 +219,7 @@ class PenalizeLogZ(Remedy):
     name: Literal["penalize-log-z"] = "penalize-log-z"
     layer: str
     weight: PositiveFloat = 1e-4
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (PullLogZ,)
 

@@ -12,9 +12,9 @@ from torch.utils.hooks import RemovableHandle
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import (
+    ChangeLevel,
     Edit,
     Remedy,
-    Rung,
     python_list,
     python_string,
     submodule,
@@ -27,7 +27,7 @@ class StandardizeInputs(Remedy):
     name: Literal["standardize-inputs"] = "standardize-inputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
@@ -75,7 +75,7 @@ class ScaleOutputs(Remedy):
     name: Literal["scale-outputs"] = "scale-outputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
@@ -119,7 +119,7 @@ class DropActivation(Remedy):
 
     name: Literal["drop-activation"] = "drop-activation"
     layer: str
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
@@ -142,7 +142,7 @@ class ReplaceActivation(Remedy):
     name: Literal["replace-activation"] = "replace-activation"
     layer: str
     kind: Literal["sigmoid", "softmax"]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
 
     @property
@@ -197,7 +197,7 @@ class AddActivations(Remedy):
 
     name: Literal["add-activations"] = "add-activations"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (rectify_,)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import ChangeLevel, Remedy, python_list, submodule
 
 
 def times_factor(module: nn.Module, args: object, output: object) -> object:
@@ -61,7 +61,7 @@ class LearnFactors(Remedy):
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     size: PositiveInt = 1
     start: float = 0.0
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (_TIMES_FACTOR,)
 

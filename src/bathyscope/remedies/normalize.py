@@ -12,9 +12,9 @@ from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import (
+    ChangeLevel,
     Edit,
     Remedy,
-    Rung,
     python_list,
     submodule,
 )
@@ -46,7 +46,7 @@ class AddNorms(Remedy):
 
     name: Literal["add-norms"] = "add-norms"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (_NORMALIZE,)
 

@@ -36,7 +36,7 @@ from bathyscope.remedies.interface import (
 )
 from bathyscope.remedies.learned_factor import LearnFactors
 from bathyscope.remedies.normalize import AddNorms
-from bathyscope.remedies.remedy import RUNGS, Rung
+from bathyscope.remedies.remedy import CHANGE_LEVELS, ChangeLevel
 from bathyscope.remedies.rescale import ProjectTransitions, ScaleWeights, SetWeights
 from bathyscope.remedies.settings import (
     ClipGradient,
@@ -109,9 +109,9 @@ class Recipe(BaseModel):
     steps: tuple[AnyRemedy, ...] = ()
 
     @property
-    def level(self) -> Rung:
+    def level(self) -> ChangeLevel:
         """The deepest level of its steps."""
-        return max((step.level for step in self.steps), key=RUNGS.index, default="settings")
+        return max((step.level for step in self.steps), key=CHANGE_LEVELS.index, default="settings")
 
     @property
     def description(self) -> str:

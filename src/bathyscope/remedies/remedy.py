@@ -15,10 +15,10 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 
-Rung = Literal["settings", "weights", "activations", "structure"]
+ChangeLevel = Literal["settings", "weights", "activations", "structure"]
 """How deep a remedy cuts, mildest first."""
 
-RUNGS: tuple[Rung, ...] = get_args(Rung)
+CHANGE_LEVELS: tuple[ChangeLevel, ...] = get_args(ChangeLevel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Remedy(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    level: ClassVar[Rung]
+    level: ClassVar[ChangeLevel]
     in_weights: ClassVar[bool] = True
     helpers: ClassVar[tuple[Callable[..., object] | str, ...]] = ()
 

@@ -9,7 +9,7 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.procrustes import procrustes_
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, python_string, submodule
+from bathyscope.remedies.remedy import ChangeLevel, Remedy, python_list, python_string, submodule
 
 
 class ScaleWeights(Remedy):
@@ -18,7 +18,7 @@ class ScaleWeights(Remedy):
     name: Literal["scale-weights"] = "scale-weights"
     factors: dict[str, float]
     purpose: str = "weights scaled"
-    level: ClassVar[Rung] = "weights"
+    level: ClassVar[ChangeLevel] = "weights"
 
     @property
     def description(self) -> str:
@@ -61,7 +61,7 @@ class SetWeights(Remedy):
     name: Literal["set-weights"] = "set-weights"
     values: dict[str, object]
     purpose: str = "weights set"
-    level: ClassVar[Rung] = "weights"
+    level: ClassVar[ChangeLevel] = "weights"
 
     @field_validator("values")
     @classmethod
@@ -113,7 +113,7 @@ class ProjectTransitions(Remedy):
     name: Literal["project-transitions"] = "project-transitions"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     every: PositiveInt = 2
-    level: ClassVar[Rung] = "weights"
+    level: ClassVar[ChangeLevel] = "weights"
 
     @property
     def description(self) -> str:

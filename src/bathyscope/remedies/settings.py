@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 from bathyscope.core.errors import UsageError
 from bathyscope.core.hooks import Hooks
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import Remedy, Rung
+from bathyscope.remedies.remedy import ChangeLevel, Remedy
 
 
 def clip_before_each_step_(optimizer: torch.optim.Optimizer, norm: float) -> Hooks:
@@ -48,7 +48,7 @@ class ScaleRate(Remedy):
 
     name: Literal["scale-rate"] = "scale-rate"
     factor: PositiveFloat
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
 
     @property
     def description(self) -> str:
@@ -73,7 +73,7 @@ class DecayWeights(Remedy):
 
     name: Literal["decay-weights"] = "decay-weights"
     value: NonNegativeFloat
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
 
     @property
     def description(self) -> str:
@@ -98,7 +98,7 @@ class ClipGradient(Remedy):
 
     name: Literal["clip-gradient"] = "clip-gradient"
     norm: PositiveFloat
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
 
     @property
     def description(self) -> str:
@@ -129,7 +129,7 @@ class WarmUp(Remedy):
 
     name: Literal["warm-up"] = "warm-up"
     steps: PositiveInt
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
     helpers: ClassVar = (warm_up_,)
 
     @property
@@ -158,7 +158,7 @@ class ReplaceOptimizer(Remedy):
     lr: PositiveFloat = 3e-3
     momentum: NonNegativeFloat = 0.9
     weight_decay: NonNegativeFloat = 0.0
-    level: ClassVar[Rung] = "settings"
+    level: ClassVar[ChangeLevel] = "settings"
 
     @property
     def description(self) -> str:

@@ -13,9 +13,9 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.remedy import (
+    ChangeLevel,
     Edit,
     Remedy,
-    Rung,
     python_list,
     python_string,
     submodule,
@@ -69,7 +69,7 @@ class AddShortcuts(Remedy):
     name: Literal["add-shortcuts"] = "add-shortcuts"
     spans: Annotated[tuple[Span, ...], Field(min_length=1)]
     scale: float = 1.0
-    level: ClassVar[Rung] = "structure"
+    level: ClassVar[ChangeLevel] = "structure"
     in_weights: ClassVar[bool] = False
     helpers: ClassVar = (fit_to, _ADD_SHORTCUT)
 

@@ -9,7 +9,7 @@ from torch import nn
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.drawing import draw_, draw_recurrence_, reinitialize_
-from bathyscope.remedies.remedy import Remedy, Rung, python_list, submodule
+from bathyscope.remedies.remedy import ChangeLevel, Remedy, python_list, submodule
 
 _MAPS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
 
@@ -34,7 +34,7 @@ class DrawWeights(Remedy):
     gain: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     layers: tuple[str, ...] | None = None
-    level: ClassVar[Rung] = "weights"
+    level: ClassVar[ChangeLevel] = "weights"
 
     @property
     def description(self) -> str:
@@ -79,7 +79,7 @@ class StartRecurrence(Remedy):
     name: Literal["start-recurrence"] = "start-recurrence"
     forget_bias: float = 1.0
     seed: NonNegativeInt = 0
-    level: ClassVar[Rung] = "weights"
+    level: ClassVar[ChangeLevel] = "weights"
     helpers: ClassVar = (draw_, draw_recurrence_)
 
     @property

@@ -93,9 +93,13 @@ def in_turns(old: Path, new: Path, names: Iterable[str]) -> Iterator[tuple[Line,
         with _running(old, name) as first, _running(new, name) as second:
             both = first, second
             seen: tuple[dict[tuple[str, str], Line], ...] = ({}, {})
-            while any(process.poll() is None for process in both):
-                for process, lines in zip(both, seen, strict=True):
-                    if (line := _next_line(process)) is not None:
+            working = list(zip(both, seen, strict=True))
+            while working:
+                for process, lines in list(working):
+                    if not (text := _next_text(process)):
+                        working.remove((process, lines))
+                    elif text.startswith("{"):
+                        line = json.loads(text)
                         lines[_key(line)] = line
             yield from ((seen[0][key], line) for key, line in seen[1].items() if key in seen[0])
 
@@ -120,17 +124,13 @@ def _running(tree: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
         process.wait()
 
 
-def _next_line(process: "subprocess.Popen[str]") -> Line | None:
-    """Let a process go on to its next line; None where it has ended, or does not know the benchmark."""
-    if process.poll() is not None or process.stdout is None:
-        return None
+def _next_text(process: "subprocess.Popen[str]") -> str:
+    """Let a process go on until it has printed a line more; empty once it has printed its last."""
+    assert process.stdout is not None
     process.send_signal(signal.SIGCONT)
-    text = process.stdout.readline()
-    if not text:
-        process.wait()
-        return None
+    text = process.stdout.readline()  # it may have ended and still have lines in the pipe
     process.send_signal(signal.SIGSTOP)
-    return json.loads(text) if text.startswith("{") else None
+    return text
 
 
 def _key(line: Line) -> tuple[str, str]:

@@ -1,12 +1,14 @@
 """A benchmark that gets slower is seen."""
 
 import json
+import signal
 from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks.against import changes, in_turns, is_revision, read_lines
+from benchmarks import against
+from benchmarks.against import changes, is_revision, read_lines
 
 
 def line(benchmark, ratio, case="a", **more):
@@ -82,10 +84,13 @@ def make_tree(folder, numbers):
     return folder
 
 
-def test_two_trees_are_measured_in_turns_and_paired_by_case(tmp_path):
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_two_trees_are_measured_in_turns_and_paired_by_case(tmp_path, monkeypatch, ends_early):
+    if ends_early:  # before anyone has read what they printed
+        monkeypatch.setattr(against.signal, "SIGSTOP", signal.SIGCONT)
     old = make_tree(tmp_path / "old", {"a": 1.0, "gone": 5.0, "b": 2.0})
     new = make_tree(tmp_path / "new", {"b": 1.0, "a": 3.0, "added": 7.0})
-    pairs = list(in_turns(old, new, ["made"]))
+    pairs = list(against.in_turns(old, new, ["made"]))
     assert {new["case"]: (old["ratio"], new["ratio"]) for old, new in pairs} == {
         "a": (1.0, 3.0),
         "b": (2.0, 1.0),

@@ -66,7 +66,7 @@ def class_weights(
     if labels is None:
         return None
     known = labels[labels >= 0].unique()
-    classes = [int(c) for c in known]
+    classes: list[int] = known.tolist()
     if not 2 <= len(classes) <= _MOST_CLASSES:
         return None
     gradient = on_output.gradient(torch.zeros_like(y))
@@ -80,8 +80,8 @@ def class_weights(
     index = torch.searchsorted(known, labels[counted])
     number = torch.bincount(index, minlength=len(classes))
     total = torch.bincount(index, weights=size[counted], minlength=len(classes))
-    counts = [int(n) for n in number]
-    weights = [float(w) for w in total / number]
+    counts: list[int] = number.tolist()
+    weights: list[float] = (total / number).tolist()
     mean = sum(weights) / len(weights)
     if mean <= 0:
         return None

@@ -132,8 +132,8 @@ def targets_of_loss(
     offset, fraction = _offset(
         asked.reshape(grid), inputs, y.shape[axis], has_targets=given is not None
     )
-    predicted = y.detach().movedim(axis, -1).argmax(-1)
-    ignored, ignored_fraction = _ignored(asked, targets, predicted, grid, y.shape[axis])
+    rows = y.detach().movedim(axis, -1)
+    ignored, ignored_fraction = _ignored(asked, targets, rows, grid)
     return EffectiveTargets(
         asked,
         axis=axis,
@@ -158,7 +158,7 @@ def asked_classes(gradient: Tensor, axis: int) -> Tensor:
         tensor([ 1, -1])
     """
     rows = gradient.movedim(axis, -1)
-    return torch.where(rows.ne(0).any(-1), rows.argmin(-1), -1)
+    return torch.where(rows.any(-1), rows.argmin(-1), -1)
 
 
 def _gradient_alone(
@@ -268,18 +268,21 @@ def _offset_of(asked: Tensor, tokens: Tensor, num_classes: int) -> tuple[int | N
 def _ignored(
     asked: Tensor,
     targets: Tensor | None,
-    predicted: Tensor,
+    rows: Tensor,
     grid: tuple[int, ...],
-    num_classes: int,
 ) -> tuple[tuple[int, ...], float]:
     """Classes of the targets for which no position is asked, but for padding at the ends of sequences.
 
     A class that is predicted with certainty wherever it is the target is asked for no more, and not ignored.
+    The rows are the output with the classes last.
     """
     if targets is None or targets.is_floating_point() or targets.shape != asked.shape:
         return (), 0.0
-    known = targets[(targets >= 0) & (targets < num_classes)]
+    known = targets[(targets >= 0) & (targets < rows.shape[-1])]
     wanted = set(known.unique().tolist()) - set(asked.unique().tolist())
+    if not wanted:
+        return (), 0.0
+    predicted = rows.argmax(-1)
     result = [
         c
         for c in sorted(wanted)

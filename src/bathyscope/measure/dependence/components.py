@@ -5,7 +5,7 @@ the pass calls. Places are named by the weight that a function was given.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
@@ -29,7 +30,7 @@ _NOT_OVER_FEATURES = (
 _POSITIONS = re.compile(r"pos(?!t)|wpe", re.IGNORECASE)
 _FITS = 1e-3
 """Of the deviation of a norm's output: what a gain and an offset of its own leave unexplained."""
-_MOST_ROWS = 96
+_MOST_ROWS = 64
 """Tokens, spread evenly, to which a norm is fitted: the fit is exact."""
 _RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 _SAME_ROWS = (F.dropout, torch.dropout, Tensor.contiguous, Tensor.view, Tensor.reshape)
@@ -98,11 +99,11 @@ class Components:
 
 
 class ComponentWatch:
-    """Follows the functions of a pass; `norms` are hooked by `watch_norms`."""
+    """Follows the functions of a pass; `norm_fits` is filled by `watch_norms`."""
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
-        self.norms: dict[str, NormUse] = {}
+        self.norm_fits: dict[str, NormFit] = {}
         self.linear: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.linear_pairs: dict[str, None] = {}
         self.swapped_axes: dict[str, None] = {}
@@ -223,12 +224,12 @@ def watch_norms(model: nn.Module, watch: ComponentWatch) -> Iterator[None]:
     def hook(name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
         def after(module: nn.Module, args: tuple[object, ...], output: object) -> None:
             x, y = main_tensor(args), main_tensor(output)
-            if name in watch.norms or x is None or y is None or x.shape != y.shape:
+            if name in watch.norm_fits or x is None or y is None or x.shape != y.shape:
                 return
             with aside():
-                use = norm_use(name, module, x.detach(), y.detach())
-            if use is not None:
-                watch.norms[name] = use
+                fit = fit_norm(module, x.detach(), y.detach())
+            if fit is not None:
+                watch.norm_fits[name] = fit
 
         return after
 
@@ -242,10 +243,7 @@ def watch_norms(model: nn.Module, watch: ComponentWatch) -> Iterator[None]:
 
 
 def norm_use(name: str, module: nn.Module, x: Tensor, y: Tensor) -> NormUse | None:
-    """Gain, offset and ε of a norm over the last axis, with or without centering; None where it is neither.
-
-    y = a ⊙ z + b with z = (x − μ)/√(σ² + ε) or z = x/√(mean x² + ε): a is the regression of y on z over
-    tokens, feature by feature, and b what is left of the mean.
+    """What a norm over the last axis does, with or without centering; None where it is neither.
 
     Examples:
         >>> norm = nn.LayerNorm(4)
@@ -256,39 +254,67 @@ def norm_use(name: str, module: nn.Module, x: Tensor, y: Tensor) -> NormUse | No
         >>> round(use.gain, 3), round(use.offset, 3)
         (3.0, 0.5)
     """
+    fit = fit_norm(module, x, y)
+    return None if fit is None else next(iter(norm_uses({name: fit})), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormFit:
+    """Fits of a norm with and without centering, on the device on which it was run.
+
+    Attributes:
+        numbers: (2, 5), first with centering: what the fit leaves, the size of what it explains, gain,
+            offset, ε/(variance + ε).
+        has_epsilon: whether the module names its ε.
+    """
+
+    numbers: Tensor
+    has_epsilon: bool
+
+
+def fit_norm(module: nn.Module, x: Tensor, y: Tensor) -> NormFit | None:
+    """Gain, offset and ε of a norm over the last axis; None where there are too few rows.
+
+    y = a ⊙ z + b with z = (x − μ)/√(σ² + ε) or z = x/√(mean x² + ε): a is the regression of y on z over
+    tokens, feature by feature, and b what is left of the mean. Nothing is fetched from the device.
+    """
     if x.ndim < 2 or x.shape[-1] < 2 or x.numel() < 4 * x.shape[-1]:
         return None
     every = max(1, x.numel() // x.shape[-1] // _MOST_ROWS)
     rows, out = (t.flatten(0, -2)[::every].double() for t in (x, y))
-    if not bool(torch.isfinite(rows).all()) or not bool(torch.isfinite(out).all()):
-        return None
-    epsilon = next(
-        (
-            v
-            for n in ("eps", "variance_epsilon", "epsilon")
-            if isinstance(v := getattr(module, n, None), float)
-        ),
-        None,
+    known = (getattr(module, n, None) for n in ("eps", "variance_epsilon", "epsilon"))
+    epsilon = next((v for v in known if isinstance(v, float)), None)
+    moved = torch.stack([rows - rows.mean(-1, keepdim=True), rows])
+    variance = moved.square().mean(-1, keepdim=True) + (epsilon or 0.0)
+    z = moved / variance.clamp_min(1e-300).sqrt()
+    z_mean, out_mean = z.mean(1, keepdim=True), out.mean(0)
+    about, apart = z - z_mean, out - out_mean
+    gain = (about * apart).sum(1, keepdim=True) / about.square().sum(1, keepdim=True).clamp_min(
+        1e-300
     )
-    for center in (True, False):
-        moved = rows - rows.mean(-1, keepdim=True) if center else rows
-        variance = moved.square().mean(-1, keepdim=True)
-        z = moved / (variance + (epsilon or 0.0)).clamp_min(1e-300).sqrt()
-        about, apart = z - z.mean(0), out - out.mean(0)
-        gain = (about * apart).sum(0) / about.square().sum(0).clamp_min(1e-300)
-        left = float((apart - gain * about).norm())
-        size = max(float(apart.norm()), _FITS * float(out.norm()))
-        if left <= _FITS * size or not size:
-            offset = out.mean(0) - gain * z.mean(0)
-            fraction = None
-            if epsilon is not None:
-                fraction = float((epsilon / (variance + epsilon)).median())
-            return NormUse(name, _rms(gain), _rms(offset), fraction)
-    return None
+    left = torch.linalg.vector_norm(apart - gain * about, dim=(1, 2))
+    size = torch.maximum(apart.norm(), _FITS * out.norm()).expand(2)
+    offset = out_mean - gain * z_mean
+    fraction = ((epsilon or 0.0) / variance).flatten(1).median(1).values
+    numbers = torch.stack([left, size, _rms(gain), _rms(offset), fraction], dim=1)
+    return NormFit(numbers, epsilon is not None)
 
 
-def _rms(values: Tensor) -> float:
-    return float(values.square().mean().sqrt())
+def norm_uses(fits: Mapping[str, NormFit]) -> tuple[NormUse, ...]:
+    """What fitted norms do, by their names, in one transfer; those that fit neither way are left out."""
+    result = []
+    numbers = fetch([fit.numbers for fit in fits.values()])
+    for (name, fit), both in zip(fits.items(), numbers, strict=True):
+        for left, size, gain, offset, fraction in (both[:5], both[5:]):
+            if left <= _FITS * size or not size:  # neither holds of NaN
+                result.append(NormUse(name, gain, offset, fraction if fit.has_epsilon else None))
+                break
+    return tuple(result)
+
+
+def _rms(values: Tensor) -> Tensor:
+    """Over the features of (fits, 1, features)."""
+    return values.square().mean((1, 2)).sqrt()
 
 
 def constant_outputs(output: Tensor) -> float:

@@ -11,7 +11,12 @@ from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.measure.dependence.cached_pass import cache_difference
-from bathyscope.measure.dependence.components import Components, constant_outputs, partly_frozen
+from bathyscope.measure.dependence.components import (
+    Components,
+    constant_outputs,
+    norm_uses,
+    partly_frozen,
+)
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,
@@ -185,7 +190,7 @@ def _components(
     restarts = has_padding or documents_of(known) is not None
     tokens = (one.tensor for one in known if one.role in ("tokens", "labels"))
     return Components(
-        norms=tuple(watch.norms.values()),
+        norms=norm_uses(watch.norm_fits),
         tables=watch.tables(tokens, has_padding=restarts),
         linear_pairs=tuple(watch.linear_pairs),
         merged_tokens=ran.capture.merged_tokens,

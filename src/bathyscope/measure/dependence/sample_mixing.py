@@ -28,9 +28,8 @@ def random_weights(like: Tensor, *, seed: int = 0) -> Tensor:
     Pure signs would cancel in pairs of equal entries; magnitudes that differ do not.
     """
     generator = torch.Generator().manual_seed(seed)
-    size = 0.5 + torch.rand(like.shape, generator=generator, dtype=torch.float64, device="cpu")
-    sign = 2.0 * torch.randint(2, like.shape, generator=generator, device="cpu") - 1.0
-    return (size * sign).to(device=like.device, dtype=like.dtype)
+    either = torch.rand(like.shape, generator=generator, device="cpu").mul_(2.0).sub_(1.0)
+    return either.add_(either.sign(), alpha=0.5).to(device=like.device, dtype=like.dtype)
 
 
 def seed_samples(ran: EvalPass, chosen: Tensor, *, at: Tensor | None = None) -> Tensor:
@@ -165,8 +164,8 @@ def sample_dependence(model: nn.Module, batch: Batch, *, axis: int = 0) -> Sampl
     """Whether a sample's output, in eval mode, depends on other samples or on its place in the batch.
 
     One backward pass from the outputs of half of the samples: the other half must have no gradient. One
-    more pass, in reversed order and without the first sample, sees what has no gradient. Only where that
-    differs further passes show place, company and randomness apart.
+    more pass, of a sample from the middle alone, sees what has no gradient. Only where that differs further
+    passes show place, company and randomness apart.
 
     Args:
         model: any module, left as it was.
@@ -271,8 +270,8 @@ def _changes(
         left_out.append("place in the batch: it holds one sample")
         return None, None, None
     n = ran.samples
-    reduced = list(range(n - 1, 0, -1))
-    first = _change(model, ran, reduced)
+    # alone and in the first place: it has lost the samples before and behind it, and its own place
+    first = _change(model, ran, [n // 2])
     if first is not None and first <= tolerance_of(ran.output):
         return first, first, first
     repeat = _change(model, ran, list(range(n)))

@@ -38,10 +38,11 @@ _PASSED_ON = frozenset(
 )
 _ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
 _FILLED = frozenset({torch.masked_fill, Tensor.masked_fill, Tensor.masked_fill_})
-_WATCHED = (
+WATCHED = (
     frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward, torch.where})
     | _SOFTMAX | _PRODUCTS | _TIMES | _OVER | _PASSED_ON | _ADDED | _FILLED
 )  # fmt: skip
+"""Functions that `AttentionCalls` wants to see."""
 
 
 Oddity = Literal[
@@ -107,7 +108,7 @@ class AttentionCalls(FunctionWatch):
         kept: object,
     ) -> None:
         """Report the call where it is attention."""
-        if func in _WATCHED:
+        if func in WATCHED:
             with aside():
                 self.look(func, args, kwargs, output)
 

@@ -4,6 +4,7 @@ Modules are hooked only to see what goes into norms and comes out; all else is r
 the pass calls. Places are named by the weight that a function was given.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,10 +31,15 @@ _NOT_OVER_FEATURES = (
 _POSITIONS = re.compile(r"pos(?!t)|wpe", re.IGNORECASE)
 _FITS = 1e-3
 """Of the deviation of a norm's output: what a gain and an offset of its own leave unexplained."""
-_MOST_ROWS = 64
-"""Tokens, spread evenly, to which a norm is fitted: the fit is exact."""
+_FIT_ENTRIES = 1 << 11
+_FIT_ROWS = 16
+"""Entries of the tokens, spread evenly, to which a norm is fitted, and their fewest: the fit is exact."""
 _RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 _SAME_ROWS = (F.dropout, torch.dropout, Tensor.contiguous, Tensor.view, Tensor.reshape)
+
+
+FOLLOWED = frozenset({F.linear, torch.addmm, *_RESHAPES, *_SAME_ROWS})
+"""Functions that `ComponentWatch.look` wants to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,11 @@ class Components:
 
 
 class ComponentWatch:
-    """Follows the functions of a pass; `norm_fits` is filled by `watch_norms`."""
+    """Follows the functions of a pass; `norm_rows` is filled by `watch_norms`."""
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
-        self.norm_fits: dict[str, NormFit] = {}
+        self.norm_rows: dict[str, NormRows] = {}
         self.linear: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.linear_pairs: dict[str, None] = {}
         self.swapped_axes: dict[str, None] = {}
@@ -219,17 +225,17 @@ def _table_use(
 
 @contextmanager
 def watch_norms(model: nn.Module, watch: ComponentWatch) -> Iterator[None]:
-    """Within, every norm over features is fitted at its first call."""
+    """Within, every norm over features leaves some rows of its first call."""
 
     def hook(name: str) -> Callable[[nn.Module, tuple[object, ...], object], None]:
         def after(module: nn.Module, args: tuple[object, ...], output: object) -> None:
             x, y = main_tensor(args), main_tensor(output)
-            if name in watch.norm_fits or x is None or y is None or x.shape != y.shape:
+            if name in watch.norm_rows or x is None or y is None or x.shape != y.shape:
                 return
             with aside():
-                fit = fit_norm(module, x.detach(), y.detach())
-            if fit is not None:
-                watch.norm_fits[name] = fit
+                rows = rows_of_norm(module, x.detach(), y.detach())
+            if rows is not None:
+                watch.norm_rows[name] = rows
 
         return after
 
@@ -254,67 +260,83 @@ def norm_use(name: str, module: nn.Module, x: Tensor, y: Tensor) -> NormUse | No
         >>> round(use.gain, 3), round(use.offset, 3)
         (3.0, 0.5)
     """
-    fit = fit_norm(module, x, y)
-    return None if fit is None else next(iter(norm_uses({name: fit})), None)
+    rows = rows_of_norm(module, x, y)
+    return None if rows is None else next(iter(norm_uses({name: rows})), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NormFit:
-    """Fits of a norm with and without centering, on the device on which it was run.
+class NormRows:
+    """Some tokens before and behind a norm (rows, features), and its ε where it names one."""
 
-    Attributes:
-        numbers: (2, 5), first with centering: what the fit leaves, the size of what it explains, gain,
-            offset, ε/(variance + ε).
-        has_epsilon: whether the module names its ε.
-    """
-
-    numbers: Tensor
-    has_epsilon: bool
+    before: Tensor
+    behind: Tensor
+    epsilon: float | None
 
 
-def fit_norm(module: nn.Module, x: Tensor, y: Tensor) -> NormFit | None:
-    """Gain, offset and ε of a norm over the last axis; None where there are too few rows.
-
-    y = a ⊙ z + b with z = (x − μ)/√(σ² + ε) or z = x/√(mean x² + ε): a is the regression of y on z over
-    tokens, feature by feature, and b what is left of the mean. Nothing is fetched from the device.
-    """
+def rows_of_norm(module: nn.Module, x: Tensor, y: Tensor) -> NormRows | None:
+    """A few tokens, spread evenly, in float64; None where there are not enough for a fit."""
     if x.ndim < 2 or x.shape[-1] < 2 or x.numel() < 4 * x.shape[-1]:
         return None
-    every = max(1, x.numel() // x.shape[-1] // _MOST_ROWS)
-    rows, out = (t.flatten(0, -2)[::every].double() for t in (x, y))
+    wanted = max(_FIT_ROWS, _FIT_ENTRIES // x.shape[-1])
+    every = max(1, x.numel() // x.shape[-1] // wanted)
+    before, behind = (t.flatten(0, -2)[::every].double() for t in (x, y))
     known = (getattr(module, n, None) for n in ("eps", "variance_epsilon", "epsilon"))
-    epsilon = next((v for v in known if isinstance(v, float)), None)
-    moved = torch.stack([rows - rows.mean(-1, keepdim=True), rows])
-    variance = moved.square().mean(-1, keepdim=True) + (epsilon or 0.0)
-    z = moved / variance.clamp_min(1e-300).sqrt()
-    z_mean, out_mean = z.mean(1, keepdim=True), out.mean(0)
-    about, apart = z - z_mean, out - out_mean
-    gain = (about * apart).sum(1, keepdim=True) / about.square().sum(1, keepdim=True).clamp_min(
-        1e-300
-    )
-    left = torch.linalg.vector_norm(apart - gain * about, dim=(1, 2))
-    size = torch.maximum(apart.norm(), _FITS * out.norm()).expand(2)
-    offset = out_mean - gain * z_mean
-    fraction = ((epsilon or 0.0) / variance).flatten(1).median(1).values
-    numbers = torch.stack([left, size, _rms(gain), _rms(offset), fraction], dim=1)
-    return NormFit(numbers, epsilon is not None)
+    return NormRows(before, behind, next((v for v in known if isinstance(v, float)), None))
 
 
-def norm_uses(fits: Mapping[str, NormFit]) -> tuple[NormUse, ...]:
-    """What fitted norms do, by their names, in one transfer; those that fit neither way are left out."""
+def norm_uses(norms: Mapping[str, NormRows]) -> tuple[NormUse, ...]:
+    """What norms do, by their names, in one transfer; those that fit neither way are left out."""
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for name, rows in norms.items():
+        alike.setdefault((rows.before.shape, rows.before.device), []).append(name)
+    groups = list(alike.values())
+    fits = fetch([fit_norms([norms[name] for name in group]) for group in groups])
+    numbers = {
+        name: fit[10 * i : 10 * (i + 1)]
+        for group, fit in zip(groups, fits, strict=True)
+        for i, name in enumerate(group)
+    }
     result = []
-    numbers = fetch([fit.numbers for fit in fits.values()])
-    for (name, fit), both in zip(fits.items(), numbers, strict=True):
-        for left, size, gain, offset, fraction in (both[:5], both[5:]):
+    for name, rows in norms.items():
+        for left, size, gain, offset, fraction in (numbers[name][:5], numbers[name][5:]):
             if left <= _FITS * size or not size:  # neither holds of NaN
-                result.append(NormUse(name, gain, offset, fraction if fit.has_epsilon else None))
+                known = None if rows.epsilon is None else fraction
+                result.append(NormUse(name, gain, offset, known))
                 break
     return tuple(result)
 
 
-def _rms(values: Tensor) -> Tensor:
-    """Over the features of (fits, 1, features)."""
-    return values.square().mean((1, 2)).sqrt()
+def fit_norms(norms: Sequence[NormRows]) -> Tensor:
+    """Gain, offset and ε of norms of one shape, fitted with centering and without.
+
+    y = a ⊙ z + b with z = (x − μ)/√(σ² + ε) or z = x/√(mean x² + ε): a is the regression of y on z over
+    tokens, feature by feature, and b what is left of the mean.
+
+    Returns:
+        (norms, 2, 5): what the fit leaves, the size of what it explains, gain, offset, ε/(variance + ε).
+    """
+    x = torch.stack([one.before for one in norms]).unsqueeze(1)
+    y = torch.stack([one.behind for one in norms]).unsqueeze(1)
+    epsilon = x.new_tensor([one.epsilon or 0.0 for one in norms]).reshape(-1, 1, 1, 1)
+    moved = torch.cat([x - x.mean(-1, keepdim=True), x], 1)
+    variance = moved.square().mean(-1, keepdim=True) + epsilon
+    z = moved / variance.clamp_min(1e-300).sqrt()
+    z_mean, y_mean = z.mean(2, keepdim=True), y.mean(2, keepdim=True)
+    about, apart = z - z_mean, y - y_mean
+    total = about.square().sum(2, keepdim=True).clamp_min(1e-300)
+    gain = (about * apart).sum(2, keepdim=True) / total
+    left = _size(apart - gain * about)
+    size = torch.maximum(_size(apart), _FITS * _size(y)).expand_as(left)
+    width = math.sqrt(x.shape[-1])
+    offset = _size(y_mean - gain * z_mean) / width
+    fraction = (epsilon / variance).flatten(2).median(2).values
+    return torch.stack([left, size, _size(gain) / width, offset, fraction], dim=-1)
+
+
+def _size(values: Tensor) -> Tensor:
+    """(norms, fits) of (norms, fits, rows, features)."""
+    result: Tensor = torch.linalg.vector_norm(values, dim=(2, 3))
+    return result
 
 
 def constant_outputs(output: Tensor) -> float:

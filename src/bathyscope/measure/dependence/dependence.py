@@ -56,6 +56,7 @@ from bathyscope.measure.dependence.sample_mixing import (
     samples_of_pass,
     seed_samples,
 )
+from bathyscope.measure.dependence.whole_map import all_is_read, map_to_the_end, tells_all
 from bathyscope.measure.dependence.without_pass import (
     ChannelOrder,
     FreshWeights,
@@ -123,9 +124,9 @@ def dependence(
 ) -> Dependence:
     """Who reads whom: samples, positions, inputs and parameters, in eval mode.
 
-    One pass of about four samples with its graph, one without, and two backward passes; more only where
-    something is found. Integer inputs are differentiated at their embeddings, or changed where there are
-    none.
+    One pass of three samples with its graph, one of a single sample without, and two backward passes, or one
+    where that tells all; more only where something is found. Integer inputs are differentiated at their
+    embeddings, or changed where there are none.
 
     Args:
         model: any module, left as it was.
@@ -190,7 +191,7 @@ def _components(
     restarts = has_padding or documents_of(known) is not None
     tokens = (one.tensor for one in known if one.role in ("tokens", "labels"))
     return Components(
-        norms=norm_uses(watch.norm_fits),
+        norms=norm_uses(watch.norm_rows),
         tables=watch.tables(tokens, has_padding=restarts),
         linear_pairs=tuple(watch.linear_pairs),
         merged_tokens=ran.capture.merged_tokens,
@@ -239,19 +240,23 @@ def _of_pass(
     left_out: list[str] = []
     gradients: list[Tensor | None] | None = None
     asked = every_second(ran.samples)
-    if ran.sources:
+    whole = map_to_the_end(ran) if related is None and where is None else None
+    is_known = whole is not None and tells_all(whole)
+    if ran.sources and not is_known:
         try:
             gradients = ran.gradients(seed_samples(ran, asked, at=_real_outputs(ran, where)))
         except NotMeasurable as error:
             left_out.append(str(error))
     samples = None
     if related is None:
-        samples = samples_of_pass(model, ran, gradients=gradients)
+        samples = samples_of_pass(model, ran, gradients=gradients, are_apart=is_known)
         left_out += samples.not_checked
     else:
         left_out.append(f"samples: {related} relates them to each other")
     result = replace(result, samples=samples, norms=norm_statistics_of(result, model, ran))
-    if gradients is not None:
+    if is_known:
+        result = replace(result, unread=all_is_read(ran))
+    elif gradients is not None:
         unread = unread_of_pass(ran, gradients, asked=asked, padding=where)
         if any(one.fraction > _MUCH_UNREAD and one.kind != "table" for one in unread):
             unread = _with_more_samples(model, batch[0], ran, unread, padding)
@@ -266,7 +271,8 @@ def _of_pass(
     if related is not None or (samples is not None and samples.mixes):
         left_out.append("positions: samples read one another")
     else:
-        result = _with_positions(model, ran, result, where, has_gradients=gradients is not None)
+        has_gradients = is_known or gradients is not None
+        result = _with_positions(model, ran, result, where, whole, has_gradients=has_gradients)
         left_out += result.positions.not_checked if result.positions is not None else ()
     return replace(result, not_checked=tuple(dict.fromkeys([*result.not_checked, *left_out])))
 
@@ -288,6 +294,7 @@ def _with_positions(
     ran: EvalPass,
     result: Dependence,
     where: Tensor | None,
+    whole: PositionMap | None,
     *,
     has_gradients: bool,
 ) -> Dependence:
@@ -296,7 +303,7 @@ def _with_positions(
     try:
         if ran.decoder is not None:
             return replace(result, positions=map_of_pass(ran, source_number=ran.decoder))
-        positions = map_of_pass(ran, rows=_real_rows(ran, where))
+        positions = whole or map_of_pass(ran, rows=_real_rows(ran, where))
         if is_unsure(positions):
             positions = _in_double(model, ran, positions)
         documents = documents_of(ran.named)

@@ -14,12 +14,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from bathyscope.core.probe import aside
-from bathyscope.measure.attention_calls import AttentionCalls
-from bathyscope.measure.dependence.components import ComponentWatch
+from bathyscope.measure.attention_calls import WATCHED, AttentionCalls
+from bathyscope.measure.dependence.components import FOLLOWED, ComponentWatch
 from bathyscope.measure.dependence.input_roles import NamedInput
 
 _TABLE_FIRST = (torch.embedding, Tensor.__getitem__)
 _SOFTMAX = (F.softmax, torch.softmax, Tensor.softmax)
+_DROPOUT = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout)
+_SEEN = frozenset({F.embedding, F.batch_norm, *_TABLE_FIRST, *_SOFTMAX, *_DROPOUT})
+_SEEN |= FOLLOWED | WATCHED
 _MOST_NORMS = 4
 _MOSTLY = 0.25
 
@@ -71,10 +74,14 @@ class FunctionCapture(TorchFunctionMode):
         """Call the function, and keep its output or input where it is one of those."""
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
+        if func not in _SEEN:
+            return output
         self._keep_dropout(func, args, kwargs)
         with aside():
-            self.components.look(func, args, kwargs, output)
-            self.attention.after(func, args, kwargs, output, None)
+            if func in FOLLOWED:
+                self.components.look(func, args, kwargs, output)
+            if func in WATCHED:
+                self.attention.look(func, args, kwargs, output)
         if func is Tensor.__getitem__ and isinstance(args[1], slice) and not args[1].start:
             rows = torch.arange(len(output), device=output.device)
             self.components.look_up(args[0], rows, None)
@@ -153,7 +160,7 @@ class FunctionCapture(TorchFunctionMode):
         """The largest probability of a dropout that is on."""
         if func is F.scaled_dot_product_attention:
             p = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
-        elif func in (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout):
+        elif func in _DROPOUT:
             is_on = (
                 args[2] if len(args) > 2 else kwargs.get("training", func is not F.alpha_dropout)
             )

@@ -204,7 +204,11 @@ def _nothing(why: str, axis: int) -> SampleDependence:
 
 
 def samples_of_pass(
-    model: nn.Module, ran: EvalPass, *, gradients: list[Tensor | None] | None = None
+    model: nn.Module,
+    ran: EvalPass,
+    *,
+    gradients: list[Tensor | None] | None = None,
+    are_apart: bool = False,
 ) -> SampleDependence:
     """As `sample_dependence`, from a pass that was run; the caller protects the model.
 
@@ -212,10 +216,13 @@ def samples_of_pass(
         model: in eval mode.
         ran: the pass.
         gradients: from the outputs of every second sample, where they are known.
+        are_apart: whether no gradient leads from one to another, where that is known.
     """
     left_out: list[str] = []
     gradient = None
-    if ran.sources and ran.samples > 1:
+    if are_apart:
+        gradient = 0.0
+    elif ran.sources and ran.samples > 1:
         try:
             if gradients is None:
                 gradients = ran.gradients(seed_samples(ran, every_second(ran.samples)))

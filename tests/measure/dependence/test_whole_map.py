@@ -38,7 +38,7 @@ def measured(model):
     return dependence(model, (torch.randn(8, LENGTH, WIDTH), None))
 
 
-def test_a_causal_map_to_the_end_tells_all(passes):
+def test_a_causal_map_to_the_end_shows_all(passes):
     result = measured(Mixing(causal=True))
     assert len(passes) == 1
     assert result.positions.pattern == "causal"

@@ -56,7 +56,7 @@ from bathyscope.measure.dependence.sample_mixing import (
     samples_of_pass,
     seed_samples,
 )
-from bathyscope.measure.dependence.whole_map import all_is_read, map_to_the_end, tells_all
+from bathyscope.measure.dependence.whole_map import all_is_read, map_to_the_end, shows_all
 from bathyscope.measure.dependence.without_pass import (
     ChannelOrder,
     FreshWeights,
@@ -125,7 +125,7 @@ def dependence(
     """Who reads whom: samples, positions, inputs and parameters, in eval mode.
 
     One pass of three samples with its graph, one of a single sample without, and two backward passes, or one
-    where that tells all; more only where something is found. Integer inputs are differentiated at their
+    where that shows all; more only where something is found. Integer inputs are differentiated at their
     embeddings, or changed where there are none.
 
     Args:
@@ -241,7 +241,7 @@ def _of_pass(
     gradients: list[Tensor | None] | None = None
     asked = every_second(ran.samples)
     whole = map_to_the_end(ran) if related is None and where is None else None
-    is_known = whole is not None and tells_all(whole)
+    is_known = whole is not None and shows_all(whole)
     if ran.sources and not is_known:
         try:
             gradients = ran.gradients(seed_samples(ran, asked, at=_real_outputs(ran, where)))

@@ -1,4 +1,4 @@
-"""A map of positions that answers more than it was asked: of a causal model one backward pass tells all."""
+"""A map of positions that answers more than it was asked: of a causal model one backward pass shows all."""
 
 from bathyscope.measure.dependence.eval_pass import EvalPass, NotMeasurable
 from bathyscope.measure.dependence.padding import UNREAD, UnreadInput
@@ -27,7 +27,7 @@ def map_to_the_end(ran: EvalPass) -> PositionMap | None:
         return None
 
 
-def tells_all(result: PositionMap) -> bool:
+def shows_all(result: PositionMap) -> bool:
     """Whether a map to the end shows by itself that samples are apart and that everything is read.
 
     The last row reads every position. The rows of the samples before and behind read nothing that comes
@@ -41,7 +41,7 @@ def tells_all(result: PositionMap) -> bool:
 
 
 def all_is_read(ran: EvalPass) -> tuple[UnreadInput, ...]:
-    """What a map that tells all says of the input: nothing of it is left unread."""
+    """What a map that shows all says of the input: nothing of it is left unread."""
     return tuple(
         UnreadInput(one.name, one.kind, 0.0, (), one.positions, fades=False, samples=1)
         for one in ran.sources

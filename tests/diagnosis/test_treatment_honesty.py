@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope.diagnosis import diagnose, treat
-from bathyscope.diagnosis.candidates import candidates
+from bathyscope.diagnosis.candidates import Candidate, candidates
 from bathyscope.diagnosis.helped import choose, expected_end, judge
-from bathyscope.diagnosis.race import Attempt, Search
+from bathyscope.diagnosis.race import Attempt, Race, Search
 from bathyscope.diagnosis.supply import Supply, generalizes
 from bathyscope.diagnosis.treat import _constant
 from bathyscope.diagnosis.verification import Verification
@@ -111,6 +111,20 @@ def test_the_end_of_the_budget_is_what_counts():
     # a fall from above to the constant baseline says nothing of what lies below it
     down = attempt(RATE, losses=tuple(2.3 + 3 * 0.95**t for t in range(150)), constant=2.3)
     assert expected_end(down, 1000) >= 0
+
+
+def test_no_cross_entropy_is_expected_below_zero():
+    """After 200 steps a loss of -0.0212 was expected."""
+    falling = tuple(2.3 - 0.55 * t**0.25 for t in range(1, 151))
+    free, bounded = (attempt(RATE, losses=falling, constant=2.3, lowest=f) for f in (-9.0, 0.0))
+    assert 2.3 * (1 + expected_end(free, 4000)) < 0
+    assert 0 < 2.3 * (1 + expected_end(bounded, 4000)) < falling[-1]
+    below = attempt(RATE, losses=(*falling, *(-1.0,) * 40), constant=2.3, lowest=0.0)
+    assert expected_end(below, 4000) < -1.4  # what was seen to be negative may be so
+    model = dead()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    [racer] = Race(model, optimizer, [batch()], F.cross_entropy, 2.3).enter([Candidate(Recipe())])
+    assert racer.attempt.lowest == 0
 
 
 def test_the_smaller_change_is_applied_where_it_gets_nearly_as_far():

@@ -39,6 +39,13 @@ def test_a_small_network_at_a_good_rate_trains():
     assert len(seen.because) == 3
 
 
+def test_no_cross_entropy_is_expected_below_zero():
+    model = mlp()
+    seen = bs.forecast(model, batches(), optimizer=adam(model), budget=300, spend=200)
+    assert seen.interval[0] == 0
+    assert 0 <= seen.loss_at_budget < seen.interval[1]
+
+
 def test_a_deep_plain_network_is_stuck():
     model = mlp(60)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)

@@ -1,8 +1,11 @@
 """Losses by name, and that of networks that answer at every token."""
 
+import math
+from functools import partial
+
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.core.errors import UnknownName
@@ -37,6 +40,53 @@ LOSSES: dict[str, LossFn] = {
     "bce": F.binary_cross_entropy_with_logits,
     "nll": F.nll_loss,
 }
+
+
+_NEVER_NEGATIVE = (
+    F.cross_entropy,
+    token_cross_entropy,
+    F.mse_loss,
+    F.l1_loss,
+    F.smooth_l1_loss,
+    F.huber_loss,
+    F.binary_cross_entropy,
+    F.binary_cross_entropy_with_logits,
+    F.hinge_embedding_loss,
+    F.multi_margin_loss,
+)
+_NEVER_NEGATIVE_MODULES = (
+    nn.CrossEntropyLoss,
+    nn.MSELoss,
+    nn.L1Loss,
+    nn.SmoothL1Loss,
+    nn.HuberLoss,
+    nn.BCELoss,
+    nn.BCEWithLogitsLoss,
+    nn.HingeEmbeddingLoss,
+    nn.MultiMarginLoss,
+)
+
+
+def lowest_loss(loss: object, targets: object) -> float:
+    """The lowest value that a loss can have: 0 where it is known, else −∞.
+
+    Zero of torch's own distances and cross-entropies, and of any other loss whose targets are whole
+    numbers, which mostly is a likelihood of classes. `nll_loss` falls without bound where its input has
+    no logarithm. A caller that has seen a negative loss knows better.
+
+    Examples:
+        >>> import torch
+        >>> lowest_loss(nn.MSELoss(), torch.randn(3)), lowest_loss(F.nll_loss, torch.tensor([0, 1]))
+        (0.0, -inf)
+    """
+    while isinstance(loss, partial):
+        loss = loss.func
+    if loss is F.nll_loss or isinstance(loss, nn.NLLLoss):
+        return -math.inf
+    if any(loss is one for one in _NEVER_NEGATIVE) or isinstance(loss, _NEVER_NEGATIVE_MODULES):
+        return 0.0
+    is_labels = isinstance(targets, Tensor) and not targets.is_floating_point()
+    return 0.0 if is_labels else -math.inf
 
 
 def loss_named(name: str) -> LossFn:

@@ -51,7 +51,7 @@ def expected_end(attempt: Attempt, budget: int) -> float:
 
     The mean of the last value and of a power law, each of which errs to one side. What was seen to the
     end of the budget is not extrapolated, nor is a fall from above to the constant baseline: many
-    trainings that fail take it and end there.
+    trainings that fail take it and end there. Below the lowest value that the loss can have no law goes.
     """
     if not attempt.losses or not math.isfinite(attempt.end):
         return HIGHEST_END
@@ -62,7 +62,10 @@ def expected_end(attempt: Attempt, budget: int) -> float:
     if len(curve) >= budget or last > -FAILS or len(learning) < _ENOUGH:
         return last
     seen = len(curve) - len(learning)
-    return 0.5 * (last + min(last, power_law(learning, budget - seen)))
+    law = power_law(learning, budget - seen)
+    if min(attempt.losses) >= attempt.lowest:
+        law = max(law, (attempt.lowest - attempt.constant) / attempt.scale)
+    return 0.5 * (last + min(last, law))
 
 
 def choose(verification: Verification, untreated: Attempt, *, budget: int) -> Attempt | None:

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UsageError
+from bathyscope.core.losses import lowest_loss
 from bathyscope.core.nested import class_axis
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight.extrapolation import loss_scale
+from bathyscope.foresight.goal import targets_of
 from bathyscope.remedies import CHANGE_LEVELS, Recipe
 
 ROUNDS = (8, 16, 32, 64)
@@ -57,6 +59,7 @@ class Attempt:
         accuracies: of each step's batch; empty where the targets are no labels.
         generalizes: whether samples that it was not trained on are answered better than by a constant;
             None where there were none to ask.
+        lowest: value that the loss can have, where it is known.
     """
 
     recipe: Recipe
@@ -64,6 +67,7 @@ class Attempt:
     constant: float
     accuracies: tuple[float, ...] = ()
     generalizes: bool | None = None
+    lowest: float = -math.inf
 
     @property
     def name(self) -> str:
@@ -147,6 +151,7 @@ class Search:
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
     generalizes: bool | None = None
+    lowest: float = -math.inf
 
     @property
     def attempt(self) -> Attempt:
@@ -157,6 +162,7 @@ class Search:
             self.constant,
             accuracies=tuple(self.accuracies),
             generalizes=self.generalizes,
+            lowest=self.lowest,
         )
 
     @property
@@ -248,6 +254,7 @@ class Race:
             cost=step_cost(self.model, candidate.recipe),
             surest=candidate.surest,
             targeted=candidate.targeted,
+            lowest=lowest_loss(self.loss, targets_of(self.course[0])),
         )
 
     def advance(self, search: Search, steps: int) -> None:

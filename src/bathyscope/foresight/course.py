@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
+from bathyscope.core.losses import lowest_loss
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import preserve_buffers
 from bathyscope.core.progress import report_progress
 from bathyscope.core.rate_plan import RatePlan
 from bathyscope.core.stepping import TrainingStep, copy_with_optimizers, train_steps
+from bathyscope.foresight.goal import targets_of
 from bathyscope.foresight.readings import STAGES, Reader, Reading
 
 FEWEST_STEPS = 40
@@ -67,6 +69,7 @@ class FirstSteps:
         is_adaptive: whether the optimizer scales each parameter's step by its own gradients.
         has_momentum: whether the optimizer has momentum.
         num_batches: different ones that were there.
+        lowest: value that the loss can have, where it is known.
     """
 
     losses: tuple[float, ...]
@@ -79,6 +82,7 @@ class FirstSteps:
     is_adaptive: bool
     has_momentum: bool
     num_batches: int
+    lowest: float = -math.inf
 
     @property
     def is_finite(self) -> bool:
@@ -206,6 +210,7 @@ class FirstStepsReader:
             is_adaptive=any(name in kind for name in _ADAPTIVE),
             has_momentum=any(g.get("momentum", 0) or "betas" in g for g in groups),
             num_batches=len(reader.batches),
+            lowest=lowest_loss(reader.loss, targets_of(reader.batches[0])),
         )
 
 

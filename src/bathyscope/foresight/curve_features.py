@@ -12,7 +12,9 @@ from bathyscope.foresight.extrapolation import (
     HIGHEST_END,
     LOWEST,
     METHODS,
+    absolute_loss,
     loss_scale,
+    power_law_floor,
     relative_losses,
     window_means,
 )
@@ -45,6 +47,20 @@ def relative_course(course: FirstSteps) -> Float[ndarray, " n"]:
     """The losses of a course, 0 at the constant baseline, in units of the loss's own scale."""
     constant, scale = baseline_of(course)
     return relative_losses(np.array(course.losses), constant, scale)
+
+
+def lowest_of(course: FirstSteps) -> float:
+    """What no loss of a course is expected to lie below: 0, or −∞ where losses may be negative.
+
+    A loss of unknown sign is held to be positive where it was so at every step and the power law of its
+    curve never falls below 0.
+    """
+    if min(course.losses) < 0:
+        return -math.inf
+    if math.isfinite(course.lowest):
+        return course.lowest
+    floor = absolute_loss(power_law_floor(relative_course(course)), *baseline_of(course))
+    return 0.0 if floor >= 0 else -math.inf
 
 
 def course_features(course: FirstSteps) -> dict[str, float]:

@@ -69,7 +69,13 @@ def last_value(prefix: Curve, budget: int) -> float:
 
 def power_law(prefix: Curve, budget: int) -> float:
     """a + b·t^(−c), by least squares over a grid of c with b ≥ 0, at the end of the budget."""
-    return _fitted(prefix, budget, lambda t, c: t ** (-c), np.geomspace(0.05, 2.0, 16))
+    return _fitted(prefix, budget, _power, _POWERS)
+
+
+def power_law_floor(prefix: Curve) -> float:
+    """a of a + b·t^(−c): what the curve's own power law never falls below."""
+    fit = _fit(prefix, _power, _POWERS)
+    return last_value(prefix, len(prefix)) if fit is None else fit[0]
 
 
 def exponential(prefix: Curve, budget: int) -> float:
@@ -88,15 +94,31 @@ def logarithm(prefix: Curve, budget: int) -> float:
     return float(np.clip(start + min(slope, 0.0) * np.log(0.975 * budget), LOWEST, HIGHEST))
 
 
-def _fitted(
-    prefix: Curve,
-    budget: int,
-    shape: Callable[[np.ndarray, float], np.ndarray],
-    rates: np.ndarray,
-) -> float:
+_POWERS = np.geomspace(0.05, 2.0, 16)
+_Shape = Callable[[np.ndarray, float], np.ndarray]
+
+
+def _power(t: np.ndarray, c: float) -> np.ndarray:
+    result: np.ndarray = t ** (-c)
+    return result
+
+
+def _fitted(prefix: Curve, budget: int, shape: _Shape, rates: np.ndarray) -> float:
+    fit = _fit(prefix, shape, rates)
+    if fit is None:
+        best = last_value(prefix, budget)
+    else:
+        a, b, rate = fit
+        # the middle of the last 5 %, over which the end is averaged
+        best = float(a + b * shape(np.array([0.975 * budget]), rate)[0])
+    return float(np.clip(best, LOWEST, HIGHEST))
+
+
+def _fit(prefix: Curve, shape: _Shape, rates: np.ndarray) -> tuple[float, float, float] | None:
+    """a, b ≥ 0 and the rate of a + b·shape(t, rate), by weighted least squares; None without one."""
     t, y = window_means(prefix, 24)
     weights = np.sqrt(t)  # later windows are longer, less noisy and nearer to the end
-    best_error, best = np.inf, last_value(prefix, budget)
+    best_error, best = np.inf, None
     for rate in rates:
         design = np.stack([np.ones_like(t), shape(t, float(rate))], 1) * weights[:, None]
         (a, b), *_ = np.linalg.lstsq(design, y * weights, rcond=None)
@@ -104,10 +126,8 @@ def _fitted(
             continue
         error = float(np.square(design @ np.array([a, b]) - y * weights).sum())
         if error < best_error:
-            # the middle of the last 5 %, over which the end is averaged
-            end = float(a + b * shape(np.array([0.975 * budget]), float(rate))[0])
-            best_error, best = error, end
-    return float(np.clip(best, LOWEST, HIGHEST))
+            best_error, best = error, (float(a), float(b), float(rate))
+    return best
 
 
 METHODS: dict[str, Callable[[Curve, int], float]] = {

@@ -22,7 +22,12 @@ from bathyscope.core.rate_plan import RatePlan, plan_rates
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import LEARNING_RATE, check_optimizer, copy_to_cpu
 from bathyscope.foresight.course import FirstSteps, TrainingPlan, look_ahead_steps, take_course
-from bathyscope.foresight.curve_features import baseline_of, course_features, relative_course
+from bathyscope.foresight.curve_features import (
+    baseline_of,
+    course_features,
+    lowest_of,
+    relative_course,
+)
 from bathyscope.foresight.curve_model import SURE, CurveModel, Outlook, standard_curve_model
 from bathyscope.foresight.extrapolation import absolute_loss, end_steps
 from bathyscope.foresight.readings import STAGES
@@ -169,7 +174,8 @@ def tell(
     if len(course.losses) >= course.plan.budget or _is_still(course):
         return _seen_whole(course, notes, model)
     outlook = model.outlook(course_features(course))
-    low, end, high = (absolute_loss(value, constant, scale) for value in outlook.end)
+    lowest = lowest_of(course)
+    low, end, high = (max(lowest, absolute_loss(value, constant, scale)) for value in outlook.end)
     result = _by_curves(course, outlook, model)
     stages = [r for r in course.readings if r.step in STAGES]
     if stages and not course.plan.is_scheduled:
@@ -294,7 +300,7 @@ def _seen_whole(course: FirstSteps, notes: tuple[str, ...], model: CurveModel) -
         notes=notes,
         calibrated_on=model.about,
         loss_at_budget=end,
-        interval=(end - spread, end + spread),
+        interval=(max(lowest_of(course), end - spread), end + spread),
         baseline=course.baseline,
     )
 

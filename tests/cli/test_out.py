@@ -1,6 +1,7 @@
 """`--out`: one way for every command to write what it found."""
 
 import json
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -51,6 +52,9 @@ def here(tmp_path, monkeypatch):
     save_file({"fc.weight": torch.full((2, 2), 9.0)}, tmp_path / "after.safetensors")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # `run` leaves the script's own main module behind, which belongs to a process of its own
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
     return name
 
 

@@ -47,6 +47,7 @@ FORECAST = Forecast(
 CERTIFICATE = FitCertificate(
     loss="squared",
     num_samples=10,
+    num_inputs=2,
     risk=1.0,
     linear_risk=2.0,
     constant_risk=3.0,

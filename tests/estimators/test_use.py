@@ -1,14 +1,15 @@
 """The estimators in use: what they carry, and how they stand beside other tools."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_friedman1, make_moons
+from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1, make_moons
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -245,3 +246,25 @@ def test_a_narrow_network_pays_no_penalty_of_the_path_it_did_not_take():
         narrow.fit(X, y)
     assert narrow.certificate_.penalty == 0.0
     assert narrow.certificate_.linear_penalty > 0  # the classes can be separated
+
+
+def test_a_certificate_names_the_linear_classifier_of_separable_classes():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    certificate = DenseNEstClassifier(max_epochs=2, random_state=0).fit(X, y).certificate_
+    written = re.search(r"LogisticRegression\(C=(.*?)\)", str(certificate))
+    linear = LogisticRegression(C=float(written[1]), tol=1e-8, max_iter=10_000).fit(X, y)
+    assert certificate.linear_risk == pytest.approx(log_loss(y, linear.predict_proba(X)), rel=0.02)
+    assert "a weaker ridge" in str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sentence"),
+    [(30, "fits these samples exactly"), (100, "100 samples for 40 inputs are few"), (400, None)],
+)
+def test_a_certificate_warns_of_few_samples(samples, sentence):
+    X = np.random.default_rng(0).normal(size=(samples, 40))
+    y = X[:, 0] + np.random.default_rng(1).normal(size=samples)
+    written = str(DenseNEstRegressor(max_epochs=1, ridge=np.inf).fit(X, y).certificate_)
+    assert len(written.splitlines()) == (3 if sentence is None else 4)
+    assert (sentence or "") in written

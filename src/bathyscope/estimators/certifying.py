@@ -57,14 +57,10 @@ def certificate_of(
     )
     own = risk(network(x))
     guaranteed, decided_by = _guarantee(solution, width, needed_width)
-    if guaranteed and path.linear.existence_ridge > 0:
-        decided_by += (
-            f"; the classes can be separated: both carry the ridge {path.linear.existence_ridge:g} "
-            "on the linear weights"
-        )
     return FitCertificate(
         loss=loss.name,
         num_samples=len(samples),
+        num_inputs=x.shape[1],
         risk=own,
         linear_risk=risk(linear.outputs()),
         constant_risk=risk(path.constant_outputs()),

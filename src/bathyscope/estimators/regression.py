@@ -82,7 +82,8 @@ class DenseNEstRegressor(_Regression):
         block_size: features that each block adds.
         training: all blocks at once ("joint") or one after the other ("blockwise").
         ridge: on the weights of the nonlinear features, in units of the mean loss and of the
-            features' standard deviations; "auto" chooses by validation, `inf` is allowed.
+            features' standard deviations; "auto" chooses by validation among 10^−6, …,
+            10^−1, 1 and `inf`, which leaves the linear predictor.
         learning_rate: of AdamW.
         batch_size: "auto" is a twentieth of the samples, between 16 and 256.
         max_epochs: at most this many passes over the samples (for each block, if blockwise).
@@ -104,7 +105,7 @@ class DenseNEstRegressor(_Regression):
         >>> model = DenseNEstRegressor(max_epochs=20, random_state=0).fit(X, y)
         >>> model.certificate_.guaranteed
         True
-        >>> model.certificate_.risk <= model.certificate_.linear_risk
+        >>> model.certificate_.no_worse_than_linear
         True
     """
 

@@ -132,6 +132,25 @@ def test_stages_stand_in_the_order_of_time():
     ]
 
 
+def test_the_card_of_a_comparison_is_about_one_state_the_untrained_one():
+    report = staged(12)
+    html = comparison_html([report, clean(12, title="other")])
+    card = html.partition("<h2>preplain-164</h2>")[2].partition("</ul>")[0]
+    start, later = (state.verdict.sentence for _, state in report.stages)
+    assert start in card
+    assert later not in card
+    assert "Training, and depth at the start" in html
+
+
+def test_beside_a_loss_only_a_curve_that_shows_a_finding_stands_first():
+    report = dataclasses.replace(exploding(12), curves={"loss": [(0, 2.3), (1, 2.2)]})
+    firsts = {
+        key: to_html(dataclasses.replace(report, decisive=key)).partition('id="findings"')[0]
+        for key in ("", "gradient_ratio.cumulative")
+    }
+    assert [html.count("<figure") for html in firsts.values()] == [1, 2]
+
+
 def test_a_comparison_shares_one_scale():
     html = comparison_html([exploding(80, title="plain"), clean(85, title="residual")])
     for title in ("plain", "residual"):

@@ -110,13 +110,14 @@ def _list(as_json: Path | None) -> None:
     ]
 
     def say() -> None:
-        from rich.table import Table
+        from rich.table import Column, Table
 
         from bathyscope.core.terminal import guarded
 
-        shown = Table("study", "what it shows", "data: quick, full, paper", box=None)
+        name = Column("study", no_wrap=True, min_width=max(len(study.name) for study in studies))
+        shown = Table(name, "what it shows", "data, quick first", box=None)
         for study in studies:
-            sets = ", ".join(preset.data for preset in study.presets.values())
+            sets = ", ".join(dict.fromkeys(preset.data for preset in study.presets.values()))
             shown.add_row(study.name, study.title, sets)
         guarded().print(shown)
 

@@ -16,7 +16,7 @@ from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_sever
 from bathyscope.cli.out import OutFiles, write_out
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Finding, Severity
-from bathyscope.core.terminal import printable, printable_json
+from bathyscope.core.terminal import printable, printable_json, terminal_width, wrapped
 
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
@@ -197,7 +197,8 @@ def _report(
     lines = ["", f"bathyscope run {name}: {_watched(record)}", *_findings(result, record)]
     lines += [f"Not checked: {note}" for note in result.not_checked]
     summary = printable("\n".join(lines))
-    print(summary, file=sys.stderr, flush=True)
+    shown = wrapped(summary, terminal_width()) if sys.stderr.isatty() else summary
+    print(shown, file=sys.stderr, flush=True)
     if out is not None or as_json is not None:
         from bathyscope.report.loop_page import LoopReport
 

@@ -1,10 +1,16 @@
 """What the command line prints: text of others is shown, and never steers the terminal."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import typer
 
-from bathyscope.core.terminal import printable
+from bathyscope.core.terminal import printable, terminal_width, wrapped
 
 _quiet = False
+_live: tuple[Callable[[], object], Callable[[], object]] | None = None
+"""What takes a line that moves off the terminal, and puts it there again."""
 
 
 def set_quiet(wanted: bool) -> None:
@@ -22,4 +28,24 @@ def echo(message: object = "", *, err: bool = False) -> None:
     """Print one message to standard output, or to standard error; an error also where it is quiet."""
     text = str(message)
     if not _quiet or (err and text.startswith(("bathyscope: ", "FAILED: "))):
-        typer.echo(printable(text), err=err)
+        text, stream = printable(text), sys.stderr if err else sys.stdout
+        if stream.isatty():
+            text = wrapped(text, terminal_width())
+        if _live is None:
+            typer.echo(text, err=err)
+            return
+        stop, start = _live
+        stop()
+        typer.echo(text, err=err)
+        start()
+
+
+@contextmanager
+def below(stop: Callable[[], object], start: Callable[[], object]) -> Iterator[None]:
+    """Within, what is printed goes above a line that moves, such as a spinner's."""
+    global _live
+    _live = stop, start
+    try:
+        yield
+    finally:
+        _live = None

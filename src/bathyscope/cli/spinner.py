@@ -14,6 +14,7 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
+    from bathyscope.cli.screen import below
     from bathyscope.core.progress import on_progress
     from bathyscope.core.terminal import guarded, printable
 
@@ -32,5 +33,5 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
         def notify(more: str) -> None:
             shown.update(task, description=printable(f"{text}: {more}"))
 
-        with on_progress(notify):
+        with on_progress(notify), below(shown.stop, shown.start):
             yield notify

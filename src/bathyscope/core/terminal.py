@@ -1,6 +1,8 @@
 """Text of others on a terminal: control characters in it are shown, never obeyed."""
 
 import re
+import shutil
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +33,37 @@ def printable_json(text: str) -> str:
         '{"name": "\\\\u009b2J"}'
     """
     return _CONTROL.sub(lambda result: f"\\u{ord(result[0]):04x}", text)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Lines that are too wide broken between words, what follows indented as the line began.
+
+    Examples:
+        >>> print(wrapped("1. problem: the loss stays where it is\\n   Change: the rate", 24))
+        1. problem: the loss
+           stays where it is
+           Change: the rate
+    """
+    return "\n".join(_wrapped_line(line, width) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    indent = re.match(r" *(?:\d+\. |[✓✗•-] )?", line)
+    hanging = " " * (len(indent[0]) if indent else 0)
+    if len(line) <= width or "\t" in line or "  " in line[len(hanging) :]:
+        return line  # columns, which a break would tear apart
+    return textwrap.fill(
+        line,
+        max(width, len(hanging) + 20),
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, as a shell or the terminal itself says."""
+    return shutil.get_terminal_size().columns
 
 
 def _written_out(character: str) -> str:

@@ -49,25 +49,31 @@ def comparison_html(reports: Sequence[Report]) -> str:
             "There is nothing to compare: no report was given, one or more are needed."
         )
     states = named_states(reports)
-    finals = [(report.title, report) for report in reports]
-    curves = curve_panels(finals)
+    starts = [(report.title, _start(report)) for report in reports]
+    curves = curve_panels([(report.title, report) for report in reports])
     shown = main_panels(depth_panels(states))
-    plots = main_panels(depth_panels(finals))
+    plots = main_panels(depth_panels(starts))
     decisive = decisive_panel(plots)
     return render(
         "comparison.html",
         title=join_names([report.title for report in reports]),
         cards=[_card(report) for report in reports],
         curve_plots=[drawn_panel(panel, locations="steps") for panel in curves],
-        decisive=drawn_panel(decisive, locations="finals") if decisive else None,
+        decisive=drawn_panel(decisive, locations="starts") if decisive else None,
+        when=next((when for report in reports for when, _ in report.stages[:1]), ""),
         depth=[drawn_panel(panel) for panel in shown],
         locations=block_places(states),
-        finals=block_places(finals),
+        starts=block_places(starts),
         steps=step_places(curves),
-        depth_plots=[drawn_panel(panel, locations="finals") for panel in plots],
+        depth_plots=[drawn_panel(panel, locations="starts") for panel in plots],
         glossary=glossary(panel.key for panel in shown),
         provenance=common_provenance(reports),
     )
+
+
+def _start(report: Report) -> Report:
+    """The state that a card is about: untrained, as that of a treated network is."""
+    return report.stages[0][1] if report.stages else report
 
 
 def named_states(reports: Sequence[Report]) -> list[tuple[str, Report]]:
@@ -91,11 +97,12 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _card(report: Report) -> NetworkCard:
-    states, findings = report.moments, finding_views(report)
+    states, start = report.moments, _start(report)
+    findings = finding_views(start)
     rest = len(findings) - _MOST_FINDINGS
     return NetworkCard(
         title=report.title,
-        verdict=verdict_card(report),
+        verdict=verdict_card(start),
         forecast=report.forecast,
         outcome=report.outcome,
         code=report.code,

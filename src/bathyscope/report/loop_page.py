@@ -54,6 +54,7 @@ class LoopReport:
             explained_by=tuple(causes),
             outcome=f"{self.watched[:1].upper()}{self.watched[1:]}.",
             curves=_curves(self.record),
+            decisive=base.decisive if _begins_with(base, self.roots) else "",
             notes=(*(f"Not checked: {note}" for note in self.not_checked), *base.notes),
         )
 
@@ -70,6 +71,11 @@ class LoopReport:
         check_location(path)
         text = self.to_html() if path.suffix == ".html" else self.to_json()
         write_atomic(path, text.encode())
+
+
+def _begins_with(first: Report, roots: Sequence[RootCause]) -> bool:
+    """Whether what is said first of a loop is what is said first of its first step."""
+    return bool(roots and first.roots) and roots[0].code == first.roots[0].code
 
 
 _CLEAN = Judgment(

@@ -109,7 +109,9 @@ def _first_curves(
     """What the first screen draws: the losses of a training, and the decisive quantity over depth."""
     shows_training = report.before is not None or not report.stages
     first = [drawn_panel(panel, locations="steps") for panel in curves[:1] if shows_training]
-    return first + ([drawn_panel(decisive)] if decisive else [])
+    # beside a loss of its own, a curve over depth that shows no finding only distracts
+    is_about = report.before is not None or bool(report.decisive) or not first
+    return first + ([drawn_panel(decisive)] if decisive and is_about else [])
 
 
 def notebook_html(report: Report) -> str:

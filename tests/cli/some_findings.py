@@ -1,6 +1,6 @@
 """Findings of every severity, one with a hostile title, for the tests of what other tools read."""
 
-from bathyscope.core.records import Finding, Severity
+from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.report.ci_formats import Findings
 
 HOSTILE = "50 % ::error::x,\n|<b>\x1b[2J\x00"
@@ -13,10 +13,22 @@ def finding(code, severity, blocks=("body.1",), title="Too large"):
     )  # fmt: skip
 
 
+def root(code, severity, effects, **options):
+    plain = finding(code, severity, **options)
+    return RootCause(**{n: getattr(plain, n) for n in Finding.__slots__}, effects=tuple(effects))
+
+
 RESULT = Findings(
     title="net",
     findings=[
-        finding("exploding-gradient", Severity.PROBLEM),
+        root(
+            "exploding-gradient",
+            Severity.PROBLEM,
+            [
+                finding("exploding-activations", Severity.PROBLEM, blocks=tuple("abcdef")),
+                finding("high-rate", Severity.WARNING, blocks=()),
+            ],
+        ),
         finding("exploding-gradient", Severity.PROBLEM, blocks=("body.7",)),
         finding("high-rate", Severity.WARNING, blocks=()),
         finding("few-samples", Severity.NOTE, title=HOSTILE),

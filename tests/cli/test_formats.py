@@ -7,6 +7,7 @@ values, and no member that the standard lacks.
 
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import jsonschema
@@ -14,13 +15,19 @@ import pytest
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
+from bathyscope.core.records import Block, Severity
 from bathyscope.report.ci_formats import (
+    by_depth,
     github_annotations,
     junit_xml,
     sarif_log,
+    sentence,
     step_summary,
 )
-from tests.cli.some_findings import RESULT
+from bathyscope.report.numbers import counts
+from tests.cli.some_findings import RESULT, finding, root
+
+EFFECTS = "It brings about: exploding-activations (a, b, c and 3 more), high-rate."
 
 
 def _object(required, **properties):
@@ -116,6 +123,7 @@ def test_sarif():
     assert [rule["id"] for rule in rules] == ["exploding-gradient", "high-rate", "few-samples"]
     assert [r["level"] for r in run["results"]] == ["error", "error", "warning", "note"]
     assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in run["results"])
+    assert EFFECTS in run["results"][0]["message"]["text"]
     broken = log | {"runs": [run | {"result": []}]}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SARIF)
@@ -123,8 +131,44 @@ def test_sarif():
 
 def test_junit():
     suite = check_junit(junit_xml(RESULT))
-    failed = [c.get("name") for c in suite if c.find("failure") is not None]
-    assert set(failed) == {"high-rate", "exploding-gradient"}
+    failed = {c.get("name"): c.find("failure") for c in suite if c.find("failure") is not None}
+    assert list(failed) == ["exploding-gradient"]
+    assert EFFECTS in failed["exploding-gradient"].text
+    assert "body.7" in failed["exploding-gradient"].text
+    skipped = {
+        c.get("name"): c.find("skipped").get("message")
+        for c in suite
+        if c.find("skipped") is not None
+    }
+    assert skipped["exploding-activations"] == "follows from exploding-gradient"
+    assert set(skipped) == {"exploding-activations", "update-size"}
+
+
+@pytest.mark.parametrize(
+    ("severity", "codes"),
+    [
+        ("warning", {"exploding-gradient", "high-rate"}),
+        ("note", {"exploding-gradient", "high-rate", "few-samples"}),
+    ],
+)
+def test_fail_on_decides_what_junit_calls_a_failure(severity, codes):
+    suite = check_junit(junit_xml(replace(RESULT, fail_on=Severity(severity))))
+    assert {c.get("name") for c in suite if c.find("failure") is not None} == codes
+
+
+def test_counts_are_of_root_causes_with_their_effects_apart():
+    assert counts(RESULT.findings) == "2 problems, 1 warning, 1 note (and 2 that follow from them)"
+    assert counts(RESULT.findings[:1]) == "1 problem (and 2 that follow from it)"
+    assert counts(RESULT.findings[1:2]) == "1 problem"
+
+
+def test_blocks_are_named_in_the_order_of_the_forward_pass():
+    labels = ("stem", "a", "b", "c", "d")
+    rows = [Block(index=at, name=name, end=name, kind="Linear") for at, name in enumerate(labels)]
+    shuffled = finding("high-rate", Severity.NOTE, blocks=("d", "b", "stem", "a"))
+    (one,) = by_depth([root("x", Severity.NOTE, [shuffled], blocks=("c", "stem"))], rows)
+    assert one.blocks == ("stem", "c")
+    assert "high-rate (stem, a, b and 1 more)" in sentence(one)
 
 
 def test_annotations_are_one_line_each_and_no_title_begins_another_command():
@@ -133,12 +177,14 @@ def test_annotations_are_one_line_each_and_no_title_begins_another_command():
     for line in lines:
         assert re.fullmatch(r"::(error|warning|notice) file=mine\.py,line=3,title=[^:,]*::.*", line)
     assert "%0A" in lines[-1]
+    assert EFFECTS in lines[0]
 
 
 def test_the_summary_is_a_table_that_no_title_breaks():
     rows = [line for line in step_summary(RESULT).splitlines() if line.startswith("|")]
     assert len(rows) == 6
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+    assert "exploding-activations (a, b, c and 3 more), high-rate |" in rows[2]
 
 
 @pytest.fixture
@@ -184,11 +230,19 @@ def test_the_formats_on_the_command_line(mine, tmp_path, monkeypatch):
     assert json.loads(called(mine, "--format", "json").stdout)["findings"]
 
 
+def test_out_writes_what_other_tools_read(mine, tmp_path):
+    files = [tmp_path / "found.sarif", tmp_path / "found.xml"]
+    called(mine, *(word for file in files for word in ("--out", str(file))))
+    jsonschema.validate(json.loads(files[0].read_text()), SARIF)
+    check_junit(files[1].read_text())
+
+
 def test_the_gate_says_so_last_and_quiet_says_nothing_else(mine, tmp_path):
     done = called(mine, "--fail-on", "problem", "--quiet", "--out", str(tmp_path / "r.json"))
     assert done.exit_code == 3
     assert done.stdout == ""
-    assert re.fullmatch(r"FAILED: \d+ problems?", done.stderr.strip())
+    shown = r"FAILED: \d+ problems?( \(and \d+ that follows? from (it|them)\))?"
+    assert re.fullmatch(shown, done.stderr.strip())
     assert (tmp_path / "r.json").exists()
     loud = called(mine, "--fail-on", "problem")
     assert loud.stderr.strip().splitlines()[-1].startswith("FAILED: ")

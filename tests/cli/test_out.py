@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from bathyscope.cli import app
-from bathyscope.cli.out import TEXTS, printed_by
+from bathyscope.cli.out import FINDINGS, TEXTS, printed_by
 from bathyscope.cli.screen import echo, is_quiet, set_quiet
 from bathyscope.core.errors import UsageError
 
@@ -115,16 +115,18 @@ def test_json_text_and_page_say_what_the_command_says(here, tmp_path, name) -> N
 
 
 def test_run_writes_the_same_forms(here, tmp_path, capsys) -> None:
-    files = [f"result{ending}" for ending in TEXTS]
+    files = [f"result{ending}" for ending in (*TEXTS, *FINDINGS)]
     out = [word for file in files for word in ("--out", file)]
     result = CliRunner().invoke(app, ["run", "--no-diagnose", *out, "train.py"])
     assert result.exit_code == 0
     assert (tmp_path / "result.txt").read_text().startswith("bathyscope run train.py: watched 4")
     assert json.loads((tmp_path / "result.json").read_text())["title"] == "train.py"
     assert "<title>train.py" in (tmp_path / "result.html").read_text()
+    assert json.loads((tmp_path / "result.sarif").read_text())["version"] == "2.1.0"
+    assert '<testsuite name="bathyscope train.py"' in (tmp_path / "result.xml").read_text()
 
 
-@pytest.mark.parametrize("command", ["hessian", "autopsy", "run"])
+@pytest.mark.parametrize("command", ["hessian", "autopsy"])
 def test_an_ending_that_means_nothing_is_refused_before_the_work(here, command) -> None:
     with pytest.raises(UsageError, match=r"ends in \.html, \.json, \.txt, but 'x\.docx'"):
         CliRunner().invoke(app, [command, "--out", "x.docx", "nothing"], catch_exceptions=False)

@@ -69,7 +69,7 @@ def test_effects_are_folded_under_their_root():
     codes = [finding.code for finding in report.findings]
     assert (first.code, [effect.code for effect in first.effects]) == (codes[0], codes[1:3])
     assert (second.code, list(second.effects)) == (codes[3], [])
-    assert facts(report).endswith("1 problem, 1 note, 2 effects")
+    assert facts(report).endswith("1 problem, 1 note (and 2 that follow from them)")
     assert len(finding_views(exploding(12))) == len(
         codes
     )  # each stands alone where none is explained

@@ -34,6 +34,24 @@ def test_marked_broken(bathyscope):
 def test_unmarked_broken(bathyscope):
     bathyscope.diagnose(network(broken=True), X, Y)
 
+weights = []
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_seeded(bathyscope, number):
+    weights.append(nn.Linear(2, 2).weight)
+    assert torch.equal(weights[0], weights[-1])
+
+def test_the_generator_is_as_it_was(request):
+    before = torch.get_rng_state()
+    request.getfixturevalue("bathyscope")
+    torch.rand(3)
+    STATES.append(before)
+
+STATES = []
+
+def test_after():
+    assert torch.equal(torch.get_rng_state(), STATES[0])
+
 def test_a_wrong_severity(bathyscope):
     bathyscope.assert_clean(network(), X, Y, severity="grim")
 """
@@ -54,7 +72,9 @@ def result(pytester):
 
 
 def test_fixture_and_mark(result):
-    result.assert_outcomes(passed=4, failed=2, errors=1)
-    result.stdout.fnmatch_lines(["*Sequential: problem dead-units: *"])
-    result.stdout.fnmatch_lines(["ERROR *test_marked_broken*"])
+    result.assert_outcomes(passed=7, failed=3)
+    result.stdout.fnmatch_lines(["dead-units (problem) in Sequential: *"])
+    # the first line, which the short summary holds, names what was found
+    result.stdout.fnmatch_lines(["FAILED *test_broken - Failed: dead-un*"])
+    result.stdout.fnmatch_lines(["FAILED *test_marked_broken - Failed: dead-un*"])
     result.stdout.fnmatch_lines(["*severity is one of *'grim' was given*"])

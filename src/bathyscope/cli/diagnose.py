@@ -14,9 +14,10 @@ from bathyscope.cli.formats import (
     source_of,
 )
 from bathyscope.cli.options import CommandOptions, JsonFile, answer, with_options
-from bathyscope.cli.out import FigureFiles, OutFiles, write_out
+from bathyscope.cli.out import AllFiles, OutFiles, write_out
 from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UsageError
+from bathyscope.core.records import Severity
 
 if TYPE_CHECKING:
     from bathyscope.report.ci_formats import Findings
@@ -57,7 +58,7 @@ def diagnose(
         bool,
         typer.Option("--plan", help="Only say what it would cost; no weights are made."),
     ] = False,
-    out: FigureFiles = None,
+    out: AllFiles = None,
     form: Format = "text",
     fail_on: FailOn = None,
 ) -> None:
@@ -116,25 +117,33 @@ def diagnose(
 
     as_json = Path("-") if form == "json" and text.as_json is None else text.as_json
     if form in ("sarif", "junit", "github"):
-        print_findings(_findings(shown, text.model), form)
+        print_findings(_findings(shown, text.model, fail_on), form)
     value = report.to_json(shown)
     answer(as_json, value, say if form in ("text", "json") else _nothing)
-    write_out(out, title=text.model, value=value, say=say, save=result.save)
-    if fail_if_severe(result.findings, fail_on):
+    write_out(
+        out,
+        title=text.model,
+        value=value,
+        say=say,
+        save=result.save,
+        findings=lambda: _findings(shown, text.model, fail_on),
+    )
+    if fail_if_severe(shown.roots, fail_on):
         raise typer.Exit(3)
 
 
-def _findings(shown: "Report", name: str) -> "Findings":
-    from bathyscope.report.ci_formats import Findings
+def _findings(shown: "Report", name: str, fail_on: str | None) -> "Findings":
+    from bathyscope.report.ci_formats import Findings, by_depth
 
     file, line = source_of(name)
     return Findings(
         title=shown.title,
-        findings=shown.findings,
+        findings=by_depth(shown.roots, shown.blocks),
         passed=shown.passed,
         not_checked=shown.not_checked,
         file=file,
         line=line,
+        fail_on=Severity(fail_on or "problem"),
     )
 
 

@@ -52,14 +52,17 @@ def print_findings(result: "Findings", wanted: str) -> None:
             file.write(step_summary(result))
 
 
-def fail_if_severe(findings: Sequence[Finding], fail_on: str | None) -> bool:
-    """Whether something is as severe as `--fail-on` says; then that is the last line printed."""
+def fail_if_severe(roots: Sequence[Finding], fail_on: str | None) -> bool:
+    """Whether a root cause is as severe as `--fail-on` says; then that is the last line printed.
+
+    No effect is more severe than its root cause, so that the roots decide.
+    """
     if fail_on is None:
         return False
     limit = Severity(fail_on).rank
-    severe = [finding for finding in findings if finding.severity.rank >= limit]
+    severe = [root for root in roots if root.severity.rank >= limit]
     if severe:
-        from bathyscope.report.ci_formats import counts
+        from bathyscope.report.numbers import counts
 
         echo(f"FAILED: {counts(severe)}", err=True)
     return bool(severe)

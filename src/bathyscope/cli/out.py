@@ -1,8 +1,9 @@
 """`--out`: what a command has found, as files; the ending of each says in which form.
 
 Every command that answers with one result takes `--out FILE`, as often as wanted. `.html`, `.json` and `.txt`
-are known to all of them; the commands that draw take `.png`, `.svg` and `.pdf` too. Commands that write many
-files (`compare`, `train`, `sweep`, `reproduce`) take a folder.
+are known to all of them; the commands that draw take `.png`, `.svg` and `.pdf` too, and those that have
+findings `.sarif`, and `.xml` for JUnit. Commands that write many files (`compare`, `train`, `sweep`,
+`reproduce`) take a folder.
 """
 
 import os
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +20,12 @@ from bathyscope.cli.screen import echo, is_quiet, set_quiet
 from bathyscope.core.errors import UsageError
 from bathyscope.core.shown import PICTURES
 
+if TYPE_CHECKING:
+    from bathyscope.report.ci_formats import CiFormat, Findings
+
 TEXTS = (".html", ".json", ".txt")
+FINDINGS: dict[str, "CiFormat"] = {".sarif": "sarif", ".xml": "junit"}
+"""What other tools read, of commands that have findings."""
 _COLUMNS = "100"
 
 
@@ -45,6 +51,14 @@ def _check_figure(paths: list[Path] | None) -> list[Path] | None:
     return _check(paths, (*TEXTS, *PICTURES))
 
 
+def _check_findings(paths: list[Path] | None) -> list[Path] | None:
+    return _check(paths, (*TEXTS, *FINDINGS))
+
+
+def _check_all(paths: list[Path] | None) -> list[Path] | None:
+    return _check(paths, (*TEXTS, *PICTURES, *FINDINGS))
+
+
 OutFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -67,6 +81,29 @@ FigureFiles = Annotated[
     ),
 ]
 
+FindingFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=_check_findings,
+        help="Write the result, once for each file: .html, .json, .txt, .sarif, or .xml for JUnit.",
+        show_default=False,
+    ),
+]
+
+AllFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=_check_all,
+        help="Write the result, once for each file: .html, .json, .txt, .png, .svg, .pdf, .sarif, or "
+        ".xml for JUnit.",
+        show_default=False,
+    ),
+]
+
 
 def write_out(
     paths: list[Path] | None,
@@ -76,6 +113,7 @@ def write_out(
     say: Callable[[], object],
     save: Callable[[Path], object] | None = None,
     saved: Collection[str] = (".html", *PICTURES),
+    findings: "Callable[[], Findings] | None" = None,
 ) -> None:
     """Write a result into every file that `--out` named.
 
@@ -86,13 +124,18 @@ def write_out(
         say: prints the words.
         save: writes the forms that the result has of its own.
         saved: the endings that `save` is for.
+        findings: of a command that has them, for what other tools read.
     """
     from bathyscope.core.files import make_folder, write_atomic
 
     for path in paths or ():
         ending = path.suffix.lower()
         make_folder(path.parent)
-        if save is not None and ending in saved:
+        if findings is not None and ending in FINDINGS:
+            from bathyscope.report.ci_formats import in_format
+
+            write_atomic(path, in_format(findings(), FINDINGS[ending]).encode())
+        elif save is not None and ending in saved:
             save(path)
         else:
             text = json_text(value) + "\n" if ending == ".json" else printed_by(say)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_severe, print_findings
-from bathyscope.cli.out import OutFiles, write_out
+from bathyscope.cli.out import FindingFiles, write_out
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.core.records import Finding, Severity
+from bathyscope.core.records import Severity
 from bathyscope.core.terminal import printable, printable_json, terminal_width, wrapped
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(
     steps: Annotated[
         int, typer.Option(min=1, help="Optimizer steps to watch; the script continues without.")
     ] = 200,
-    out: OutFiles = None,
+    out: FindingFiles = None,
     as_json: Annotated[
         str | None,
         typer.Option("--json", help="Write findings and rows as JSON; - for standard output."),
@@ -101,23 +101,29 @@ def run(
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))
     as_json = "-" if form == "json" and as_json is None else as_json
-    findings = _report(result, ledger.record, name=script[0], out=out, as_json=as_json)
+    findings = _in_formats(result, name=script[0], fail_on=fail_on)
+    _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
     if twin is not None:
         print(printable(_compare(first, twin)), file=sys.stderr, flush=True)
     if form in ("sarif", "junit", "github"):
-        print_findings(_in_formats(findings, result.not_checked, name=script[0]), form)
-    if not code and fail_if_severe(findings, fail_on):
+        print_findings(findings, form)
+    if not code and fail_if_severe(result.roots, fail_on):
         code = 3
     sys.exit(code)
 
 
-def _in_formats(
-    findings: tuple[Finding, ...], not_checked: tuple[str, ...], *, name: str
-) -> "Findings":
-    from bathyscope.report.ci_formats import Findings
+def _in_formats(result: "LoopDiagnosis", *, name: str, fail_on: str | None) -> "Findings":
+    from bathyscope.report.ci_formats import Findings, by_depth
 
-    missing = {f"not checked {number}": why for number, why in enumerate(not_checked, 1)}
-    return Findings(title=name, findings=findings, not_checked=missing, file=name)
+    missing = {f"not checked {number}": why for number, why in enumerate(result.not_checked, 1)}
+    first = result.diagnosis
+    return Findings(
+        title=name,
+        findings=by_depth(result.roots, () if first is None else first.blocks.rows),
+        not_checked=missing,
+        file=name,
+        fail_on=Severity(fail_on or "problem"),
+    )
 
 
 def _compare(first: "FirstStepRecorder | None", form: str) -> str:
@@ -192,7 +198,8 @@ def _report(
     name: str,
     out: list[Path] | None,
     as_json: str | None,
-) -> tuple[Finding, ...]:
+    findings: "Findings",
+) -> None:
     sys.stdout.flush()
     lines = ["", f"bathyscope run {name}: {_watched(record)}", *_findings(result, record)]
     lines += [f"Not checked: {note}" for note in result.not_checked]
@@ -217,8 +224,8 @@ def _report(
             say=lambda: print(summary.strip()),
             save=report.save,
             saved={path.suffix.lower() for path in files} - {".txt"},
+            findings=lambda: findings,
         )
-    return result.findings
 
 
 def _findings(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str]:

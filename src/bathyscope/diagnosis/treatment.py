@@ -168,6 +168,7 @@ class Treatment(Reported):
         steps = min(len(untreated.losses), len(treated.losses))
         rows = dict(self.difference.numbers) | {
             "problems found": (num_problems(self.before), num_problems(self.after)),
+            "and that follow from them": (_num_effects(self.before), _num_effects(self.after)),
             f"loss at step {steps}": (untreated.losses[steps - 1], treated.losses[steps - 1]),
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["before", "after"])
@@ -259,5 +260,10 @@ def _finite_values(judgement: Judgement | None) -> JsonObject | None:
 
 
 def num_problems(diagnosis: Diagnosis) -> int:
-    """How many of its findings are problems."""
-    return sum(f.severity is Severity.PROBLEM for f in diagnosis.findings)
+    """How many of its root causes are problems."""
+    return sum(root.severity is Severity.PROBLEM for root in diagnosis.roots)
+
+
+def _num_effects(diagnosis: Diagnosis) -> int:
+    """How many findings follow from its problems."""
+    return sum(len(r.effects) for r in diagnosis.roots if r.severity is Severity.PROBLEM)

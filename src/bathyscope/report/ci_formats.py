@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from bathyscope import __version__
-from bathyscope.core.records import Finding, Severity
+from bathyscope.core.records import Block, Finding, RootCause, Severity
+from bathyscope.report.numbers import counts
 
 CiFormat = Literal["text", "json", "sarif", "junit", "github"]
 
@@ -22,11 +23,12 @@ class Findings:
 
     Attributes:
         title: the model or the script.
-        findings: most severe first.
+        findings: the root causes, most severe first; their effects are said with them, not beside them.
         passed: codes of the checks that found nothing.
         not_checked: codes of the checks that could not be made, and why.
         file: where the model is made, or the script; empty where that is not known.
         line: in the file, from 1.
+        fail_on: from this severity on a check has failed.
     """
 
     title: str
@@ -35,6 +37,24 @@ class Findings:
     not_checked: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
     line: int = 1
+    fail_on: Severity = Severity.PROBLEM
+
+
+def by_depth(roots: Sequence[RootCause], blocks: Sequence[Block]) -> tuple[RootCause, ...]:
+    """The same root causes, with the blocks of each in the order of the forward pass."""
+    order = {block.label: at for at, block in enumerate(blocks)}
+
+    def ordered(finding: Finding) -> tuple[str, ...]:
+        return tuple(sorted(finding.blocks, key=lambda label: order.get(label, len(order))))
+
+    return tuple(
+        replace(
+            root,
+            blocks=ordered(root),
+            effects=tuple(replace(effect, blocks=ordered(effect)) for effect in root.effects),
+        )
+        for root in roots
+    )
 
 
 def sarif_log(result: Findings) -> dict[str, object]:
@@ -85,28 +105,41 @@ def _location(result: Findings, finding: Finding) -> dict[str, object]:
 
 
 def junit_xml(result: Findings) -> str:
-    """The checks as a suite of JUnit: each that found something has failed, notes have passed with a word."""
-    serious = {f.code: f for f in reversed(result.findings) if f.severity is not Severity.NOTE}
-    notes = {f.code: f for f in result.findings if f.code not in serious}
+    """The checks as a suite of JUnit: `fail_on` says what has failed; what is milder has passed with a word.
+
+    A check that found an effect alone is skipped: what it found is in the text of its root cause.
+    """
+    by_code: dict[str, list[Finding]] = {}
+    for finding in result.findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    limit = result.fail_on.rank
+    failed = {code for code, group in by_code.items() if group[0].severity.rank >= limit}
+    skipped = {
+        effect.code: f"follows from {root.code}"
+        for root in reversed(result.findings)
+        for effect in effects_of(root)
+        if effect.code not in by_code
+    } | dict(result.not_checked)
     suite = Element(
         "testsuite",
-        name=f"bathyscope {result.title}",
-        tests=str(len(serious) + len(notes) + len(result.passed) + len(result.not_checked)),
-        failures=str(len(serious)),
+        name=f"bathyscope {_plain(result.title)}",
+        tests=str(len(by_code) + len(skipped) + len(result.passed)),
+        failures=str(len(failed)),
         errors="0",
-        skipped=str(len(result.not_checked)),
+        skipped=str(len(skipped)),
         time="0",
     )
-    for code, finding in serious.items():
-        failure = SubElement(
-            _case(suite, result, code), "failure", message=finding.title, type=str(finding.severity)
-        )
-        failure.text = _plain(sentence(finding))
-    for code, finding in notes.items():
-        SubElement(_case(suite, result, code), "system-out").text = _plain(sentence(finding))
+    for code, group in by_code.items():
+        case, kind = _case(suite, result, code), str(group[0].severity)
+        text = _plain("\n".join(f"{one.severity}: {sentence(one)}" for one in group))
+        if code in failed:
+            title = _plain(group[0].title)
+            SubElement(case, "failure", message=title, type=kind).text = text
+        else:
+            SubElement(case, "system-out").text = text
     for code in result.passed:
         _case(suite, result, code)
-    for code, why in result.not_checked.items():
+    for code, why in skipped.items():
         SubElement(_case(suite, result, code), "skipped", message=_plain(why))
     root = Element("testsuites")
     root.append(suite)
@@ -146,10 +179,10 @@ def step_summary(result: Findings) -> str:
     """A table in Markdown, for the page of a workflow's run."""
     lines = [f"### bathyscope: {_cell(result.title)}", "", f"{counts(result.findings)}.", ""]
     if result.findings:
-        lines += ["| severity | finding | where | what helps |", "|---|---|---|---|"]
+        lines += ["| severity | finding | where | it brings about | what helps |", "|---" * 5 + "|"]
         lines += [
             f"| {f.severity} | [{f.code}]({_PAGE}#{f.code}): {_cell(f.title)} "
-            f"| {_cell(', '.join(f.blocks[:3]))} | {_cell(f.remedy or 'none known')} |"
+            f"| {_cell(places(f.blocks))} | {_cell(_brought(f))} | {_cell(f.remedy or 'none known')} |"
             for f in result.findings
         ]
     lines += ["", f"{len(result.passed)} checks passed, {len(result.not_checked)} were not made."]
@@ -161,17 +194,34 @@ def _cell(text: str) -> str:
 
 
 def sentence(finding: Finding) -> str:
-    """A finding in a few words: what, where, why, and what helps."""
-    where = f" ({', '.join(finding.blocks[:3])})" if finding.blocks else ""
+    """A finding in a few words: what, where, why, what helps, and of a root cause its effects."""
+    where = f" ({places(finding.blocks)})" if finding.blocks else ""
     helps = f" What helps: {finding.remedy}" if finding.remedy else ""
-    return f"{finding.title}{where}. {finding.why}{helps}"
+    brought = f" It brings about: {_brought(finding)}." if effects_of(finding) else ""
+    return f"{finding.title}{where}. {finding.why}{helps}{brought}"
 
 
-def counts(findings: Sequence[Finding]) -> str:
-    """For instance `2 problems, 1 note`; `nothing found`."""
-    kinds = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
-    numbers = [(k, sum(f.severity is k for f in findings)) for k in kinds]
-    return ", ".join(f"{n} {k}{'s' * (n != 1)}" for k, n in numbers if n) or "nothing found"
+def effects_of(finding: Finding) -> tuple[Finding, ...]:
+    """What a root cause brought about; nothing of any other finding."""
+    return finding.effects if isinstance(finding, RootCause) else ()
+
+
+def _brought(finding: Finding) -> str:
+    return ", ".join(
+        f"{effect.code} ({places(effect.blocks)})" if effect.blocks else effect.code
+        for effect in effects_of(finding)
+    )
+
+
+def places(blocks: Sequence[str], *, most: int = 3) -> str:
+    """The first blocks, and how many there are beside them.
+
+    Examples:
+        >>> places(["stem", "0", "1", "2", "3"])
+        'stem, 0, 1 and 2 more'
+    """
+    more = f" and {len(blocks) - most} more" if len(blocks) > most else ""
+    return f"{', '.join(blocks[:most])}{more}"
 
 
 def in_format(result: Findings, wanted: CiFormat) -> str:

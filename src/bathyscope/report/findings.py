@@ -1,11 +1,10 @@
 """The verdict, the root causes with their effects, and the one thing to do, as the page shows them."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bathyscope.core.records import Block, Finding, RootCause, Severity
-from bathyscope.report.numbers import amount, number
+from bathyscope.report.numbers import counts, number
 from bathyscope.report.record import Level, Report
 from bathyscope.report.svg import Drawing, strip
 
@@ -83,12 +82,7 @@ def facts(report: Report) -> str:
     parameters = sum(block.num_parameters for block in report.blocks)
     if parameters:
         parts[0] += f" with {number(parameters)} parameters"
-    roots = report.roots
-    count = Counter(str(root.severity) for root in roots)
-    result = [amount(count[s], s) for s in ("problem", "warning", "note") if count[s]]
-    effects = len(report.findings) - len(roots)
-    result += [amount(effects, "effect")] if effects else []
-    return " · ".join([*parts, ", ".join(result) or "no findings"])
+    return " · ".join([*parts, counts(report.roots) if report.roots else "no findings"])
 
 
 def setup(report: Report) -> str:

@@ -1,9 +1,9 @@
 """Numbers as a reader sees them: three digits, no false precision, infinity as such."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bathyscope.core.records import Number
+from bathyscope.core.records import Finding, Number, RootCause, Severity
 
 
 def number(value: Number, *, digits: int = 3) -> str:
@@ -45,6 +45,23 @@ def amount(count: int, thing: str) -> str:
         ('1 block', '333 blocks')
     """
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def counts(roots: Sequence[Finding]) -> str:
+    """Root causes by severity, with their effects apart; `nothing found`.
+
+    Examples:
+        >>> counts([])
+        'nothing found'
+    """
+    kinds = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
+    numbers = [(kind, sum(root.severity is kind for root in roots)) for kind in kinds]
+    result = ", ".join(amount(count, str(kind)) for kind, count in numbers if count)
+    effects = sum(len(root.effects) for root in roots if isinstance(root, RootCause))
+    if effects:
+        follow, them = "follow" + "s" * (effects == 1), "it" if len(roots) == 1 else "them"
+        result += f" (and {effects:,} that {follow} from {them})"
+    return result or "nothing found"
 
 
 def name_list(names: tuple[str, ...], *, most: int = 4) -> str:

@@ -40,35 +40,60 @@ class Checker:
     def assert_clean(self, *args: Any, severity: str = "problem", **options: Any) -> "Diagnosis":
         """Diagnose, and fail the test where something of this severity or worse was found.
 
+        It takes everything that `bathyscope.diagnose` takes: `loss=`, `optimizer=`, `probes=`, `silence=`.
+
         Args:
-            args: of `bathyscope.diagnose`.
+            args: of `bathyscope.diagnose`: the model, inputs and targets.
             severity: note, warning or problem.
             options: of `bathyscope.diagnose`.
         """
+        __tracebackhide__ = True
         result = self.diagnose(*args, **options)
         _fail_where_severe([result], severity)
         return result
 
 
 def _fail_where_severe(diagnoses: "list[Diagnosis]", severity: str) -> None:
+    __tracebackhide__ = True
     if severity not in list(Severity):
         pytest.fail(f"severity is one of {', '.join(Severity)}, but {severity!r} was given.")
-    limit = Severity(severity).rank
-    severe = [(d.title, f) for d in diagnoses for f in d.findings if f.severity.rank >= limit]
-    if severe:
-        from bathyscope.report.ci_formats import sentence
+    from bathyscope.report.ci_formats import by_depth, sentence
 
-        lines = [f"{title}: {f.severity} {f.code}: {sentence(f)}" for title, f in severe]
-        pytest.fail("\n".join(["bathyscope found:", *lines]), pytrace=False)
+    limit = Severity(severity).rank
+    lines = [
+        f"{root.code} ({root.severity}) in {one.title}: {sentence(root)}"
+        for one in diagnoses
+        for root in by_depth(one.roots, one.blocks.rows)
+        if root.severity.rank >= limit
+    ]
+    if lines:  # the first is what pytest's short summary shows
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
 @pytest.fixture
-def bathyscope(request: pytest.FixtureRequest) -> Iterator[Checker]:
-    """Diagnose networks in a test; with the mark `bathyscope` they must come out clean."""
-    checker = Checker()
-    yield checker
-    mark = request.node.get_closest_marker("bathyscope")
-    if mark is not None:
+def bathyscope() -> Iterator[Checker]:
+    """Diagnose networks in a test; with the mark `bathyscope` they must come out clean.
+
+    Random numbers begin at seed 0, so that a network made in the test is the same in every run; afterwards
+    the generators are as they were.
+    """
+    import torch
+
+    from bathyscope.core.randomness import RngState
+
+    state = RngState.now()
+    torch.manual_seed(0)
+    yield Checker()
+    state.restore()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a marked test in its own call, where it is counted once, and not when it is torn down."""
+    yield
+    mark = item.get_closest_marker("bathyscope")
+    checker = getattr(item, "funcargs", {}).get("bathyscope")
+    if mark is not None and isinstance(checker, Checker):
         _fail_where_severe(checker.diagnoses, mark.kwargs.get("severity", "problem"))
 
 

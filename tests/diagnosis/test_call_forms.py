@@ -172,3 +172,78 @@ def test_a_trainer_of_hugging_face(tmp_path, by_pair, overridden):
     ratio = result.table[norm].to_numpy() / by_pair.table[norm].to_numpy()
     assert ratio.tolist() == pytest.approx([2.0 if overridden else 1.0] * len(ratio), rel=1e-4)
     assert "updates" in result.measurements  # by the optimizer that it would make
+
+
+class _Trainer:
+    """What is used of a trainer of Hugging Face, which need not be installed."""
+
+    def compute_loss(self, model, inputs, return_outputs=False):
+        raise AssertionError("the model's own loss is asked")
+
+    def __init__(self, model, dataset):
+        self.model, self.dataset, self.optimizer = model, dataset, None
+
+    def get_train_dataloader(self):
+        return DataLoader(self.dataset, batch_size=16, shuffle=True)
+
+    def _prepare_inputs(self, inputs):
+        return inputs
+
+    def create_optimizer(self):
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-8)
+        return self.optimizer
+
+
+_Trainer.__name__, _Trainer.__module__ = "Trainer", "transformers.trainer"
+
+
+def _treated(trainer):
+    result = bs.diagnose(trainer)
+    done = bs.treat(trainer, result, allow="settings", spend=300)
+    assert done.untreated_by == "AdamW at 1e-08"  # it was SGD at 0.1
+    assert done.num_batches == len(X) // 16  # of its own loader
+    assert trainer.optimizer is None
+    assert bs.forecast(trainer, budget=50, spend=4).spent == 4
+
+
+def test_what_has_the_form_of_a_trainer_is_treated_and_forecast():
+    """`treat(trainer, diagnosis)` asked for a module made "from a name"."""
+    torch.manual_seed(0)
+    _treated(_Trainer(Own(), Rows()))
+
+
+def test_a_trainer_is_treated_and_forecast_with_its_own_optimizer(tmp_path):
+    transformers = installed("transformers", "accelerate")
+    options = transformers.TrainingArguments(
+        str(tmp_path),
+        per_device_train_batch_size=16,
+        report_to=[],
+        use_cpu=True,
+        learning_rate=1e-8,
+    )
+    torch.manual_seed(0)
+    _treated(transformers.Trainer(model=Own(), args=options, train_dataset=Rows()))
+
+
+def test_a_lightning_module_is_forecast_with_its_own_step():
+    module = lightning_module(_lightning())
+    seen = bs.forecast(module, DataLoader(TensorDataset(X, Y), batch_size=16), budget=50, spend=4)
+    assert seen.spent == 4
+
+
+def test_treat_takes_the_optimizer_of_the_diagnosis():
+    torch.manual_seed(0)
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-8)
+    x = torch.randn(64, 6)
+    result = bs.diagnose(model, (x, x[:, :4].argmax(1)), optimizer=optimizer)
+    done = bs.treat(model, result, allow="settings", spend=300)
+    assert "untreated (AdamW at 1e-08)" in done.outcome
+
+
+def test_something_that_holds_a_model_is_told_to_give_it():
+    class Holder:
+        model = mlp()
+
+    with pytest.raises(UsageError, match=r"give its \.model"):
+        bs.forecast(Holder(), [(X, Y)])

@@ -216,7 +216,7 @@ def _run_as_written() -> AbstractContextManager[object]:
     return result
 
 
-def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
+def check_parameters(model: object, *, with_values: bool = True) -> None:
     """Raise where there is nothing to measure.
 
     Args:
@@ -234,7 +234,7 @@ def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
     if not isinstance(model, nn.Module):
         raise UsageError(
             f"The model is a torch.nn.Module, but a {type(model).__name__} was given; "
-            "`bathyscope.nets.build(name)` makes one from a name."
+            + _how_to_get_a_model(model)
         )
     if next(model.parameters(), None) is None:
         raise UsageError(
@@ -242,6 +242,13 @@ def check_parameters(model: nn.Module, *, with_values: bool = True) -> None:
         )
     if with_values:
         check_values(model)
+
+
+def _how_to_get_a_model(given: object) -> str:
+    """What to give in place of something that is no module."""
+    if isinstance(getattr(given, "model", None), nn.Module):
+        return "give its .model, with the batches and the loss."
+    return "`bathyscope.nets.build(name)` makes one from a name."
 
 
 def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:

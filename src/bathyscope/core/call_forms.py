@@ -1,6 +1,6 @@
 """The forms in which people hand over what they train: x and y, a loader, a trainer, a Lightning module."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,41 @@ from bathyscope.core.randomness import preserve_random_state
 
 @dataclass(frozen=True, slots=True)
 class TrainingCall:
-    """What is trained: a model, its data (a batch or several), a loss, and the optimizer if there is one."""
+    """What is trained: a model, its data (a batch or several), a loss, and the optimizer if there is one.
+
+    Attributes:
+        model: a module, or one whose forward pass is the training step of a trainer.
+        data: as it was given; of a trainer its first batch.
+        loss: a scalar from output and targets.
+        optimizer: the one meant for training.
+        title: the model's name, where it is not its class's.
+        batches: of a trainer all of its batches, in the form that `model` takes; else the data.
+    """
 
     model: nn.Module
     data: object
     loss: LossFn
     optimizer: torch.optim.Optimizer | None
     title: str | None = None
+    batches: object = None
+
+
+class PreparedBatches:
+    """The batches of a loader, each as the model takes it; they can be read again and again."""
+
+    def __init__(self, loader: Iterable[object], prepare: Callable[[Any], object]) -> None:
+        self.loader, self.prepare = loader, prepare
+
+    def __iter__(self) -> Iterator[object]:
+        return map(self.prepare, read_all(self.loader))
+
+
+def is_trainer(model: object) -> bool:
+    """Whether it is a `Trainer` of Hugging Face or a `LightningModule`, which have a loss and data."""
+    return _is_a(model, "transformers", "Trainer") or (
+        _is_a(model, "lightning", "LightningModule")
+        and callable(getattr(model, "training_step", None))
+    )
 
 
 def read_call(
@@ -49,22 +77,20 @@ def read_call(
     """
     if _is_a(model, "transformers", "Trainer"):
         return _of_trainer(model, data, optimizer)
-    if _is_a(model, "lightning", "LightningModule") and callable(
-        getattr(model, "training_step", None)
-    ):
+    if is_trainer(model):
         return _of_lightning(model, data, optimizer)
     if isinstance(model, Mapping) and model and all(map(torch.is_tensor, model.values())):
         raise UsageError(
             "The model is a torch.nn.Module, but weights were given; load them into it with "
             "model.load_state_dict(weights), and pass the model."
         )
-    check_parameters(model)  # type: ignore[arg-type]  # raises where it is none
+    check_parameters(model)  # raises where it is none
     assert isinstance(model, nn.Module)
     if isinstance(loss, str):
         loss = loss_named(loss)
     if targets is not None:
         data = (data, targets)
-    return TrainingCall(model, data, own_loss if loss is None else loss, optimizer)
+    return TrainingCall(model, data, own_loss if loss is None else loss, optimizer, batches=data)
 
 
 def first_batch(data: object) -> object:
@@ -197,8 +223,10 @@ def _of_trainer(
     model: nn.Module = trainer.model
     if data is None:
         with preserve_random_state():
-            data = first_batch(trainer.get_train_dataloader())
-    batch = trainer._prepare_inputs(first_batch(data))
+            data = trainer.get_train_dataloader()
+    with preserve_random_state():
+        batch = trainer._prepare_inputs(first_batch(data))
+    every = PreparedBatches(_several(data), trainer._prepare_inputs)
     standard = next(k for k in type(trainer).__mro__ if k.__module__ == "transformers.trainer")
     changed = (
         type(trainer).compute_loss is not standard.compute_loss  # type: ignore[attr-defined]
@@ -209,8 +237,8 @@ def _of_trainer(
         optimizer = _trainer_optimizer(trainer)
     if changed:
         whole = OwnStep(model, _TrainerStep(trainer))
-        return TrainingCall(whole, batch, own_loss, optimizer, type(model).__name__)
-    return TrainingCall(model, batch, own_loss, optimizer)
+        return TrainingCall(whole, batch, own_loss, optimizer, type(model).__name__, every)
+    return TrainingCall(model, batch, own_loss, optimizer, batches=every)
 
 
 def _trainer_optimizer(trainer: Any) -> torch.optim.Optimizer | None:
@@ -245,9 +273,19 @@ def _of_lightning(
     if optimizer is None:
         with suppress(Exception):  # some need a trainer
             optimizer = _first_optimizer(module.configure_optimizers())
-    inputs = tuple(batch) if isinstance(batch, list) else batch
     whole = OwnStep(module, _LightningStep())
-    return TrainingCall(whole, (inputs, None), own_loss, optimizer, type(module).__name__)
+    every = PreparedBatches(_several(data), _as_inputs)
+    return TrainingCall(whole, _as_inputs(batch), own_loss, optimizer, type(module).__name__, every)
+
+
+def _as_inputs(batch: object) -> tuple[object, None]:
+    """What a loader gave, as inputs of a step that knows the targets among them."""
+    return (tuple(batch) if isinstance(batch, list) else batch), None
+
+
+def _several(data: object) -> Iterable[object]:
+    """The batches of a list or a loader; one batch alone is a list of one."""
+    return [data] if is_batch(data) or not isinstance(data, Iterable) else data
 
 
 def _first_optimizer(made: object) -> torch.optim.Optimizer | None:

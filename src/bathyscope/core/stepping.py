@@ -277,6 +277,20 @@ def check_optimizer(optimizer: object) -> None:
         )
 
 
+def optimizer_label(optimizer: torch.optim.Optimizer) -> str:
+    """Its kind and its learning rates.
+
+    Examples:
+        >>> optimizer_label(torch.optim.AdamW(nn.Linear(2, 2).parameters(), lr=1e-8))
+        'AdamW at 1e-08'
+    """
+    rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
+    kind = type(optimizer).__name__
+    if not rates:
+        return kind
+    return f"{kind} at {rates[0]:.3g}" + (f" to {rates[-1]:.3g}" if len(rates) > 1 else "")
+
+
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the optimizer's step asks for a function that computes the loss (as LBFGS does)."""
     if isinstance(optimizer, torch.optim.LBFGS):

@@ -130,7 +130,8 @@ def diagnose(
     checked = check_batch(given.model, first_batch(given.data))
     if request.settings is not None:
         request.settings.check(request.optimizer)
-    return _diagnose(given.model, checked, request)
+    result = _diagnose(given.model, checked, request)
+    return replace(result, setting=replace(result.setting, optimizer=given.optimizer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What was diagnosed and how, kept so that it can be measured again."""
+    """What was diagnosed and how, kept so that it can be measured again; the optimizer is the user's own."""
 
     batch: Batch
     loss: LossFn
     options: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: torch.optim.Optimizer | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_names, check_seed
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
+from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import copy_tensors
@@ -20,7 +21,7 @@ from bathyscope.core.processes import Processes, common_batches, processes_of
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
-from bathyscope.core.stepping import copy_to_cpu
+from bathyscope.core.stepping import copy_to_cpu, optimizer_label
 from bathyscope.diagnosis.diagnose import diagnose
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.helped import choose, judge
@@ -44,11 +45,11 @@ SMALLEST_SPEND = 300
 
 @preserve_random_state()
 def treat(
-    model: nn.Module,
+    model: object,
     diagnosis: Diagnosis,
     *,
     optimizer: torch.optim.Optimizer | None = None,
-    batches: Iterable[Batch] | None = None,
+    batches: object = None,
     budget: int = 300,
     allow: str | Iterable[str] = CHANGE_LEVELS,
     spend: int = 400,
@@ -64,9 +65,11 @@ def treat(
     else what ends best at your budget. A network that trains as it is, is left so.
 
     Args:
-        model: the diagnosed model; changed in place if a recipe helps.
+        model: the diagnosed model, or the Hugging Face `Trainer` or `LightningModule` that was diagnosed,
+            whose batches are then used; changed in place if a recipe helps.
         diagnosis: what `diagnose` said of it; it keeps the batch and the loss.
-        optimizer: the one meant for training; SGD at 0.1 with momentum 0.9 by default.
+        optimizer: the one meant for training; by default the one that was diagnosed with the model, or
+            else SGD at 0.1 with momentum 0.9.
         batches: for the trainings, a list or a loader, used over and over if they are fewer than the
             steps; the diagnosis's own batch by default.
         budget: steps that you mean to train for: `helped` is judged by the loss expected at their end.
@@ -84,23 +87,27 @@ def treat(
         UsageError: the diagnosis is of another model, a batch cannot be used, a level is unknown, nothing
             is trained, or a copy cannot be made.
     """
+    if is_trainer(model):
+        call = read_call(model, batches, loss=None, optimizer=optimizer)
+        return treat(
+            call.model, diagnosis, optimizer=call.optimizer, batches=call.batches, budget=budget,
+            allow=allow, spend=spend, seed=seed, notify=notify,
+        )  # fmt: skip
     root, allowed = _check(model, diagnosis, allow)
+    optimizer = _diagnosed_optimizer(root, diagnosis) if optimizer is None else optimizer
     if notify is not None:
         check_function("notify", notify)
     spend, seed = check_count("spend", spend, minimum=SMALLEST_SPEND), check_seed(seed)
     budget = check_count("budget", budget, minimum=1)
+    given = _check_batches(diagnosis, batches)
+    assert isinstance(model, nn.Module)
     if (group := processes_of(model)) is not None:
         alone = partial(treat, budget=budget, allow=allowed, spend=spend, seed=seed, notify=notify)
-        return treat_together(model, group, diagnosis, optimizer, batches, alone)
+        whole = None if batches is None else given
+        return treat_together(model, group, diagnosis, optimizer, whole, alone)
     if lacks_double(model):
         alone = partial(treat, budget=budget, allow=allowed, spend=spend, seed=seed, notify=notify)
-        return _treat_on_copy(root, diagnosis, optimizer, batches, alone)
-    given = [diagnosis.setting.batch] if batches is None else batches
-    if not isinstance(given, Iterable):
-        raise UsageError(
-            f"The batches are a list or a loader of pairs (inputs, targets), but a "
-            f"{type(given).__name__} was given."
-        )
+        return _treat_on_copy(root, diagnosis, optimizer, given, alone)
     stepper = optimizer_or_default(root, optimizer)
     supply = Supply(root, given)
     course, loss = supply.take(ROUNDS[-1]), diagnosis.setting.loss
@@ -122,6 +129,7 @@ def treat(
         spent=math.ceil(race.spent) + MEASURING,
         notes=_notes(supply, verification),
         num_batches=supply.num_batches,
+        untreated_by=optimizer_label(stepper),
     )
     if chosen is None:
         return done
@@ -218,10 +226,35 @@ def _notes(supply: Supply, verification: Verification) -> tuple[str, ...]:
     return tuple(result)
 
 
+def _diagnosed_optimizer(model: nn.Module, diagnosis: Diagnosis) -> torch.optim.Optimizer | None:
+    """The optimizer that the model was diagnosed with; None where there was none, or it is another's."""
+    known = diagnosis.setting.optimizer
+    own = {id(p) for p in model.parameters()}
+    if known is None or any(id(p) not in own for g in known.param_groups for p in g["params"]):
+        return None
+    return known
+
+
+def _check_batches(diagnosis: Diagnosis, batches: object) -> Iterable[Batch]:
+    """The batches given, or the one that was diagnosed.
+
+    Raises:
+        UsageError: something else was given.
+    """
+    given = [diagnosis.setting.batch] if batches is None else batches
+    if not isinstance(given, Iterable):
+        raise UsageError(
+            f"The batches are a list or a loader of pairs (inputs, targets), but a "
+            f"{type(given).__name__} was given."
+        )
+    return given
+
+
 def _check(
-    model: nn.Module, diagnosis: Diagnosis, allow: str | Iterable[str]
+    model: object, diagnosis: Diagnosis, allow: str | Iterable[str]
 ) -> tuple[nn.Module, tuple[ChangeLevel, ...]]:
-    check_parameters(model)
+    check_parameters(model)  # raises where it is no module
+    assert isinstance(model, nn.Module)
     if not isinstance(diagnosis, Diagnosis):
         raise UsageError(
             f"The diagnosis is what `diagnose` returned, but a {type(diagnosis).__name__} was given; "

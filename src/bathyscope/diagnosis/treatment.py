@@ -41,6 +41,7 @@ class Treatment(Reported):
         printed: what `code()` gives.
         judgement: what is expected at the end of the budget; None where nothing was applied.
         num_batches: different ones that could be seen, where they were few; None where none repeated.
+        untreated_by: kind and learning rate of the optimizer with which the untreated network was trained.
     """
 
     before: Diagnosis
@@ -56,6 +57,7 @@ class Treatment(Reported):
     num_batches: int | None = None
     judgement: Judgement | None = None
     printed: str = field(default="", repr=False)
+    untreated_by: str = ""
 
     @property
     def applied(self) -> str | None:
@@ -94,7 +96,8 @@ class Treatment(Reported):
             best = max(self.attempts, key=lambda a: a.learned)
             return (
                 f"No recipe trains it; the best, {best.name}, ends at a loss of {best.end:.3g} "
-                f"against {untreated.end:.3g} untreated. The network is as it was."
+                f"against {untreated.end:.3g} untreated{self._by}. "
+                "The network is as it was."
             )
         last = self._treated
         seen = f"loss {last.end:.3g}" + (
@@ -117,15 +120,19 @@ class Treatment(Reported):
         )
 
     @property
+    def _by(self) -> str:
+        return f" ({self.untreated_by})" if self.untreated_by else ""
+
+    @property
     def _expected(self) -> str:
         """What is expected at the end of the budget, in a sentence."""
         one = self.judgement
         if one is None:
             return ""
         without = (
-            f"{one.untreated:.3g} untreated"
+            f"{one.untreated:.3g} untreated{self._by}"
             if math.isfinite(one.untreated)
-            else "none untreated, which diverges"
+            else f"none untreated{self._by}, which diverges"
         )
         return (
             f"After {one.budget} steps a loss of {one.treated:.3g} is expected, against {without}; two "

@@ -1,7 +1,7 @@
 """Will it train? Steps on a copy, probabilities of how it ends, the loss to be expected, and a verdict."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
+from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import loss_named
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
@@ -50,8 +51,8 @@ _LEARNABLE = 0.05
 
 
 def forecast(
-    model: nn.Module,
-    batches: Iterable[object],
+    model: object,
+    batches: object = None,
     *,
     loss: LossFn | str | None = F.cross_entropy,
     optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
@@ -70,7 +71,8 @@ def forecast(
     (docs/forecast.md) `trains` means 80 % of the labels right, as it always did.
 
     Args:
-        model: any module; it is left as it was, as are the optimizer and the random state.
+        model: any module, a Hugging Face `Trainer` or a `LightningModule` with its own loss, batches and
+            optimizer; it is left as it was, as are the optimizer and the random state.
         batches: pairs of inputs and targets, or mappings for a model that computes its own loss; one
             step each, fresh ones where possible; fewer than the steps are taken again. Of several
             processes (DistributedDataParallel, `fully_shard`) each gives its parts.
@@ -103,12 +105,21 @@ def forecast(
         >>> seen.verdict, seen.kind, seen.spent
         ('fails', 'diverging', 1)
     """
+    # long: a trainer, several processes and a device without doubles each ask once more, of another model
     budget = check_count("budget", budget, minimum=1)
     accumulate = check_count("accumulate", accumulate, minimum=1)
     spend = None if spend is None else check_count("spend", spend, minimum=1)
     clip = None if clip is None else check_number("clip", clip, low=0.0, open_low=True)
     baseline = None if baseline is None else check_number("baseline", baseline, low=-math.inf)
-    check_parameters(model)
+    if is_trainer(model):
+        call = read_call(model, batches, loss=None)
+        return forecast(
+            call.model, call.batches, loss=None, budget=budget, spend=spend, scheduler=scheduler,
+            optimizer=call.optimizer if optimizer is None else optimizer, clip=clip,
+            accumulate=accumulate, baseline=baseline,
+        )  # fmt: skip
+    check_parameters(model)  # raises where it is no module
+    assert isinstance(model, nn.Module)
     steps = look_ahead_steps(budget, spend)
     if isinstance(loss, str):
         loss = loss_named(loss)

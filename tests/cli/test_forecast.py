@@ -7,7 +7,7 @@ __all__ = ["here"]
 
 
 def test_forecast_of_a_network_by_name():
-    out = run("forecast prebasic-8 --lr 0.05 --spend 8 --json")
+    out = run("forecast prebasic-8 --lr 0.01 --spend 8 --fail-on fails --json")
     assert out.exit_code == 0, out.output
     result = json.loads(out.stdout)
     assert result["model"] == "prebasic-8"
@@ -20,8 +20,9 @@ def test_forecast_of_a_network_by_name():
 
 @unchecked()
 def test_forecast_of_a_network_of_ones_own(here):
-    out = run("forecast mine:model --data mine:loader --lr 1e6")
-    assert out.exit_code == 0, out.output
+    out = run("forecast mine:model --data mine:loader --lr 1e6 --fail-on fails")
+    assert out.exit_code == 3, out.output
+    assert out.stderr.endswith("FAILED: the forecast is that it fails\n")
     assert "fails (diverging)" in out.output
     assert "fails |●" in out.output
     assert "Calibrated on" in out.output

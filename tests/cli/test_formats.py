@@ -72,6 +72,12 @@ SARIF = _object(
                     ruleIndex={"type": "integer", "minimum": -1},
                     level={"enum": ["none", "note", "warning", "error"]},
                     message=MESSAGE,
+                    suppressions={
+                        "type": "array",
+                        "items": _object(
+                            ["kind"], kind={"enum": ["inSource", "external"]}, justification=TEXT
+                        ),
+                    },
                     partialFingerprints={"type": "object", "additionalProperties": TEXT},
                     locations={
                         "type": "array",
@@ -228,6 +234,21 @@ def test_the_formats_on_the_command_line(mine, tmp_path, monkeypatch):
     assert shown.startswith("::error file=")
     assert "| problem |" in (tmp_path / "summary.md").read_text()
     assert json.loads(called(mine, "--format", "json").stdout)["findings"]
+
+
+def test_what_is_silenced_is_said_with_its_reason(mine):
+    given = ("--silence", "dead-units=meant for now", "--silence", "labels")
+    (result, *_) = [
+        one
+        for one in json.loads(called(mine, *given, "--format", "sarif").stdout)["runs"][0][
+            "results"
+        ]
+        if "suppressions" in one
+    ]
+    assert result["ruleId"] == "dead-units"
+    assert result["suppressions"] == [{"kind": "external", "justification": "meant for now"}]
+    done = called(mine, *given, "--fail-on", "problem")
+    assert "not checked: dead-units (silenced: meant for now)" in done.stdout
 
 
 def test_out_writes_what_other_tools_read(mine, tmp_path):

@@ -1,5 +1,6 @@
 """`bathyscope diagnose` and `bathyscope explain`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,8 +21,8 @@ from bathyscope.core.errors import UsageError
 from bathyscope.core.records import Severity
 
 if TYPE_CHECKING:
+    from bathyscope.diagnosis import Diagnosis
     from bathyscope.report.ci_formats import Findings
-    from bathyscope.report.record import Report
 
 
 @with_options
@@ -46,7 +47,10 @@ def diagnose(
         Path | None, typer.Option(help="A TOML file whose table [thresholds] overrides some.")
     ] = None,
     silence: Annotated[
-        list[str] | None, typer.Option(help="A code or cause of findings to leave out.")
+        list[str] | None,
+        typer.Option(
+            metavar="CODE[=REASON]", help="A code or cause of findings to leave out, and why."
+        ),
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="An earlier report (.json): did it get better?")
@@ -96,7 +100,7 @@ def diagnose(
             probes=probes,
             blocks=setup.blocks,
             thresholds=thresholds,
-            silence=silence or (),
+            silence=_reasons(silence or ()),
             steps=steps,
             budget=budget,
             most_blocks=most_blocks,
@@ -117,7 +121,7 @@ def diagnose(
 
     as_json = Path("-") if form == "json" and text.as_json is None else text.as_json
     if form in ("sarif", "junit", "github"):
-        print_findings(_findings(shown, text.model, fail_on), form)
+        print_findings(_findings(result, text.model, fail_on), form)
     value = report.to_json(shown)
     answer(as_json, value, say if form in ("text", "json") else _nothing)
     write_out(
@@ -126,15 +130,22 @@ def diagnose(
         value=value,
         say=say,
         save=result.save,
-        findings=lambda: _findings(shown, text.model, fail_on),
+        findings=lambda: _findings(result, text.model, fail_on),
     )
     if fail_if_severe(shown.roots, fail_on):
         raise typer.Exit(3)
 
 
-def _findings(shown: "Report", name: str, fail_on: str | None) -> "Findings":
+def _reasons(silence: Iterable[str]) -> dict[str, str]:
+    """Codes with the reason of each, of words such as `dead-units` and `dead-units=meant`."""
+    pairs = (given.partition("=") for given in silence)
+    return {code.strip(): reason.strip() for code, _, reason in pairs}
+
+
+def _findings(result: "Diagnosis", name: str, fail_on: str | None) -> "Findings":
     from bathyscope.report.ci_formats import Findings, by_depth
 
+    shown, reasons = result.report(), result.setting.options.get("silence", {})
     file, line = source_of(name)
     return Findings(
         title=shown.title,
@@ -144,6 +155,7 @@ def _findings(shown: "Report", name: str, fail_on: str | None) -> "Findings":
         file=file,
         line=line,
         fail_on=Severity(fail_on or "problem"),
+        silenced=[(f, reasons.get(f.code) or reasons.get(f.cause, "")) for f in result.silenced],
     )
 
 

@@ -1,7 +1,7 @@
 """`bathyscope forecast`: will this network train?"""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,6 +28,10 @@ def forecast(
     ] = None,
     accumulate: Annotated[int, typer.Option(min=1, help="Batches that make one step.")] = 1,
     out: FigureFiles = None,
+    fail_on: Annotated[
+        Literal["fails", "lags"] | None,
+        typer.Option(help="Exit with code 3 where it fails; with lags, where it lags or fails."),
+    ] = None,
 ) -> None:
     """Say how a training will end, from a few steps on a copy: trains, lags, fails, or undecided.
 
@@ -55,6 +59,9 @@ def forecast(
     text.answer(value, lambda: _print(result))
     title = f"forecast of {text.model}"
     write_out(out, title=title, value=value, say=lambda: _print(result), save=result.save)
+    if fail_on is not None and result.verdict in ("fails", fail_on):
+        echo(f"FAILED: the forecast is that it {result.verdict}", err=True)
+        raise typer.Exit(3)
 
 
 def _print(result: "Forecast") -> None:

@@ -265,7 +265,9 @@ def with_options(
     def called(*, context: object, **values: Any) -> None:
         said = {name: values.pop(name) for name in names}
         given = frozenset(n for n in names if _is_given(context, n))
-        command(CommandOptions(**{"model": ""} | said, given=given), **values)  # type: ignore[call-arg]
+        options = CommandOptions(**{"model": ""} | said, given=given)
+        with _naming_default_data(options):
+            command(options, **values)  # type: ignore[call-arg]
 
     # MODEL before the command's own arguments, for they are read in this order
     first = [one for one in shared if one.name == "model"]
@@ -274,6 +276,26 @@ def with_options(
     vars(called)["__signature__"] = inspect.Signature([context, *first, *own, *rest])
     called.__annotations__ = {one.name: one.annotation for one in (context, *own, *shared)}
     return called
+
+
+@contextmanager
+def _naming_default_data(options: CommandOptions) -> Iterator[None]:
+    """Where a model cannot take a batch that nobody asked for, say what the batch is and how to give another.
+
+    Raises:
+        BatchMisfit: it cannot.
+    """
+    from bathyscope.core.errors import BatchMisfit
+
+    try:
+        yield
+    except BatchMisfit as error:
+        if "data" in options.given or ":" not in options.model:
+            raise
+        raise BatchMisfit(
+            f"{error} No --data was given, and this is a batch of the data set {options.data}; "
+            "--data package.module:factory takes one of your own."
+        ) from error
 
 
 def _is_given(context: Any, name: str) -> bool:

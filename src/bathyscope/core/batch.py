@@ -11,7 +11,7 @@ from torch import Tensor, nn, strided
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line, shorten
+from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, tensors_in
 
@@ -191,7 +191,7 @@ def explain_forward_errors(inputs: object) -> Iterator[None]:
     """Turn what a model raises on a batch into one sentence.
 
     Raises:
-        UsageError: the model raised.
+        BatchMisfit: the model raised.
     """
     try:
         yield
@@ -199,7 +199,7 @@ def explain_forward_errors(inputs: object) -> Iterator[None]:
         raise
     except Exception as error:  # a user's own code may raise anything
         hint = forward_hint(inputs, error)
-        raise UsageError(
+        raise BatchMisfit(
             f"The model cannot take a batch with inputs {_shape_of(inputs)}: "
             f"{in_a_line(error)}.{hint and f' {hint}'}"
         ) from error

@@ -31,6 +31,10 @@ class Interrupted(BathyscopeError):
     exit_code = 130
 
 
+class BatchMisfit(UsageError):
+    """A model raised on a batch."""
+
+
 class UnknownName(UsageError):
     """A name that is not among those known; the nearest are suggested, or else some are listed."""
 

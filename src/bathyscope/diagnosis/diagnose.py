@@ -17,7 +17,7 @@ from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once
@@ -29,7 +29,7 @@ from bathyscope.core.stepping import copy_to_cpu
 from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
 from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
-from bathyscope.diagnosis.findings import findings_of
+from bathyscope.diagnosis.findings import split_findings
 from bathyscope.rules.evidence import evidence_of
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.thresholds import Thresholds
@@ -52,7 +52,7 @@ def diagnose(
     probes: Probes = "standard",
     blocks: str | Iterable[str] | Blocks | None = None,
     thresholds: Path | str | Mapping[str, float] | None = None,
-    silence: str | Iterable[str] = (),
+    silence: str | Iterable[str] | Mapping[str, str] = (),
     steps: int = 8,
     budget: int | None = None,
     most_blocks: int | None = None,
@@ -86,7 +86,7 @@ def diagnose(
             deletion of each block, and the curvature, together some hundred training steps.
         blocks: a name or glob, or several, that override the blocks found.
         thresholds: overrides, as a mapping or a TOML file with a table `[thresholds]`.
-        silence: codes or causes of findings to leave out.
+        silence: codes or causes of findings to leave out; a mapping gives the reason of each.
         steps: of the look-ahead; at least one.
         budget: steps of training that you plan: whether they are enough is judged with it.
         most_blocks: measure at most this many blocks, spread evenly; all of them by default.
@@ -143,7 +143,7 @@ class _Request:
     probes: Probes
     blocks: str | Iterable[str] | Blocks | None
     thresholds: Path | str | Mapping[str, float] | None
-    silence: tuple[str, ...]
+    silence: Mapping[str, str]
     steps: int
     budget: int | None
     most_blocks: int | None
@@ -182,16 +182,22 @@ class _Request:
 
 
 def _check_options(
-    probes: str, silence: str | Iterable[str], steps: int, budget: int | None, title: str | None
-) -> tuple[tuple[str, ...], int, int | None]:
-    """What is to be silenced, the steps and the budget, of arguments that are fit for use.
+    probes: str,
+    silence: str | Iterable[str] | Mapping[str, str],
+    steps: int,
+    budget: int | None,
+    title: str | None,
+) -> tuple[dict[str, str], int, int | None]:
+    """What is to be silenced and why, the steps and the budget, of arguments that are fit for use.
 
     Raises:
         UsageError: an argument is of another kind, or a name is not known.
     """
     if not isinstance(probes, str) or probes not in ("standard", "full"):
         raise UnknownName("set of probes", str(probes), ["standard", "full"])
-    silenced = tuple(dict.fromkeys(check_names("silence", silence)))
+    silenced = dict.fromkeys(check_names("silence", silence), "")
+    if isinstance(silence, Mapping):
+        silenced = {code: _check_reason(silence[code]) for code in silenced}
     for code in silenced:
         if code not in all_rules() and code not in CAUSES:
             raise UnknownName("finding or cause to silence", code, [*all_rules(), *CAUSES])
@@ -199,6 +205,12 @@ def _check_options(
     if title is not None:
         check_name("title", title)
     return silenced, steps, None if budget is None else check_count("budget", budget, minimum=1)
+
+
+def _check_reason(value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"silence maps codes to reasons in words, but {shorten(value)} was given.")
+    return value
 
 
 def _diagnose(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
@@ -244,12 +256,14 @@ def _measure_and_judge(model: nn.Module, batch: Batch, request: _Request) -> Dia
     measured |= _further_measurements(model, batch, blocks, request)
     evidence = evidence_of(blocks, measured, batch, budget=request.budget)
     limits = Thresholds.of(request.thresholds)
+    kept, silenced = split_findings(evidence, limits, silenced=request.silence)
     said = [fewer] * bool(fewer) + [note for m in measured.values() for note in m.notes]
     return Diagnosis(
         title=request.title or type(unwrap(model)).__name__,
         blocks=blocks,
         measurements=measured,
-        findings=findings_of(evidence, limits, silenced=frozenset(request.silence)),
+        findings=kept,
+        silenced=silenced,
         provenance=_provenance(model, batch, measured),
         setting=Setting(
             batch=batch,

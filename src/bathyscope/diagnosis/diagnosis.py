@@ -49,6 +49,7 @@ class Diagnosis(Reported):
         stages: diagnoses of the same model after this many steps, from the look-ahead.
         notes: what a reader must know.
         forecast: whether it will train, with `probes="full"`.
+        silenced: findings of the model as it was given that were not to be reported.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Diagnosis(Reported):
     stages: tuple[tuple[int, "Diagnosis"], ...] = ()
     notes: tuple[str, ...] = ()
     forecast: Forecast | None = None
+    silenced: tuple[Finding, ...] = ()
 
     @property
     def severity(self) -> Severity | None:
@@ -120,7 +122,10 @@ class Diagnosis(Reported):
         """The records alone, for `bathyscope.report`."""
         roots = self.roots
         checks = checks_of(
-            self.measurements, self.findings, silenced=self.setting.options.get("silence", ())
+            self.measurements,
+            self.findings,
+            silenced=self.setting.options.get("silence"),
+            is_full=bool(self.stages),
         )
         return Report(
             title=self.title,

@@ -29,6 +29,7 @@ class Findings:
         file: where the model is made, or the script; empty where that is not known.
         line: in the file, from 1.
         fail_on: from this severity on a check has failed.
+        silenced: findings that were not to be reported, with the reason of each.
     """
 
     title: str
@@ -38,6 +39,7 @@ class Findings:
     file: str = ""
     line: int = 1
     fail_on: Severity = Severity.PROBLEM
+    silenced: Sequence[tuple[Finding, str]] = ()
 
 
 def by_depth(roots: Sequence[RootCause], blocks: Sequence[Block]) -> tuple[RootCause, ...]:
@@ -58,9 +60,13 @@ def by_depth(roots: Sequence[RootCause], blocks: Sequence[Block]) -> tuple[RootC
 
 
 def sarif_log(result: Findings) -> dict[str, object]:
-    """The findings as a log of SARIF 2.1.0: a rule for each code, blocks as logical locations."""
-    codes = list(dict.fromkeys(finding.code for finding in result.findings))
-    titles = {finding.code: finding.title for finding in reversed(result.findings)}
+    """The findings as a log of SARIF 2.1.0: a rule for each code, blocks as logical locations.
+
+    What was silenced is a result with a suppression, whose justification is the reason that was given.
+    """
+    every = [*result.findings, *(finding for finding, _ in result.silenced)]
+    codes = list(dict.fromkeys(finding.code for finding in every))
+    titles = {finding.code: finding.title for finding in reversed(every)}
     rules = [
         {"id": code, "shortDescription": {"text": titles[code]}, "helpUri": f"{_PAGE}#{code}"}
         for code in codes
@@ -71,23 +77,27 @@ def sarif_log(result: Findings) -> dict[str, object]:
         "informationUri": "https://github.com/bathyscope/bathyscope",
         "rules": rules,
     }
-    results = [
-        {
-            "ruleId": finding.code,
-            "ruleIndex": codes.index(finding.code),
-            "level": _LEVELS[finding.severity],
-            "message": {"text": sentence(finding)},
-            "locations": [_location(result, finding)],
-            "partialFingerprints": {
-                "finding/v1": f"{result.title}:{finding.code}:{','.join(finding.blocks)}"
-            },
-        }
-        for finding in result.findings
-    ]
+    results = [_sarif_result(result, finding, codes) for finding in result.findings]
+    for finding, reason in result.silenced:
+        suppression = {"kind": "external"} | ({"justification": reason} if reason else {})
+        results.append(_sarif_result(result, finding, codes) | {"suppressions": [suppression]})
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _sarif_result(result: Findings, finding: Finding, codes: list[str]) -> dict[str, object]:
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": sentence(finding)},
+        "locations": [_location(result, finding)],
+        "partialFingerprints": {
+            "finding/v1": f"{result.title}:{finding.code}:{','.join(finding.blocks)}"
+        },
     }
 
 

@@ -240,7 +240,8 @@ def _of_pass(
     left_out: list[str] = []
     gradients: list[Tensor | None] | None = None
     asked = every_second(ran.samples)
-    whole = map_to_the_end(ran) if related is None and where is None else None
+    has_order = ran.main is not None and output_positions(ran, ran.main) is not None
+    whole = map_to_the_end(ran) if has_order and related is None and where is None else None
     is_known = whole is not None and shows_all(whole)
     if ran.sources and not is_known:
         try:

@@ -154,7 +154,7 @@ def lone_softmax():
 
 
 CHAINS = {
-    "sigmoids": (sigmoids, "collapsed-representation", "6"),
+    "sigmoids": (sigmoids, "vanishing-gradient", None),
     "small-tanh": (small_tanh, "vanishing-gradient", None),
     "growing": (growing, "exploding-gradient", None),
     "collapse": (collapse, "collapsed-representation", "blocks.12"),

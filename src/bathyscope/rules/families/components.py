@@ -332,7 +332,7 @@ def constant_classes(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
 
 CONSTANT_CLASSES = Rule(
     code="constant-classes",
-    stage=CausalStage.OUTPUT,
+    stage=CausalStage.OUTCOME,
     cause="output",
     title="Classes whose output never changes",
     explanation="The logits of some classes are the same number for every sample: nothing that the network "

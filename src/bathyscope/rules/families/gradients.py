@@ -66,7 +66,10 @@ FLAT_START = Rule(
     reads=("parameter_gradients.fraction", "gradients.norm_out", "weights.zero_layers"),
     find=flat_start,
     effects=("constant-classes",),
-    downstream=("flat-to-second-order", "silent-branch", "zero-weights", "loss-does-not-fall"),
+    downstream=(
+        *("flat-to-second-order", "silent-branch", "zero-weights", "loss-does-not-fall"),
+        *("dead-units", "collapsed-representation", "singular-representation"),
+    ),
     upstream=("zero-gradient", "cut-gradient", "vanishing-gradient", "small-update"),
     remedies=("reinitialize-blocks",),
 )
@@ -260,7 +263,7 @@ NOT_NORM_PRESERVING = Rule(
     ),
     upstream=(
         *("exploding-gradient", "vanishing-gradient", "large-update", "small-update"),
-        "unstable-rate",
+        *("unstable-rate", "swallowed-by-epsilon"),
     ),
     reads_gradients=True,
     remedies=("project-transitions",),
@@ -327,7 +330,8 @@ VANISHING_GRADIENT = Rule(
         *("collapsed-representation", "singular-representation", "small-update"),
         *("constant-output", "loss-does-not-fall"),
     ),
-    upstream=("not-norm-preserving", "cut-gradient", "small-update"),
+    # an ε above the gradients of the first blocks alone: had it been the cause, the last ones had it too
+    upstream=("not-norm-preserving", "cut-gradient", "small-update", "swallowed-by-epsilon"),
     reads_gradients=True,
 )
 

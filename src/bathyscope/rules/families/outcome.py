@@ -56,7 +56,7 @@ CONSTANT_OUTPUT = Rule(
     "end.",
     reads=("parameters", "output"),
     find=constant_output,
-    effects=("zero-gradient", "loss-does-not-fall"),
+    effects=("zero-gradient", "constant-classes", "loss-does-not-fall"),
 )
 
 

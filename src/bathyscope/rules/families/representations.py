@@ -60,10 +60,10 @@ COLLAPSED_REPRESENTATION = Rule(
     downstream=(
         *("precision-loss", "dead-units", "batchnorm-masks", "uniform-attention"),
         *("token-collapse", "singular-representation", "not-norm-preserving", "constant-output"),
+        # of a contraction from block to block both come: what begins first is the cause
+        *("constant-classes", "vanishing-gradient"),
     ),
-    upstream=(
-        *("not-norm-preserving", "exploding-gradient", "vanishing-gradient", "small-update"),
-    ),
+    upstream=("not-norm-preserving", "exploding-gradient", "small-update"),
     compares_samples=True,
     event=Transition(
         title="the representation collapsed: all samples look alike",

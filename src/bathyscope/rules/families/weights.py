@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades, typical
+from bathyscope.rules.families.gradients import flat_start
 from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
@@ -113,12 +114,12 @@ ILL_CONDITIONED_WEIGHTS = Rule(
 def zero_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Blocks with a layer of zeros that let nothing of the samples through.
 
-    The last layer of a network may start so, and where all blocks do it is a flat start.
+    The last layer of a network may start so, and where no block has a gradient it is a flat start.
     """
     zeros = evidence.column("weights", "zero_layers")
     ranks = evidence.column("representations", "rank_samples")
     out = [i for i, z in enumerate(zeros[:-1]) if z and (ranks[i] or 0.0) <= 1]
-    if out and not all(zeros):
+    if out and not any(flat_start(evidence, thresholds)):
         yield ZERO_WEIGHTS.finding(
             Severity.PROBLEM,
             evidence.labels(out),

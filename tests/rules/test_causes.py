@@ -46,7 +46,7 @@ def test_a_smooth_growth_is_one_range_with_its_rate():
     ).roots
     assert (root.evidence["first_block"], root.evidence["last_block"]) == ("0", "70")
     assert root.evidence["ratio_per_block"] == pytest.approx(0.7, abs=0.01)
-    assert root.block_range == "0 to 70, ratio 0.7 per block"
+    assert root.block_range == "0 to 70, grows 1.43-fold per block"
     assert set(root.blocks) == {str(2 * i) for i in range(36)}
 
 

@@ -48,13 +48,13 @@ def diagnosed(model, data, lr=1e-3, loss=F.cross_entropy):
     return diagnose(model, data, loss=loss, optimizer=optimizer)
 
 
-def roots_at(**found):
+def roots_at(**places):
     """The codes of the roots of problems at the given blocks, each with its effects."""
     findings = [
         rule_of(code.replace("_", "-")).finding(
             Severity.PROBLEM, [f"b{i}" for i in blocks], score=1.0
         )
-        for code, blocks in found.items()
+        for code, blocks in places.items()
     ]
     roots = roots_of(in_order(findings, BLOCKS), BLOCKS)
     return {root.code: {effect.code for effect in root.effects} for root in roots}
@@ -136,3 +136,56 @@ def test_branches_that_start_at_zero_are_no_fault():
         nn.init.zeros_(layer.linear.weight)
     codes = {finding.code for finding in diagnosed(model, batch()).findings}
     assert not codes & {"zero-weights", "dead-units"}
+
+
+class Cut(Plain):
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i == 1:
+                x = x.detach()
+        return self.head(x)
+
+
+def test_a_cut_says_between_what_it_lies():
+    (root,) = diagnosed(Cut(4), batch()).roots
+    assert root.code == "cut-gradient"
+    assert root.why.startswith("No gradient reaches layers.1 or a block before it")
+    assert "between the output of layers.1 and layers.2" in root.remedy
+    assert "Layer.forward" in root.remedy
+
+
+def test_a_cut_behind_the_last_block_names_no_gradient_after_it():
+    class CutAtTheEnd(Plain):
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x.detach())
+
+    (root,) = diagnosed(CutAtTheEnd(3), batch()).roots
+    assert root.code == "cut-gradient"
+    assert "gradient_after" not in root.evidence
+    assert "between the output of layers.2 and" in root.remedy
+
+
+def test_a_vanishing_gradient_is_listed_by_depth():
+    (root,) = diagnosed(Plain(12), batch()).roots
+    assert list(root.blocks) == [f"layers.{i}" for i in range(12)]
+    assert root.block_range.startswith("layers.0 to layers.11, shrinks 2.")
+    assert root.block_range.endswith("-fold per block")
+
+
+@pytest.mark.parametrize(("lr", "severity"), [(3e-8, "warning"), (1e-3, None)])
+def test_steps_of_less_than_a_millionth_are_a_warning(lr, severity):
+    result = diagnosed(Plain(2), batch(), lr=lr)
+    updates = [f for f in result.findings if f.code == "small-update"]
+    assert [finding.severity for finding in updates] == ([severity] if severity else [])
+
+
+def test_small_steps_at_a_loss_that_is_met_are_none():
+    x, _ = batch()
+    model = Plain(2)
+    with torch.no_grad():
+        model.head.bias[3] = 40.0
+    result = diagnosed(model, (x, torch.full((64,), 3)), lr=3e-8)
+    assert "small-update" not in {f.code for f in result.findings if f.severity == "warning"}

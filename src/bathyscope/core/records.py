@@ -161,12 +161,13 @@ class Finding(Shown):
 
     @property
     def block_range(self) -> str:
-        """The blocks over which a gradient changes smoothly, and its norm ratio; empty for others."""
+        """The blocks over which a gradient changes smoothly, and by how much; empty for others."""
         first, last = (self.evidence.get(name) for name in ("first_block", "last_block"))
         ratio = self.evidence.get("ratio_per_block")
         if not first or not last or not isinstance(ratio, float):
             return ""
-        return f"{first} to {last}, ratio {ratio:.3g} per block"
+        change = f"shrinks {ratio:.3g}" if ratio >= 1 else f"grows {1 / max(ratio, 1e-300):.3g}"
+        return f"{first} to {last}, {change}-fold per block"
 
     def _headline(self) -> str:
         return f"{self.code} ({self.severity}): {self.title}{_at(self)}"

@@ -1,11 +1,11 @@
 """The gradient during backpropagation: flat, cut, changed by one block, or by all of them together."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from bathyscope.core.records import Finding, Severity
+from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
 from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
@@ -164,13 +164,35 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     aside = any(own is not None and at_input[i] for i, own in enumerate(before))
     cut = (first == len(evidence.blocks) or not at_input[first] or restarted) and not aside
     if trained and first and cut:
-        yield CUT_GRADIENT.finding(
+        result = CUT_GRADIENT.finding(
             Severity.WARNING if at_output[-1] == 0 else Severity.PROBLEM,
             evidence.labels(here),
             score=40.0,
             gradient_after=at_output[first] if first < len(at_output) else None,
             blocks_without_gradient=first,
         )
+        yield _between(result, evidence.blocks, first)
+
+
+def _between(cut: Finding, blocks: Sequence[Block], first: int) -> Finding:
+    """A cut, with the two places between which it lies: `first` is the first block with a gradient."""
+    last = blocks[first - 1].label
+    why = f"No gradient reaches {last}: it stays as it was initialized."
+    if first > 1:
+        why = (
+            f"No gradient reaches {last} or a block before it: they stay as they were initialized."
+        )
+    after = "the loss"
+    if first < len(blocks):
+        kind = blocks[first].kind
+        after = f"{blocks[first].label}: in the forward() that calls both, or where {kind}.forward begins"
+    return replace(
+        cut,
+        evidence={name: value for name, value in cut.evidence.items() if value is not None},
+        why=why,
+        remedy="Look for detach(), no_grad, .data, an argmax, or an integer cast between the output of "
+        f"{last} and {after}.",
+    )
 
 
 CUT_GRADIENT = Rule(
@@ -178,9 +200,11 @@ CUT_GRADIENT = Rule(
     stage=CausalStage.GRADIENTS,
     cause="data-flow",
     title="The gradient stops",
-    explanation="No gradient reaches the blocks before this one: they stay as they were initialized.",
+    explanation="No gradient reaches the first of the named blocks or one before it: they stay as they "
+    "were initialized.",
     source="the chain rule",
-    advice="Look for detach(), no_grad, .data, an argmax, or an integer cast in the named blocks.",
+    advice="Look for detach(), no_grad, .data, an argmax, or an integer cast between the output of the "
+    "first named block and what reads it.",
     reads=(
         "weights.norm",
         "gradients.norm_in",
@@ -343,7 +367,7 @@ def _over_depth(
 
     Those that contribute more than the mean block are named, in the order of the backward pass, so
     that where the trouble begins comes first; of a growth that is exponential in depth, all blocks of
-    its range are. Recurrent blocks do not count towards its severity.
+    its range are, by depth. Recurrent blocks do not count towards its severity.
     """
     growth = math.prod(factors.values())
     if decades(growth) < decades(thresholds["gradient_range_warning"]):
@@ -359,7 +383,7 @@ def _over_depth(
     inputs, outputs = (evidence.column("gradients", name) for name in ("norm_in", "norm_out"))
     result = rule.finding(
         _severity_of_range(evidence, factors, thresholds),
-        evidence.labels(named[::-1]),
+        evidence.labels(smooth or named[::-1]),
         score=decades(growth),
         cause=cause_of_squashing(evidence, named) if growth < 1 else None,
         gradient_at_first_block=inputs[min(factors)],

@@ -132,7 +132,11 @@ UNSTABLE_RATE = Rule(
 
 
 def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks that have a gradient, but whose step is lost in rounding, the worst first."""
+    """Blocks that have a gradient, but whose step is lost in rounding, the worst first.
+
+    Steps of less than a millionth of the weights in every block, stem and head are a warning, while
+    there is a loss to lower.
+    """
     ratios = evidence.column("updates", "ratio")
     gradients = evidence.column("parameter_gradients", "fraction")
     out = [
@@ -150,6 +154,27 @@ def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
             gradient_fraction=gradients[out[0]],
             num_blocks=len(out),
         )
+        return
+    # a head with usual steps, or one at zero that lets no gradient through yet, is meant so
+    steps = [r for r in evidence.everywhere.column("updates", "ratio") if r is not None]
+    reached = all(gradients[i] for i, r in enumerate(ratios) if r is not None)
+    small = bool(steps) and max(steps) < thresholds["small_update_warning"]
+    if small and reached and _is_far_from_met(evidence):
+        result = SMALL_UPDATE.finding(
+            Severity.WARNING,
+            evidence.labels(range(len(evidence.blocks))),
+            score=decades(max(steps)),
+            update_ratio=max(steps),
+            num_blocks=len(steps),
+        )
+        yield replace(
+            result,
+            title="Steps of less than a millionth of the weights in every block",
+            why="At this pace the weights take a million steps to change by their own size: the loss "
+            "will seem to stand still.",
+            source="‖ΔW‖/‖W‖; usual steps lie between 1e-4 and 1e-2",
+            remedy="A higher learning rate.",
+        )
 
 
 SMALL_UPDATE = Rule(
@@ -160,9 +185,14 @@ SMALL_UPDATE = Rule(
     explanation="The step is lost in the rounding of the weight it is added to: the layer does not learn.",
     source="‖ΔW‖/‖W‖ below the dtype's ε",
     advice="A higher learning rate for these parameters, or weights kept in a longer format.",
-    reads=("updates.ratio", "parameter_gradients.fraction"),
+    reads=("updates.ratio", "parameter_gradients.fraction", "output"),
     thresholds={
         "small_update": Threshold(1e-07, "‖ΔW‖ / ‖W‖ of one step", ROUNDING),
+        "small_update_warning": Threshold(
+            1e-06,
+            "the same in every block, worth a look",
+            "a hundredth of the smallest usual step, 1e-4",
+        ),
     },
     find=small_update,
     downstream=("small-budget", "loss-does-not-fall"),
@@ -172,6 +202,14 @@ SMALL_UPDATE = Rule(
         advice="Look for a learning rate that fell to zero, or a schedule that ended.",
     ),
 )
+
+
+def _is_far_from_met(evidence: Evidence) -> bool:
+    """Whether a tenth or more of the way from the constant baseline to the smallest loss is left."""
+    facts = evidence.about("output")
+    loss, constant = facts.number("loss"), facts.number("best_constant")
+    minimum = facts.number("smallest_loss") or 0.0
+    return loss is not None and loss - minimum > 0.1 * ((constant or 0.0) - minimum)
 
 
 def _limits(evidence: Evidence, thresholds: Thresholds) -> list[float]:

@@ -118,6 +118,48 @@ def test_faults_of_loss_and_model_stand_in_the_same_list(tmp_path):
     assert "output-misfit" not in alone.stderr
 
 
+NET = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+x = torch.randn(20 * {size}, 8)
+y = x[:, :4].argmax(1)
+layers = [m for _ in range({depth}) for m in (nn.Linear(16, 16), nn.Sigmoid())]
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), *layers, nn.Linear(16, 4))
+optimizer = torch.optim.AdamW(model.parameters(), lr={lr}, weight_decay=0.05)
+for epoch in range({epochs}):
+    for a, b in DataLoader(TensorDataset(x, y), batch_size={size}, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(a), b).backward()
+        optimizer.step()
+"""
+
+
+def test_findings_have_their_blocks_in_a_row_evidence_and_a_next_step(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(NET.format(depth=20, lr=1e-4, size=32, epochs=4))
+    said = run(path).stderr
+    assert "Evidence: " in said
+    assert " to 42" in said  # blocks in a row by the first and the last
+    assert "`bathyscope explain " in said
+    assert "torch.optim.AdamW(model.parameters(), lr=0.0001, weight_decay=0.05)" in said
+    assert "bathyscope.treat(" in said
+
+
+def test_a_loss_that_stays_at_the_constant_baseline_is_no_all_clear(tmp_path):
+    """Nothing was "wrong with the loop and with what it trains" of a network that had learned nothing."""
+    path = tmp_path / "train.py"
+    path.write_text(NET.format(depth=0, lr=1e-3, size=8, epochs=1))
+    result = run("--out", tmp_path / "page.html", path)
+    assert result.returncode == 0
+    assert "Nothing is wrong" not in result.stderr
+    assert "still at the constant baseline after 20 steps" in result.stderr
+    assert "check that labels belong" in (tmp_path / "page.html").read_text()
+    path.write_text(NET.format(depth=0, lr=1e-2, size=32, epochs=4))
+    assert "still at the constant" not in run(path).stderr
+
+
 def test_twin(tmp_path):
     result = run("--twin", "bfloat16", "--no-diagnose", script(tmp_path))
     assert result.returncode == 0

@@ -4,7 +4,6 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -200,8 +199,10 @@ def _report(
     as_json: str | None,
     findings: "Findings",
 ) -> None:
+    from bathyscope.cli.run_findings import finding_lines
+
     sys.stdout.flush()
-    lines = ["", f"bathyscope run {name}: {_watched(record)}", *_findings(result, record)]
+    lines = ["", f"bathyscope run {name}: {_watched(record)}", *finding_lines(result, record)]
     lines += [f"Not checked: {note}" for note in result.not_checked]
     summary = printable("\n".join(lines))
     shown = wrapped(summary, terminal_width()) if sys.stderr.isatty() else summary
@@ -212,7 +213,7 @@ def _report(
         first = result.diagnosis
         report = LoopReport(
             name, _watched(record), record, result.findings, result.roots, result.not_checked,
-            None if first is None else first.report(),
+            None if first is None else first.report(), result.at_constant,
         )  # fmt: skip
         if as_json == "-":
             print(printable_json(report.to_json()), flush=True)
@@ -226,21 +227,6 @@ def _report(
             saved={path.suffix.lower() for path in files} - {".txt"},
             findings=lambda: findings,
         )
-
-
-def _findings(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str]:
-    for number, root in enumerate(result.roots, start=1):
-        where = f" at {', '.join(root.blocks[:3])}" if root.blocks else ""
-        yield f"{number}. {root.severity}: {root.title}{where} [{root.code}]"
-        yield f"   {root.why}"
-        if root.effects:
-            brought = dict.fromkeys(effect.code for effect in root.effects)
-            yield f"   It brings about: {', '.join(brought)}."
-        if root.remedy and root.severity is not Severity.NOTE:
-            yield f"   Change: {root.remedy}"
-    if not result.roots and record.steps:
-        what = " and with what it trains" if result.diagnosis is not None else ""
-        yield f"Nothing is wrong with the loop{what}, as far as it was watched."
 
 
 def _watched(record: "LoopRecord") -> str:

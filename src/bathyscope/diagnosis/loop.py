@@ -25,6 +25,9 @@ from bathyscope.rules.rule import CausalStage
 _FIRST_LEARNING = 16
 """Losses from which on a loop is judged to learn or not."""
 
+_HARDLY_BEATEN = (0.95, 1.3)
+"""Times the constant baseline's loss: nothing is learned in between; above, losses are of another kind."""
+
 _OF_BOTH = ("missing-logarithm", "output-misfit")
 """What a loop shows where it computes the loss, and a diagnosis where the model does: said once."""
 
@@ -44,12 +47,14 @@ class LoopDiagnosis:
         roots: those that no other one explains, with what they brought about.
         not_checked: what could not be checked, a sentence each.
         diagnosis: of the first step; None where it was not made.
+        at_constant: a sentence where the loss has hardly beaten the constant baseline and nothing was found.
     """
 
     findings: tuple[Finding, ...]
     roots: tuple[RootCause, ...]
     not_checked: tuple[str, ...]
     diagnosis: Diagnosis | None
+    at_constant: str = ""
 
 
 def diagnose_loop(
@@ -88,7 +93,8 @@ def diagnose_loop(
     findings = in_order([*loop, *_as_seen(others, record)], blocks)
     if result is not None and first is not None and first.step is not None:
         notes += _notes(first.step, result)
-    return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result)
+    stays = "" if findings else _at_constant(record, result)
+    return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result, stays)
 
 
 def _of_later(record: LoopRecord, later: FirstStepRecorder) -> Iterator[Finding]:
@@ -186,6 +192,34 @@ def _fall(record: LoopRecord) -> tuple[float, float] | None:
     eighth = max(2, len(losses) // 8)
     first, last = sum(losses[:eighth]) / eighth, sum(losses[-eighth:]) / eighth
     return (first, last) if 0 <= last < 0.5 * first else None
+
+
+def _at_constant(record: LoopRecord, result: Diagnosis | None) -> str:
+    """That the last losses are the constant baseline's, where they are."""
+    losses = [loss for loss in record.losses if math.isfinite(loss)]
+    constant = _constant_loss(record, result)
+    if constant is None or len(losses) < _FIRST_LEARNING:
+        return ""
+    end = statistics.fmean(losses[-max(2, len(losses) // 8) :])
+    if not _HARDLY_BEATEN[0] * constant <= end <= _HARDLY_BEATEN[1] * constant:
+        return ""
+    return (
+        f"The loss is still at the constant baseline after {record.steps} steps ({end:.3g} against "
+        f"{constant:.3g}); no cause was found: check that labels belong to their inputs, and that the "
+        "learning rate and the number of steps are large enough."
+    )
+
+
+def _constant_loss(record: LoopRecord, result: Diagnosis | None) -> float | None:
+    """Of the frequencies of all classes seen, else of the first batch's targets; None where not known."""
+    measured = None if result is None else result.measurements.get("output")
+    numbers = {} if measured is None else measured.settings
+    known = numbers.get("best_constant")
+    counts, is_mean = record.data.label_counts, not numbers.get("summed")
+    if len(counts) > 1 and is_mean:
+        total = counts.total()
+        return -sum(n / total * math.log(n / total) for n in counts.values())
+    return float(known) if isinstance(known, float) and known > 0 else None
 
 
 def _notes(step: FirstStep, result: Diagnosis) -> Iterator[str]:

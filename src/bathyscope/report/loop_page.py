@@ -32,6 +32,7 @@ class LoopReport:
     roots: tuple[RootCause, ...]
     not_checked: tuple[str, ...]
     first_step: Report | None = None
+    at_constant: str = ""
 
     def to_json(self) -> str:
         """Findings, what was not checked, and all rows."""
@@ -49,7 +50,7 @@ class LoopReport:
         return dataclasses.replace(
             base,
             title=self.title,
-            verdict=_verdict(self.roots),
+            verdict=_verdict(self.roots, self.at_constant),
             findings=tuple(ordered),
             explained_by=tuple(causes),
             outcome=f"{self.watched[:1].upper()}{self.watched[1:]}.",
@@ -83,10 +84,10 @@ _CLEAN = Judgment(
 )
 
 
-def _verdict(roots: Sequence[RootCause]) -> Judgment:
-    """The first root cause, and how many more there are."""
+def _verdict(roots: Sequence[RootCause], at_constant: str) -> Judgment:
+    """The first root cause, and how many more there are; or that nothing was learned without one."""
     if not roots:
-        return _CLEAN
+        return Judgment(level="note", sentence=at_constant) if at_constant else _CLEAN
     rest = len(roots) - 1
     more = f" (and {rest} more finding{'s' * (rest != 1)})" * bool(rest)
     title = f"{roots[0].title[:1].upper()}{roots[0].title[1:]}"

@@ -39,7 +39,10 @@ def not_checked(record: LoopRecord) -> tuple[str, ...]:
             "of a compiled function are not seen."
         )
     if record.data.label_batches == 0:
-        notes.append("Classes in a batch: no gradient at logits of one class of many was seen.")
+        notes.append(
+            "Classes in a batch: they are read from the logits that a model gives to a cross-entropy; here "
+            "the model computes its loss itself, or the loss is of another kind."
+        )
     if not record.loaders:
         notes.append("Loaders: no torch DataLoader was made.")
     return tuple(notes)

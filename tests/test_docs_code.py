@@ -14,6 +14,7 @@ take up what Python left (`<!-- after -->`) run among the Python blocks, in the 
 
 import itertools
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +33,16 @@ from tests.support.docs_blocks import (
     without_digits,
     write_files,
 )
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_modules(tmp_path, monkeypatch):
+    """A page's files are no modules of the tests that follow in this process."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def _cases(blocks: list[list[Block]] | list[Block], *, name) -> list[object]:

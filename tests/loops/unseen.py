@@ -15,7 +15,9 @@ from tests.loops.tasks import Train, batches, digits, held_out_loss, mlp, on_two
 PROGRAMS: dict[str, tuple[Train, tuple[str, ...]]] = {}
 
 
-def program(*codes: str) -> Callable[[Train], Train]:
+def program(
+    *codes: str, programs: dict[str, tuple[Train, tuple[str, ...]]] = PROGRAMS
+) -> Callable[[Train], Train]:
     """Add a program whose cause is named by one of these codes."""
 
     def add(train: Train) -> Train:
@@ -23,7 +25,7 @@ def program(*codes: str) -> Callable[[Train], Train]:
             torch.manual_seed(seed)
             return train(fault, seed)
 
-        PROGRAMS[train.__name__] = (seeded, codes)
+        programs[train.__name__] = (seeded, codes)
         return train
 
     return add

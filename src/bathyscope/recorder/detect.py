@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bathyscope.recorder.event import Event
-from bathyscope.recorder.history import Band, History, Series, band, logarithms
+from bathyscope.recorder.history import Band, History, Series, band, logarithms, middle
 
 # A spike leaves its band by this many robust deviations; with ordinary heavy-tailed noise (small
 # batches) that alone happens every few hundred steps, so it must also pass all the run has shown.
@@ -20,6 +20,8 @@ _OF_LOSS, _OF_START = 0.15, 0.03
 _FIRST_LOSSES = 48
 # A loss that comes back by this fraction of what was learned, and stays there, has relapsed.
 _RELAPSE, _STAYS = 0.5, 8
+# and by this fraction of the loss it comes back from
+_OF_EARLIER = 0.1
 # Decades above its median, and times the highest of the run, for a gradient that spikes.
 _GRADIENT_DECADES, _GRADIENT_TIMES = 1.0, 3.0
 # Norm of a group over that of the step before, and over that at the start.
@@ -43,20 +45,47 @@ def detect(
         location: where a value was first non-finite in the forward pass, if that was looked for.
         weights_read: whether the weights were read at this step, or are those of the step before.
     """
-    lost = non_finite(history, location=location)
-    if lost is not None:
-        yield lost
-        return
+    is_lost = not (math.isfinite(history.last_loss) and math.isfinite(history.last_gradient))
+    if is_lost or weights_read or location is not None:
+        lost = non_finite(history, location=location)
+        if lost is not None:
+            yield lost
+            return
     if history.num_steps <= _FIRST_STEPS:
         return
+    # every step comes here: each begins with what an event needs at least, and most end there
     for result in (
         exploding_weights(history) if weights_read else None,
-        loss_spike(history),
+        loss_spike(history) if _may_spike(history) else None,
         gradient_spike(history),
-        vanished_updates(history),
+        vanished_updates(history) if _may_vanish(history) else None,
     ):
         if result is not None:
             yield result
+
+
+def _may_spike(history: History) -> bool:
+    """Whether the last loss can be a spike, or the end of a relapse: what both need at least."""
+    before, loss = history.losses_before, history.last_loss
+    if not before:
+        return True
+    center, lowest = middle(before), before[0]
+    minimum = max(
+        _RECORD * history.highest_excess,
+        _OF_LOSS * abs(center),
+        _OF_START * abs(history.start_loss),
+    )
+    # a relapse is judged by a median of the same losses, which none of them lies below
+    relapsed = max(
+        lowest + _OF_EARLIER * abs(lowest), lowest + _RELAPSE * (history.start_loss - lowest)
+    )
+    return loss - center > minimum or loss > relapsed
+
+
+def _may_vanish(history: History) -> bool:
+    """Whether a gradient or the learning rate of the last step is nothing beside the largest so far."""
+    small = history.last_gradients <= _VANISHED * history.highest_gradients
+    return bool(small.any()) or history.last_rate < _VANISHED * history.highest_rate
 
 
 def non_finite(history: History, *, location: str | None = None) -> Event | None:
@@ -126,7 +155,7 @@ def _relapse(history: History, steps: int, deviations: float) -> Event | None:
         return None
     learned = history.start_loss - earlier.middle
     lowest = float(np.min(losses[-steps:]))
-    needed = max(_RELAPSE * learned, deviations * earlier.spread, 0.1 * abs(earlier.middle))
+    needed = max(_RELAPSE * learned, deviations * earlier.spread, _OF_EARLIER * abs(earlier.middle))
     if learned <= 3 * earlier.spread or not lowest > earlier.middle + needed:
         return None
     first = len(losses) - steps
@@ -142,10 +171,11 @@ def _relapse(history: History, steps: int, deviations: float) -> Event | None:
 
 def gradient_spike(history: History) -> Event | None:
     """A gradient far above its band and above all the run has shown."""
-    gradients = history.total_gradients
-    ordinary = band(logarithms(gradients[:-1]))
-    now = float(gradients[-1])
-    if ordinary is None or now <= _GRADIENT_TIMES * history.highest_gradient:
+    now = history.last_gradient
+    if now <= _GRADIENT_TIMES * history.highest_gradient:
+        return None
+    ordinary = band(logarithms(history.total_gradients[:-1]))
+    if ordinary is None:
         return None
     excess = ordinary.excess(math.log10(now)) if now > 0 else 0.0
     if excess <= max(_GRADIENT_DECADES, _DEVIATIONS * ordinary.spread):
@@ -215,7 +245,7 @@ def vanished_updates(history: History) -> Event | None:
             groups=int(gone.sum()),
         )
     rates = history.rates
-    if (rates[first:] < 1e-6 * rates[first - 1]).all():
+    if (rates[first:] < _VANISHED * rates[first - 1]).all():
         return _event(history, "small-update", "learning rate", at=first, rate=float(rates[-1]))
     return None
 

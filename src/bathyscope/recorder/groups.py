@@ -1,7 +1,7 @@
 """The parameters of a model by the place they belong to: a block, or a module outside all blocks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 import numpy as np
@@ -32,6 +32,7 @@ class ParameterGroups:
         in_shards: whether any of them is there in parts only.
         short, long: the places among the parameters of short vectors and of all others.
         short_starts: where each short vector begins, put one after the other.
+        in_order: the places of the long ones, then those of the short ones.
     """
 
     labels: tuple[str, ...]
@@ -43,6 +44,9 @@ class ParameterGroups:
     short: tuple[int, ...] = ()
     long: tuple[int, ...] = ()
     short_starts: tuple[int, ...] = ()
+    in_order: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64)
+    )
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
@@ -111,12 +115,14 @@ class ParameterGroups:
         The many short ones, biases and the scales of norms, are put together first: a call for each
         would cost more than its numbers.
         """
-        result = np.zeros(len(tensors))
+        parts: list[float] = []
         if self.long:
-            result[list(self.long)] = _long_squares([tensors[i] for i in self.long])
+            parts += _long_squares([tensors[i] for i in self.long])
         if self.short:
             numbers = torch.cat([tensors[i] for i in self.short]).double().numpy()
-            result[list(self.short)] = np.add.reduceat(np.square(numbers), self.short_starts)
+            parts += np.add.reduceat(np.square(numbers), self.short_starts).tolist()
+        result = np.empty(len(tensors))
+        result[self.in_order] = parts
         return result
 
 
@@ -155,6 +161,7 @@ def parameter_groups(
     ordered = tuple(p for parameters in result.values() for p in parameters)
     is_short = [p.dim() == 1 and 0 < p.numel() <= _SHORT for p in ordered]
     short = tuple(i for i, is_one in enumerate(is_short) if is_one)
+    long = tuple(i for i, is_one in enumerate(is_short) if not is_one)
     return ParameterGroups(
         labels=tuple(result),
         parameters=ordered,
@@ -163,8 +170,9 @@ def parameter_groups(
         group=group,
         in_shards=any(hasattr(p, "to_local") for p in ordered),
         short=short,
-        long=tuple(i for i, is_one in enumerate(is_short) if not is_one),
+        long=long,
         short_starts=_starts([ordered[i].numel() for i in short]),
+        in_order=np.array([*long, *short], dtype=np.int64),
     )
 
 

@@ -1,6 +1,7 @@
 """The last steps of a training in a few kilobytes, and what is ordinary for each of their signals."""
 
 import math
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,8 @@ class History:
         start_loss: median of the first losses.
         highest_excess: of a loss above the median of those before it, among the ordinary steps.
         highest_gradient: among the same.
+        highest_rate: of all steps.
+        highest_gradients: by group, of all steps.
         start_weights: norms after the first step.
     """
 
@@ -67,8 +70,12 @@ class History:
         self.start_input = math.nan
         self.highest_excess = 0.0
         self.highest_gradient = 0.0
+        self.highest_rate = 0.0
+        self.highest_gradients: Norms = np.zeros(len(labels))
         self.start_weights: Norms = np.zeros(0)
-        self._order = np.zeros(0, dtype=np.int64)
+        self._ordered: list[float] = []  # the finite losses before the last one, by size
+        self._last = (math.nan, math.nan)  # loss and gradient of the last step
+        self._order_of = (0, np.zeros(0, dtype=np.int64))
         self._steps = np.zeros(window, dtype=np.int64)
         self._scalars = np.full((window, 4), np.nan)
         self._gradients = np.full((window, len(labels)), np.nan, dtype=np.float32)
@@ -77,18 +84,60 @@ class History:
     def append(self, signal: Signal) -> None:
         """Take in one step."""
         row = self.num_steps % self.window
+        if self.num_steps >= self.window:  # the oldest makes room for the new one
+            _discard(self._ordered, float(self._scalars[row, 0]))
+        if math.isfinite(self._last[0]):
+            insort(self._ordered, self._last[0])
+        self._last = (signal.loss, signal.gradient)
         self._steps[row] = signal.step
-        self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, signal.gradient)
+        self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, self._last[1])
         self._gradients[row] = signal.gradients
         self._weights[row] = signal.weights
         if self.num_steps == 0:
             self.start_weights = signal.weights
         self.num_steps += 1
-        kept = min(self.num_steps, self.window)
-        self._order = (np.arange(kept) + self.num_steps - kept) % self.window
+        self.highest_gradients = np.fmax(self.highest_gradients, signal.gradients)
+        if signal.rate > self.highest_rate:
+            self.highest_rate = signal.rate
         if self.num_steps <= 5:
             self.start_loss = _median(self.losses)
             self.start_input = _median(self.input_scales)
+
+    @property
+    def _order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Places of the kept steps, oldest first."""
+        if self._order_of[0] != self.num_steps:
+            kept = min(self.num_steps, self.window)
+            order = (np.arange(kept) + self.num_steps - kept) % self.window
+            self._order_of = (self.num_steps, order)
+        return self._order_of[1]
+
+    @property
+    def last_loss(self) -> float:
+        """That of the last step."""
+        return self._last[0]
+
+    @property
+    def last_gradient(self) -> float:
+        """Norm of the whole gradient of the last step."""
+        return self._last[1]
+
+    @property
+    def last_rate(self) -> float:
+        """Learning rate of the last step."""
+        return float(self._scalars[(self.num_steps - 1) % self.window, 1])
+
+    @property
+    def last_gradients(self) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+        """Gradient norms of the last step, by group."""
+        result: np.ndarray[tuple[int], np.dtype[np.float32]]
+        result = self._gradients[(self.num_steps - 1) % self.window]
+        return result
+
+    @property
+    def losses_before(self) -> list[float]:
+        """The finite losses of the kept steps before the last one, smallest first."""
+        return self._ordered
 
     def input_growth(self, at: int) -> float:
         """Scale of the input at one of the kept steps over that at the start; 1 where it is not known."""
@@ -102,10 +151,11 @@ class History:
 
     def accept(self) -> None:
         """The last step was ordinary: let what it showed count as such."""
-        if math.isfinite(loss := float(self.losses[-1])):
-            usual = _median(self.losses[:-1])
-            self.highest_excess = max(self.highest_excess, loss - usual)
-        if math.isfinite(gradient := float(self.total_gradients[-1])):
+        loss, gradient = self._last
+        if math.isfinite(loss) and self._ordered:
+            excess = loss - middle(self._ordered)
+            self.highest_excess = max(self.highest_excess, excess)
+        if math.isfinite(gradient):
             self.highest_gradient = max(self.highest_gradient, gradient)
 
     @property
@@ -176,8 +226,8 @@ def band(values: Series) -> Band | None:
     known = values[np.isfinite(values)]
     if len(known) < 8:
         return None
-    middle = _middle(known)
-    return Band(middle, _TO_DEVIATION * _middle(np.abs(known - middle)))
+    center = _middle(known)
+    return Band(center, _TO_DEVIATION * _middle(np.abs(known - center)))
 
 
 def logarithms(values: Series) -> Series:
@@ -193,6 +243,17 @@ def _median(values: Series) -> float:
 
 def _middle(values: Series) -> float:
     """The median of some finite values; `np.median` takes ten times as long on so few."""
-    ordered = np.sort(values)
+    return middle(np.sort(values))
+
+
+def middle(ordered: "Series | list[float]") -> float:
+    """The median of values that are in order."""
     half = len(ordered) // 2
     return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+
+
+def _discard(ordered: list[float], value: float) -> None:
+    """Take a value out of an ordered list, if it is there."""
+    place = bisect_left(ordered, value) if math.isfinite(value) else len(ordered)
+    if place < len(ordered) and ordered[place] == value:
+        del ordered[place]

@@ -17,6 +17,7 @@ from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
 from bathyscope.recorder.samples import Row, SampleObserver, TakenSamples, sample_rows
+from bathyscope.recorder.sketch import checksum
 from bathyscope.recorder.step_observer import StepObserver
 from bathyscope.recorder.transitions import sampled_events
 
@@ -113,7 +114,8 @@ class Recording:
         self._rate = math.nan
         self._others_wrote = -_PAUSE  # the last step before which they did
         self._entries = EntryViews(groups.parameters)
-        self._batch = 0  # a checksum of the last one,
+        self._batch_norm = math.nan  # of the last one,
+        self._batch = 0  # a checksum of it, where one was needed,
         self._repeats = 0  # how often it has come since,
         self._others = 0  # and how many came before, each unlike the one before it
 
@@ -199,7 +201,7 @@ class Recording:
         if gradients is None or step.losses_there or step.input_norm is not None:
             gradients, numbers = self.groups.gradient_norms_beside(step.scalars_there())
             step.take(numbers)
-        loss = float(np.mean(step.losses)) if step.losses else math.nan
+        loss = sum(step.losses) / len(step.losses) if step.losses else math.nan
         square, entries = step.input_square, step.input_entries
         if (group := self.groups.group) is not None:
             own = [loss * step.samples, step.samples, square, entries]
@@ -207,7 +209,7 @@ class Recording:
             loss, square, entries = float(summed[0] / summed[1]), float(summed[2]), int(summed[3])
             if step.observer is not None:
                 step.observer.put_gradients(step.samples / float(summed[1]))
-        total = float(np.sqrt(np.square(gradients[~(gradients < 0)]).sum()))
+        total = _total(gradients)
         is_read = self._stirs(total, step.rate)
         if is_read:
             self._read_weights()
@@ -316,9 +318,15 @@ class Recording:
                 )
             )
 
-    def take_batch(self, checksum: int) -> None:
-        """Report a batch that comes again and again, in a training whose batches differed before."""
-        if checksum == self._batch:
+    def take_batch(self, batch: Tensor, norm: float) -> None:
+        """Report a batch that comes again and again, in a training whose batches differed before.
+
+        Batches of another norm differ; entries are read only where the norm came before, or is NaN.
+        """
+        is_like, self._batch_norm = norm == self._batch_norm or math.isnan(norm), norm
+        now = checksum(batch) if is_like else 0
+        if is_like and self._batch in (now, 0):  # 0: that of the first of them was not read
+            self._batch = now
             self._repeats += 1
             if self._repeats == _REPEATED_STEPS and self._others >= _FIRST_STEPS:
                 first = self.steps - _REPEATED_STEPS
@@ -329,7 +337,7 @@ class Recording:
             return
         # batches that have come twice by design, or by chance, are no event later
         self._others = self._others + 1 if self._repeats == 0 else 0
-        self._batch, self._repeats = checksum, 0
+        self._batch, self._repeats = now, 0
 
     def report_lost_loss(self, step: OpenStep) -> None:
         """A loss that is non-finite, reported before the optimizer may refuse the step."""
@@ -358,6 +366,12 @@ class Recording:
             self.log.event(event)
         if self.tracker is not None:
             _log_event(self.tracker, event)
+
+
+def _total(norms: Norms) -> float:
+    """√Σ‖g‖² over the groups that have one."""
+    # numbers of Python: for some tens of groups an operation of numpy's takes longer
+    return math.sqrt(sum([norm * norm for norm in norms.tolist() if not norm < 0]))
 
 
 def _relative(now: Norms, before: Norms) -> Norms:

@@ -80,8 +80,9 @@ def _cost(
 class Inside:
     """CPU time inside of the ledger: what listeners, hooks and observers of calls take."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: tuple[Any, str]) -> None:
         self.seconds = 0.0
+        self._others = others
         self._depth = 0
         self._originals: list[tuple[Any, str, Any]] = []
 
@@ -94,6 +95,7 @@ class Inside:
             (ModelLedger, "_before_call"),
             (ModelLedger, "_after_call"),
             (DataLedger, "_read_labels"),
+            *self._others,
         ):
             original = getattr(owner, name)
             self._originals.append((owner, name, original))

@@ -2,10 +2,11 @@
 
 Cheap signals are taken at every step, full ones at every fiftieth. `ratio` is their fraction of the run's
 time, from two parts that can each be told from the noise of the machine: the CPU seconds inside the
-hooks of the steps without a sample (the mean, for the weights are read at some of them only) over those
-of the step; and a fiftieth of what a step with a sample takes longer. The first steps, on one sample
-each and never the same, fill the record: events are looked for in full only after some fifty. Were one
-reported (`events`), samples would be taken at every step, and the figures would mean nothing.
+hooks of the steps without a sample, those of the ledger among them (the mean, for the weights are read at
+some of them only) over those of the step; and a fiftieth of what a step with a sample takes longer. The
+first steps, on one sample each and never the same, fill the record: events are looked for in full only
+after some fifty. Were one reported (`events`), samples would be taken at every step, and the figures would
+mean nothing; so no batch is that of the step before.
 """
 
 import statistics
@@ -19,28 +20,50 @@ from torch import Tensor, nn
 
 from bathyscope import nets
 from bathyscope.recorder import Watch, watch
+from benchmarks.ledger import Inside
 
 _EVERY = 50
 _INTERVAL = 7  # of samples here: no step of them is always one at which the weights are read
 _FIRST = 56  # steps on one sample each
 _BATCH = 64  # the larger one
+_OTHERS = 8  # batches that follow one another
+_HOOKS = (
+    "_before_pass",
+    "_after_pass",
+    "_keep_loss",
+    "_on_backward",
+    "_before_update",
+    "_after_update",
+)
 
 
 def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
-    """A residual network of 164 layers on 32×32 images, and a GPT of 12 blocks on two sizes of batch.
+    """A small network, a residual one of 164 layers, and a GPT of 12 blocks on two sizes of batch.
 
     What is read of gradients does not depend on the batch, so that its fraction falls with it.
     """
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(_BATCH + _FIRST, 3, 32, 32, generator=generator)
-    y = torch.randint(10, (_BATCH + _FIRST,), generator=generator)
+    rows, columns = (
+        torch.randn(512, 256, generator=generator),
+        torch.randint(10, (512,), generator=generator),
+    )
+    yield from _cost(
+        "mlp of 4 layers",
+        _mlp,
+        lambda model, some: F.cross_entropy(model(rows[some]), columns[some]),
+        10 * repeats,
+        batch=256,
+    )
+    size = _BATCH + _FIRST + _OTHERS
+    x = torch.randn(size, 3, 32, 32, generator=generator)
+    y = torch.randint(10, (size,), generator=generator)
 
     def classify(model: nn.Module, some: slice) -> Tensor:
         return F.cross_entropy(model(x[some]), y[some])
 
     yield from _cost("preresnet-164, 32x32", _preresnet, classify, repeats, batch=16)
-    tokens = torch.randint(256, (_BATCH + _FIRST, 65), generator=generator)
+    tokens = torch.randint(256, (size, 65), generator=generator)
 
     def predict(model: nn.Module, some: slice) -> Tensor:
         seen = tokens[some]
@@ -48,6 +71,11 @@ def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
 
     for batch in (16, _BATCH):
         yield from _cost("gpt-12, width 192, 64 tokens", _gpt, predict, repeats, batch=batch)
+
+
+def _mlp() -> nn.Module:
+    layers = [part for _ in range(3) for part in (nn.Linear(256, 256), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(256, 10))
 
 
 def _preresnet() -> nn.Module:
@@ -108,17 +136,19 @@ def _run(
     torch.manual_seed(0)
     model = build()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    inside = Inside(*((Watch, name) for name in _HOOKS))
+    inside.__enter__()  # before the hooks are set
     seen = watch(model, every=_INTERVAL) if watched else None
     times = []
-    if seen is not None:
-        seen.__enter__()
     for step in range(steps):
-        began, hooks = time.process_time(), seen.seconds if seen else 0.0
+        began, hooks = time.process_time(), inside.seconds
         optimizer.zero_grad()
         is_short = step < _FIRST < steps
-        loss(model, slice(batch + step, batch + step + 1) if is_short else slice(batch)).backward()
+        first, size = (batch + step, 1) if is_short else (step % _OTHERS, batch)
+        loss(model, slice(first, first + size)).backward()
         optimizer.step()
-        times.append((time.process_time() - began, (seen.seconds if seen else 0.0) - hooks))
+        times.append((time.process_time() - began, inside.seconds - hooks))
+    inside.__exit__()
     if seen is not None:
         seen.remove()
     return model, seen, times

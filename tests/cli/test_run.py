@@ -304,3 +304,67 @@ def test_two_ranks_of_torchrun(tmp_path, fault):
     ]
     assert result.stderr.count("watched 12 steps") == 1  # one report, of rank 0
     assert ("replicas-differ" in result.stderr) is fault
+
+
+def test_two_models_and_an_optimizer_of_ones_own(tmp_path):
+    path = tmp_path / "two.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "class Signs(torch.optim.Optimizer):\n"
+        "    def __init__(self, parameters, lr):\n"
+        "        super().__init__(parameters, {'lr': lr})\n"
+        "    @torch.no_grad()\n"
+        "    def step(self, closure=None):\n"
+        "        for group in self.param_groups:\n"
+        "            for p in group['params']:\n"
+        "                p -= group['lr'] * p.grad.sign()\n"
+        "first, second = nn.Linear(4, 2), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n"
+        "optimizers = [torch.optim.SGD(first.parameters(), lr=0.1), Signs(second.parameters(), lr=0.001)]\n"
+        "for _ in range(6):\n"
+        "    x = torch.randn(16, 4)\n"
+        "    for model, optimizer in zip((first, second), optimizers):\n"
+        "        optimizer.zero_grad()\n"
+        "        (model(x) - x[:, :2]).square().mean().backward()\n"
+        "        optimizer.step()\n"
+        "raise ValueError('of mine')\n"
+    )
+    result = run(path)
+    assert result.returncode == 1
+    assert "ValueError: of mine" in result.stderr
+    assert "cli/" not in result.stderr
+    assert (
+        "watched 12 steps of SGD (two.py:18), Signs (two.py:18) on Linear, Sequential"
+        in result.stderr
+    )
+    assert (
+        "Of 2 models that are trained one, a Linear, was diagnosed with its batch" in result.stderr
+    )
+    assert " at  [" not in result.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["1e-5", "0.1"])
+def test_twin_of_another_script(tmp_path, epsilon):
+    text = (
+        "import torch\n"
+        "from torch import nn\n"
+        "import torch.nn.functional as F\n"
+        "model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8, eps={}), nn.Linear(8, 3))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(4):\n"
+        "    x = torch.randn(16, 6)\n"
+        "    optimizer.zero_grad()\n"
+        "    F.cross_entropy(model(x), x[:, :3].argmax(1)).backward()\n"
+        "    optimizer.step()\n"
+        "    print('step', step)\n"
+    )
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text(text.format("1e-5"))
+    new.write_text(text.format(epsilon))
+    result = run("--no-diagnose", "--twin", old, new)
+    assert result.returncode == 0
+    assert result.stdout == "".join(f"step {n}\n" for n in range(4))  # the other one is silent
+    is_same = "Both do the same over 2 steps, up to rounding." in result.stderr
+    assert is_same is (epsilon == "1e-5"), result.stderr
+    if not is_same:
+        assert "They part at step 0 in the output" in result.stderr

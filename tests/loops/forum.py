@@ -221,7 +221,7 @@ def generator_is_never_cleared(fault, seed):
         return float((generator(torch.randn(512, 4)).mean(0) - center).norm())
 
 
-@program("unbalanced-terms", "heavy-weight-decay")
+@program("unbalanced-terms", "heavy-weight-decay", "heavy-penalty")
 def penalty_without_its_factor(fault, seed):
     """The sum of all squared weights is added to the loss with factor 1."""
     x, y, _, _ = digits()
@@ -400,7 +400,7 @@ def best_weights_are_an_alias(fault, seed):
     return held_out_loss(model, test_x, test_y)
 
 
-@program("one-token", "lost-tokens", "repeated-samples", "constant-columns")
+@program("one-token", "lost-tokens", "repeated-samples", "few-distinct-samples")
 def unknown_words(fault, seed):
     """The vocabulary of another tokenizer: nearly every word becomes <unk>."""
     model = nn.Sequential(nn.Embedding(WORDS, 24), nn.Flatten(), nn.Linear(48, WORDS))

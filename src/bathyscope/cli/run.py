@@ -1,31 +1,26 @@
 """`bathyscope run`: a training script, unchanged, with its loop under watch."""
 
 import os
-import runpy
 import sys
-import traceback
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bathyscope.cli.formats import FailOn, Format, check_severity, fail_if_severe, print_findings
 from bathyscope.cli.out import FindingFiles, write_out
+from bathyscope.cli.script import STOPPED, run_script
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Severity
 from bathyscope.core.terminal import printable, printable_json, terminal_width, wrapped
 
+FORMS = ("compiled", "bfloat16")
+
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
     from bathyscope.diagnosis.loop import LoopDiagnosis
-    from bathyscope.recorder.first_step import FirstStepRecorder
     from bathyscope.report.ci_formats import Findings
-
-_FORMS = ("compiled", "bfloat16")
-_STOPPED = 130
-"""The exit code of a process that Ctrl-C has ended, as a shell expects it."""
 
 
 def run(
@@ -59,8 +54,8 @@ def run(
     twin: Annotated[
         str | None,
         typer.Option(
-            help="Compare steps of the first batch with those of another form of the model: compiled or "
-            "bfloat16."
+            help="Compare steps of the first batch with those of the same model compiled or in bfloat16, or "
+            "with those of another script, as the one before a refactoring: old_train.py."
         ),
     ] = None,
 ) -> None:
@@ -75,35 +70,40 @@ def run(
     """
     # long: most of it is the options, one per line
     check_severity(fail_on)
-    if twin is not None and twin not in _FORMS:
-        raise UnknownName("form of the model", twin, list(_FORMS))
+    if twin is not None and twin not in FORMS and not Path(twin).is_file():
+        raise UnknownName("form of the model or script", twin, list(FORMS))
     if not is_module and not Path(script[0]).is_file():
         raise UsageError(f"There is no file {script[0]}; for a module give -m {script[0]}.")
+    from bathyscope.core.randomness import RngState
     from bathyscope.recorder.ledger import Ledger
 
-    process = os.getpid()
+    process, start = os.getpid(), RngState.now()
     ledger = Ledger(most_steps=steps, copies_first_step=diagnoses or twin is not None)
     ledger.start()
     try:
-        code = _run_script(script, is_module=is_module)
+        code = run_script(script, is_module=is_module)
     finally:
         ledger.stop()
     if os.getpid() != process or int(os.environ.get("RANK", "0")):
         sys.exit(code)  # a process that the script has forked, or another rank
     from bathyscope.diagnosis.loop import diagnose_loop
 
-    first = ledger.first_step if code != _STOPPED else None
+    first = ledger.first_step if code != STOPPED else None
     result = diagnose_loop(
         ledger.record, first if diagnoses else None, ledger.later_steps if first else ()
     )
-    if code == _STOPPED and diagnoses:
+    if code == STOPPED and diagnoses:
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))
     as_json = "-" if form == "json" and as_json is None else as_json
     findings = _in_formats(result, name=script[0], fail_on=fail_on)
     _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
     if twin is not None:
-        print(printable(_compare(first, twin)), file=sys.stderr, flush=True)
+        from bathyscope.cli.twin_step import compare_first_step
+
+        print(
+            printable(compare_first_step(first, twin, start, script)), file=sys.stderr, flush=True
+        )
     if form in ("sarif", "junit", "github"):
         print_findings(findings, form)
     if not code and fail_if_severe(result.roots, fail_on):
@@ -123,71 +123,6 @@ def _in_formats(result: "LoopDiagnosis", *, name: str, fail_on: str | None) -> "
         file=name,
         fail_on=Severity(fail_on or "problem"),
     )
-
-
-def _compare(first: "FirstStepRecorder | None", form: str) -> str:
-    """What `bathyscope.twin` says of the first step and the same one in another form."""
-    if first is None or first.step is None:
-        why = "the script was interrupted" if first is None else first.why_not
-        return f"Twin ({form}): not compared, because {why or 'no step was recorded'}."
-    import copy
-
-    import torch
-
-    from bathyscope.core.errors import in_a_line
-    from bathyscope.diagnosis.twin import twin
-
-    step = first.step
-    other = copy.deepcopy(step.model)
-    try:
-        changed: Any = torch.compile(other) if form == "compiled" else other.to(torch.bfloat16)
-        return f"Twin ({form}): {twin(step.model, changed, step.batch, loss=step.loss)}"
-    except Exception as error:  # of a compiler, or of a model that knows one dtype
-        return f"Twin ({form}): not compared: {in_a_line(error)}."
-
-
-def _run_script(script: list[str], *, is_module: bool) -> int | str | None:
-    """Run it as `python` would; its exit code, or what it gave to `sys.exit`."""
-    try:
-        if is_module:
-            sys.argv[:] = script
-            sys.path.insert(0, str(Path.cwd()))
-            runpy.run_module(script[0], run_name="__main__", alter_sys=True)
-        else:
-            _run_file(script)
-    except SystemExit as end:
-        return end.code
-    except KeyboardInterrupt:
-        sys.stdout.flush()
-        print("KeyboardInterrupt", file=sys.stderr)
-        return _STOPPED
-    except BaseException as error:
-        sys.stdout.flush()
-        _print_own_frames(error)
-        return 1
-    return 0
-
-
-def _run_file(script: list[str]) -> None:
-    path = Path(script[0])
-    source = path.read_bytes()
-    main = ModuleType("__main__")
-    main.__file__ = script[0]
-    main.__builtins__ = __builtins__  # type: ignore[attr-defined]
-    # it stays there to the end, as the script's own would: for workers, pickles and atexit
-    sys.modules["__main__"] = main
-    sys.argv[:] = script
-    sys.path[0] = str(path.resolve().parent)
-    exec(compile(source, script[0], "exec"), vars(main))
-
-
-def _print_own_frames(error: BaseException) -> None:
-    """The traceback as the script alone would have printed it."""
-    here = str(Path(__file__).resolve())
-    frames = error.__traceback__
-    while frames is not None and Path(frames.tb_frame.f_code.co_filename).resolve() == Path(here):
-        frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames)
 
 
 def _report(

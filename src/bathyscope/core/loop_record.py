@@ -32,6 +32,8 @@ class StepRow:
     update_ratio: float | None = None
     """Root mean square of the update over that of the weights, of the sampled entries."""
     gradient_rms: float | None = None
+    along_weights: float | None = None
+    """Cosine between the gradient and the weights of matrices, of the sampled entries."""
     num_written: int | None = None
     """Parameters that changed between the last step and this one."""
     gradient_weight: float | None = None
@@ -292,9 +294,16 @@ class ModelUse:
     """Parameters that its wrapper averages and that it no longer has."""
     copy_of: int | None = None
     """A trained model of the same structure."""
+    is_fresh: bool = False
+    """Of a model that is not trained: whether its weights were a random initialization."""
+    followed: int = 0
+    """The first passes of a trained model with gradients in train mode, """
+    with_backward: int = 0
+    """and how many of these a backward pass came back to."""
     loads: int = 0
     loads_without_effect: int = 0
     self_loads: int = 0
+    """Loads of a state dict that holds the model's own tensors."""
     loaded_at: Line | None = None
     has_moved: bool = False
     half_precision: str | None = None
@@ -368,6 +377,8 @@ class LoopRecord:
     seeds: SeedUse = field(default_factory=SeedUse)
     first_non_finite: tuple[int, str] | None = None
     """The first step whose loss, gradient or weights were NaN or Inf, and which of them."""
+    foreign_loads: list[tuple[str, int, Line | None]] = field(default_factory=list)
+    """State dicts of which no name fits the module: its kind, how many names, and where."""
     misread_losses: list[tuple[str, str]] = field(default_factory=list)
     """Loss functions that were given something else than they take, and what."""
     optimizers_made: int = 0

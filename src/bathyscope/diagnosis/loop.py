@@ -92,7 +92,7 @@ def diagnose_loop(
     others += [f for step in later if first is not None for f in _of_later(record, step)]
     findings = in_order([*loop, *_as_seen(others, record)], blocks)
     if result is not None and first is not None and first.step is not None:
-        notes += _notes(first.step, result)
+        notes += _notes(first.step, result, record)
     stays = "" if findings else _at_constant(record, result)
     return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result, stays)
 
@@ -222,7 +222,14 @@ def _constant_loss(record: LoopRecord, result: Diagnosis | None) -> float | None
     return float(known) if isinstance(known, float) and known > 0 else None
 
 
-def _notes(step: FirstStep, result: Diagnosis) -> Iterator[str]:
+def _notes(step: FirstStep, result: Diagnosis, record: LoopRecord) -> Iterator[str]:
+    trained = [m for m in record.models if m.is_trained and m.wrapper is None and m.calls]
+    if len(trained) > 1:
+        name = type(step.model).__name__
+        yield (
+            f"Of {len(trained)} models that are trained one, a {name}, was diagnosed with its batch and "
+            "loss: that of the first backward pass."
+        )
     if step.optimizer is None:
         yield "The size of steps: none, or more than one, optimizer holds the model's parameters."
     elif "updates" not in result.measurements:

@@ -112,6 +112,7 @@ def twin(
     *,
     other_batch: object = None,
     loss: LossFn = F.cross_entropy,
+    other_loss: LossFn | None = None,
     optimizer: OptimizerOf | None = None,
     steps: int = 2,
     blocks: str | Sequence[str] | None = None,
@@ -131,6 +132,7 @@ def twin(
         batch: inputs and targets; floating inputs are given to each model in its own dtype.
         other_batch: for `b`, where its data should be the same and may not be, as on another rank.
         loss: a scalar from output and targets.
+        other_loss: for `b`, where it is another piece of code that should do the same.
         optimizer: makes an optimizer of parameters; SGD with learning rate 0.01 by default.
         steps: to compare.
         blocks: a name or glob, or several, that override the blocks found.
@@ -155,7 +157,7 @@ def twin(
     make = optimizer or _sgd
     with measuring(), preserve_random_state():
         first = _Side.of(a, batches[0], loss, blocks, make)
-        second = _Side.of(b, batches[1], loss, blocks, make)
+        second = _Side.of(b, batches[1], other_loss or loss, blocks, make)
         rows: list[Parting] = []
         for step in range(steps):
             new = list(_compare(step, first, second))

@@ -74,8 +74,8 @@ class Listener:
     def before_load(self, module: nn.Module, state: object, line: str | None) -> None:
         """A state dict is to be loaded into a module."""
 
-    def after_load(self, module: nn.Module) -> None:
-        """It was loaded."""
+    def after_load(self, module: nn.Module, state: object, result: object) -> None:
+        """It was loaded, with what `load_state_dict` has returned."""
 
     def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
         """A data loader was constructed."""
@@ -352,7 +352,7 @@ def _load(original: Wrapper) -> Wrapper:
     def load_state_dict(self: nn.Module, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         _notify("before_load", self, state_dict, user_line())
         result = original(self, state_dict, *args, **kwargs)
-        _notify("after_load", self)
+        _notify("after_load", self, state_dict, result)
         return result
 
     return load_state_dict

@@ -233,9 +233,9 @@ class Ledger(Listener):
         """A state dict is to be loaded."""
         self.models.before_load(module, state, line)
 
-    def after_load(self, module: nn.Module) -> None:
+    def after_load(self, module: nn.Module, state: object, result: object) -> None:
         """A state dict was loaded."""
-        self.models.after_load(module)
+        self.models.after_load(module, state, result)
         self.resume.weights_loaded()
 
     def optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.hooks import Hooks
+from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.loop_record import LoopRecord, ModelUse, ParameterUse
+from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import is_measuring
 from bathyscope.core.sharded import own_class
+from bathyscope.measure.dependence.without_pass import is_fresh
 from bathyscope.recorder.caller import user_line
 from bathyscope.recorder.eval_randomness import EvalRandomness
 from bathyscope.recorder.roots import (
@@ -23,6 +25,10 @@ from bathyscope.recorder.roots import (
 from bathyscope.recorder.sketch import can_be_read, entries
 
 _MOST_SEARCHES, _MOST_MODELS, _FIRST_CALLS = 8, 32, 8
+_FOLLOWED = 64
+"""Passes of a model whose backward pass is waited for."""
+_JUDGED = 256
+"""Entries of a weight whose distribution can be told from others."""
 
 
 OnPass = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]
@@ -55,6 +61,7 @@ class ModelLedger:
         self._searches = 0
         self._open: list[ModelUse] = []
         self._passes = (0, 0)
+        self._is_followed = False  # the pass that is under way
         self._randomness = EvalRandomness()
         self._eval_lines: dict[int, str | None] = {}
         self._loaded: list[tuple[weakref.ref[nn.Module], list[LoadedEntries]]] = []
@@ -100,6 +107,8 @@ class ModelLedger:
             frozen_statistics=frozen_statistics(module),
         )
         self.record.models.append(use)
+        if not is_trained:
+            use.is_fresh = _is_fresh(module)
         observed = self._models[id(module)] = Observed(module, use)
         self._attach(module, use)
         if use.wrapper is None and not isinstance(module, torch.jit.ScriptModule):
@@ -164,6 +173,7 @@ class ModelLedger:
         use.root_calls += result is not None and result.use is use
         if use.called_at is None:
             use.called_at = user_line()
+        self._is_followed = False
         if not torch.is_grad_enabled():
             if not module.training:
                 use.blind_eval_passes += 1
@@ -175,6 +185,8 @@ class ModelLedger:
             return
         if module.training:
             use.train_passes += 1
+            self._is_followed = use.followed < _FOLLOWED
+            use.followed += self._is_followed
         else:
             use.eval_passes += 1
             if use.eval_at is None:
@@ -194,7 +206,21 @@ class ModelLedger:
             return
         self._randomness.after(use)
         if torch.is_grad_enabled() and use.is_trained:
+            if self._is_followed:
+                self._follow(use, output)
             self.on_output(output)
+
+    def _follow(self, use: ModelUse, output: object) -> None:
+        """Count the pass if a backward pass comes back to its output."""
+        is_counted = False
+
+        def count(gradient: Tensor) -> None:
+            nonlocal is_counted
+            use.with_backward += not is_counted
+            is_counted = True
+
+        for tensor in tensors_in(output):
+            on_gradient(tensor, count)
 
     def set_to_eval(self, module: nn.Module, line: str | None) -> None:
         """`module.eval()` is called."""
@@ -213,8 +239,14 @@ class ModelLedger:
             given = [t for t in state.values() if isinstance(t, Tensor) and t.numel()]
             observed.use.self_loads += bool(given) and all(t.data_ptr() in own for t in given)
 
-    def after_load(self, module: nn.Module) -> None:
+    def after_load(self, module: nn.Module, state: object, result: object) -> None:
         """A state dict was loaded: did it change anything?"""
+        unexpected = getattr(result, "unexpected_keys", ())
+        if isinstance(state, Mapping) and 0 < len(state) <= len(unexpected):
+            if len(self.record.foreign_loads) < _MOST_MODELS:
+                load = (own_class(module).__name__, len(state), user_line())
+                self.record.foreign_loads.append(load)
+            return
         observed = self._models.get(id(module))
         if self.record.steps > 0 and len(self._later) < _MOST_MODELS:
             self._later.append(weakref.ref(module))
@@ -307,6 +339,13 @@ class ModelLedger:
                 averaged = {id(p) for p in getattr(module, "_module_parameters", [])}
                 own = {id(p) for p in inner.parameters() if p.requires_grad}
                 observed.use.replaced_parameters = len(own - averaged) if averaged else 0
+
+
+def _is_fresh(module: nn.Module) -> bool:
+    """Whether every linear layer and convolution has the weights that torch draws for it."""
+    layers = [m for m in module.modules() if isinstance(m, nn.Linear | nn.modules.conv._ConvNd)]
+    large = [m for m in layers if can_be_read(m.weight) and m.weight.numel() >= _JUDGED]
+    return bool(large) and all(is_fresh(m) for m in large)
 
 
 def _autocast() -> str | None:

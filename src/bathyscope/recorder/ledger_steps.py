@@ -157,6 +157,7 @@ class StepLedger:
             uses = [self.use_of(p) for p in parameters]
             tracked.look = read_before(optimizer, uses)
             tracked.row.gradient_rms = tracked.look.gradient_rms
+            tracked.row.along_weights = tracked.look.along_weights if tracked.look.starts else None
         self._count_before(tracked, tracked.row)
         self._note_non_finite(tracked.row)
 

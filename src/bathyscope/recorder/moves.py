@@ -28,6 +28,15 @@ class Look:
     epsilon: float
 
     @property
+    def along_weights(self) -> float | None:
+        """Cosine between the gradient and the matrices themselves; None where there is no gradient."""
+        counts = np.diff([*self.starts, len(self.weights)])
+        is_matrix = np.repeat([t.ndim > 1 for t in self.tensors], counts)
+        g, w = self.gradients[is_matrix], self.weights[is_matrix]
+        size = float(np.linalg.norm(g) * np.linalg.norm(w))
+        return float(g @ w) / size if size > 0 and math.isfinite(size) else None
+
+    @property
     def gradient_rms(self) -> float:
         """Root mean square of the gradients that were read."""
         return root_mean_square(self.gradients)

@@ -29,6 +29,12 @@ def few_distinct_samples(record: LoopRecord, thresholds: Thresholds) -> Iterator
             )
             return
     data, loader_ = record.data, _feeding(record)
+    if data.distinct == 1 and data.batch_size >= 8 and data.draws >= 4 * _HASHED:
+        finding = FEW_DISTINCT_SAMPLES.finding(
+            Severity.PROBLEM, (), score=1.0, draws=data.draws, distinct=1
+        )
+        yield replace(finding, title=f"All of {data.draws} samples are equal")
+        return
     if loader_ is None or not loader_.num_samples or data.is_bounded or not data.draws:
         return
     visible = loader_.num_samples

@@ -14,6 +14,8 @@ SMALLEST_STEPS = Threshold(
     "steps before a loop is judged",
     "a fault of every step shows in the first ones; fewer can be a warm-up or a test",
 )
+_FEWEST_PASSES = 32
+"""Passes from which on a habit shows."""
 MOST_STEPS = Threshold(
     0.5,
     "fraction of the steps at which something must happen to be the loop's habit",
@@ -230,4 +232,41 @@ ACCUMULATION_NOT_DIVIDED = Rule(
     },
     find_in_loop=accumulation_not_divided,
     effects=OF_WRONG_SCALE,
+)
+
+
+def passes_without_backward(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Passes in train mode with gradients, to most of which no backward pass ever comes back."""
+    for model in record.models:
+        if not model.is_trained or model.wrapper or model.followed < _FEWEST_PASSES:
+            continue
+        fraction = model.with_backward / model.followed
+        if 0 < fraction < thresholds["with_backward"]:
+            finding = PASSES_WITHOUT_BACKWARD.finding(
+                Severity.WARNING, (), score=1 - fraction,
+                passes=model.followed, with_backward=model.with_backward, at=model.called_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"Of {model.followed} passes of {model.kind} at {model.called_at} in train mode only "
+                f"{model.with_backward} were followed by a backward pass",
+            )
+
+
+PASSES_WITHOUT_BACKWARD = Rule(
+    code="passes-without-backward",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Batches that nothing is learned from",
+    explanation="Their losses are computed and thrown away: often loss.backward() and optimizer.step() stand "
+    "outside of the inner loop.",
+    source="gradients at the outputs of the first 64 passes",
+    advice="Call loss.backward() and optimizer.step() for each batch; run passes that are not to be learned "
+    "from in eval mode under torch.no_grad().",
+    thresholds={
+        "with_backward": Threshold(
+            0.2, "fraction of passes that a backward pass reaches", "one in five"
+        )
+    },
+    find_in_loop=passes_without_backward,
 )

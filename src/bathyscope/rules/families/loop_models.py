@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.loop_record import LoopRecord, ModelUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.thresholds import Threshold, Thresholds
 
+_FEWEST = 32
+"""Steps after which a copy that has not moved shows."""
 _AVERAGES_GRADIENTS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 
 
@@ -94,10 +96,13 @@ FROZEN_STATISTICS = Rule(
 
 
 def copy_never_moves(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
-    """A copy of a trained model that is loaded again and again without any effect."""
+    """A copy of a trained model that is asked at every step, and is loaded without effect or never."""
     trained_moves = any(m.is_trained and m.has_moved for m in record.models)
     for model in record.models:
-        if model.is_trained or model.wrapper or model.loads < 2 or not trained_moves:
+        if model.is_trained or model.wrapper or not trained_moves:
+            continue
+        yield from _random_copy(record, model, thresholds)
+        if model.loads < 2:
             continue
         if model.self_loads >= 2 or model.loads_without_effect == model.loads:
             finding = COPY_NEVER_MOVES.finding(
@@ -113,14 +118,33 @@ def copy_never_moves(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
             )
 
 
+def _random_copy(record: LoopRecord, model: ModelUse, thresholds: Thresholds) -> Iterator[Finding]:
+    """A copy that keeps its random initialization; a teacher that was trained once has another."""
+    asked = model.blind_train_passes + model.blind_eval_passes
+    is_still = model.copy_of is not None and model.is_fresh and not model.has_moved
+    if is_still and record.steps >= _FEWEST and asked >= thresholds["asked"] * record.steps:
+        finding = COPY_NEVER_MOVES.finding(
+            Severity.WARNING, (), score=float(asked), passes=asked, at=model.called_at
+        )
+        yield replace(
+            finding,
+            title=f"The copy of {model.kind} called at {model.called_at} keeps its random "
+            f"initialization over {record.steps} steps: nobody loads or averages weights into it",
+        )
+
+
 COPY_NEVER_MOVES = Rule(
     code="copy-never-moves",
     stage=CausalStage.LOOP,
     cause="loop",
     title="A target network that never moves",
     explanation="Its answers stay those of the initialization, and the training chases them.",
-    source="the weights of the copy before and after each load_state_dict",
-    advice="Load the state dict of the network that is trained: target.load_state_dict(online.state_dict()).",
+    source="the weights of the copy before and after each load_state_dict, and whether they look sampled",
+    advice="Load the state dict of the network that is trained now and then: "
+    "target.load_state_dict(online.state_dict()).",
+    thresholds={
+        "asked": Threshold(0.5, "passes of a copy without gradients per step", "every other step")
+    },
     find_in_loop=copy_never_moves,
 )
 

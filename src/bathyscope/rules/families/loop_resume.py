@@ -39,6 +39,60 @@ MOMENTS_LOST_ON_RESUME = Rule(
 )
 
 
+def loaded_nothing(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """State dicts of which no name is one of the module's."""
+    for kind, names, at in record.foreign_loads[:3]:
+        finding = LOADED_NOTHING.finding(
+            Severity.PROBLEM, (), score=float(names), names=names, module=kind, at=at
+        )
+        yield replace(
+            finding,
+            title=f"load_state_dict at {at} loads nothing into {kind}: none of the {names} names is one "
+            "of its own",
+        )
+
+
+LOADED_NOTHING = Rule(
+    code="loaded-nothing",
+    stage=CausalStage.LOOP,
+    cause="resume",
+    title="A checkpoint of which nothing is loaded",
+    explanation="With strict=False names that do not fit are passed over, and the weights stay random.",
+    source="the unexpected keys that load_state_dict returns",
+    advice="Compare the names: often a prefix such as module. or model. is to be taken away.",
+    find_in_loop=loaded_nothing,
+    effects=("frozen-fresh-weights", "fresh-head"),
+)
+
+
+def loads_itself(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """A trained model that is given its own tensors."""
+    for model in record.models:
+        if model.is_trained and model.wrapper is None and model.self_loads:
+            finding = LOADS_ITSELF.finding(
+                Severity.PROBLEM, (), score=float(model.self_loads),
+                times=model.self_loads, at=model.loaded_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"load_state_dict at {model.loaded_at} gives {model.kind} its own weights, which "
+                "changes nothing",
+            )
+
+
+LOADS_ITSELF = Rule(
+    code="loads-itself",
+    stage=CausalStage.LOOP,
+    cause="resume",
+    title="Kept weights that are the model's own",
+    explanation="state_dict() holds the tensors themselves, and not copies: what was kept as the best "
+    "weights is whatever the model has become since.",
+    source="the memory of the tensors in the state dict and in the model",
+    advice="Keep a copy: best = copy.deepcopy(model.state_dict()).",
+    find_in_loop=loads_itself,
+)
+
+
 def checkpoint_in_part(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Checkpoints with a state of the optimizer, the schedule or the random numbers that is not loaded."""
     resume = record.resume

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
@@ -11,6 +12,7 @@ from bathyscope.rules.rule import CausalStage, Rule
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _HALF = ("bfloat16", "float16")
+_FIRST_LOOKS = 8
 _FIRST_ENTRIES = 64
 """Entries with a gradient before a parameter is judged."""
 
@@ -295,3 +297,38 @@ def _names(parameters: Sequence[ParameterUse], most: int = 4) -> str:
     names = [p.name for p in parameters]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def heavy_penalty(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """First steps whose gradients are the weights themselves, up to a factor."""
+    for use in record.optimizers:
+        looks = [r.along_weights for r in record.optimizer_rows(use.index)[:_FIRST_LOOKS]]
+        cosines = [c for c in looks if c is not None]
+        if len(cosines) == _FIRST_LOOKS and median(cosines) > thresholds["along_weights"]:
+            yield HEAVY_PENALTY.finding(
+                Severity.WARNING,
+                (),
+                score=median(cosines),
+                cosine=median(cosines),
+                at=use.backward_at,
+            )
+
+
+HEAVY_PENALTY = Rule(
+    code="heavy-penalty",
+    stage=CausalStage.LOOP,
+    cause="loss",
+    title="A penalty on the weights outweighs the rest of the loss",
+    explanation="The gradient points along the weights themselves: it shrinks them to nothing, whatever the "
+    "data are.",
+    source="∂(λ‖W‖²)/∂W = 2λW, and that of a loss on data has no such direction",
+    advice="Lower the factor of the penalty (1e-4 to 1e-2 is usual for a sum of squares), or use "
+    "weight_decay.",
+    thresholds={
+        "along_weights": Threshold(
+            0.8, "cosine between gradient and weights", "of random directions it is near 0"
+        )
+    },
+    find_in_loop=heavy_penalty,
+    effects=("loss-does-not-fall", "constant-output"),
+)

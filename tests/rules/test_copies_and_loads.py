@@ -9,9 +9,7 @@ from torch import nn
 
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.loop_findings import loop_findings
-from tests.loops import forum
 from tests.loops.tasks import mlp
-from tests.loops.test_findings import findings_of, marked, problems
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +21,9 @@ def found(record):
     return {f.code: f for f in loop_findings(record)}
 
 
-def train(model, num, *, before_step=lambda step: 0.0):
+def train(model, num, *, lr=0.05, before_step=lambda step: 0.0):
     """A regression; returns the findings of its loop."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     with Ledger() as ledger:
         for step in range(num):
             x = torch.randn(16, 24)
@@ -117,14 +115,13 @@ def test_a_backward_pass_outside_of_the_inner_loop(case):
         assert "only 5" in result["passes-without-backward"].title
 
 
-@pytest.mark.parametrize("factor", [1.0, 1e-4])
+@pytest.mark.parametrize("factor", [10.0, 1e-4])
 def test_a_penalty_that_outweighs_the_loss(factor):
     model = mlp(24, 32, 1)
     weights = list(model.parameters())
-    result = train(
-        model, 10, before_step=lambda step: factor * sum(p.square().sum() for p in weights)
-    )
-    assert ("heavy-penalty" in result) is (factor == 1.0)
+    penalty = lambda step: factor * sum(p.square().sum() for p in weights)  # noqa: E731
+    result = train(model, 10, lr=1e-3, before_step=penalty)
+    assert ("heavy-penalty" in result) is (factor == 10.0)
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -138,18 +135,3 @@ def test_samples_that_are_all_equal(equal):
             F.cross_entropy(model(tokens), torch.randint(9, (16,))).backward()
             optimizer.step()
     assert ("few-distinct-samples" in found(ledger.record)) is equal
-
-
-MISSES = ("policy_gradient_of_the_wrong_sign", "teacher_in_train_mode")
-"""Scored once before any rule was written for them: 12 of 20 named, no corrected twin with a problem. The
-rules above were then written with these programs in view. A sign is a matter of what the numbers mean; the
-teacher is asked after the 200 steps that are watched."""
-FAST = ("checkpoint_of_other_names",)
-
-
-@pytest.mark.parametrize("name", marked([n for n in forum.PROGRAMS if n not in MISSES], FAST))
-def test_programs_of_forums(name):
-    train, codes = forum.PROGRAMS[name]
-    first = [f.code for f in findings_of(lambda: train(True, 0))[:3]]
-    assert any(code in first for code in codes)
-    assert problems(findings_of(lambda: train(False, 0))) == []

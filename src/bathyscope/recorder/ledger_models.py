@@ -28,7 +28,7 @@ _MOST_SEARCHES, _MOST_MODELS, _FIRST_CALLS = 8, 32, 8
 _FOLLOWED = 64
 """Passes of a model whose backward pass is waited for."""
 _JUDGED = 256
-"""Entries of a weight whose distribution can be told from others."""
+"""Entries of a weight from which on its distribution can be judged."""
 
 
 OnPass = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]

@@ -408,12 +408,12 @@ class Watch(WatchedTraining):
             if self.recording is not None:
                 self.recording.log = None
 
-    def _guard(self) -> "_Guard":
+    def _guard(self) -> "_NeverRaises":
         """Whatever goes wrong inside, the user's training continues: warn once and stop."""
-        return _Guard(self._let_go)
+        return _NeverRaises(self._let_go)
 
 
-class _Guard:
+class _NeverRaises:
     """Calls `let_go` and warns where an exception comes out of its block, which ends there.
 
     A generator would take five times as long, at some six places of every step.

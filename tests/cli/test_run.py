@@ -24,6 +24,7 @@ import sys
 import torch
 from torch import nn
 
+torch.manual_seed(0)
 model = nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(12):
@@ -311,6 +312,7 @@ def test_two_models_and_an_optimizer_of_ones_own(tmp_path):
     path.write_text(
         "import torch\n"
         "from torch import nn\n"
+        "torch.manual_seed(0)\n"
         "class Signs(torch.optim.Optimizer):\n"
         "    def __init__(self, parameters, lr):\n"
         "        super().__init__(parameters, {'lr': lr})\n"
@@ -334,7 +336,7 @@ def test_two_models_and_an_optimizer_of_ones_own(tmp_path):
     assert "ValueError: of mine" in result.stderr
     assert "cli/" not in result.stderr
     assert (
-        "watched 12 steps of SGD (two.py:18), Signs (two.py:18) on Linear, Sequential"
+        "watched 12 steps of SGD (two.py:19), Signs (two.py:19) on Linear, Sequential"
         in result.stderr
     )
     assert (

@@ -63,7 +63,7 @@ def test_what_is_reported_is_neither_met_nor_missed():
 def test_the_gallery_counts_what_was_met_and_what_was_not(tmp_path):
     result().save(tmp_path / "shortcut_length.figure_4" / "quick")
     html = write_gallery(tmp_path).read_text()
-    assert "1 studies: 2 parts of the papers' shape were met, 1 were not." in html
+    assert "1 study: 2 parts of the papers' shape were met, 1 were not." in html
     for mark in ('class="passed"><b title="passed">✓', 'class="missed"><b title="not met">✗'):
         assert mark in html
     assert html.count('<b title="reported">·</b>reported: <strong>as it is</strong>') == 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,66 +43,27 @@ def _check(paths: list[Path] | None, known: Collection[str]) -> list[Path] | Non
     return paths
 
 
-def _check_text(paths: list[Path] | None) -> list[Path] | None:
-    return _check(paths, TEXTS)
+def _option(*endings: str) -> Any:
+    """`--out` of a command whose result can be written in these forms."""
+    known = (*TEXTS, *endings)
 
+    def check(paths: list[Path] | None) -> list[Path] | None:
+        return _check(paths, known)
 
-def _check_figure(paths: list[Path] | None) -> list[Path] | None:
-    return _check(paths, (*TEXTS, *PICTURES))
-
-
-def _check_findings(paths: list[Path] | None) -> list[Path] | None:
-    return _check(paths, (*TEXTS, *FINDINGS))
-
-
-def _check_all(paths: list[Path] | None) -> list[Path] | None:
-    return _check(paths, (*TEXTS, *PICTURES, *FINDINGS))
-
-
-OutFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
+    named = [f"{one} (JUnit)" if FINDINGS.get(one) == "junit" else one for one in known]
+    return typer.Option(
         "--out",
         metavar="FILE",
-        callback=_check_text,
-        help="Write the result, once for each file: .html, .json or .txt.",
+        callback=check,
+        help=f"Write the result, once for each file: {', '.join(named[:-1])} or {named[-1]}.",
         show_default=False,
-    ),
-]
+    )
 
-FigureFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=_check_figure,
-        help="Write the result, once for each file: .html, .json, .txt, .png, .svg or .pdf.",
-        show_default=False,
-    ),
-]
 
-FindingFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=_check_findings,
-        help="Write the result, once for each file: .html, .json, .txt, .sarif, or .xml for JUnit.",
-        show_default=False,
-    ),
-]
-
-AllFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=_check_all,
-        help="Write the result, once for each file: .html, .json, .txt, .png, .svg, .pdf, .sarif, or "
-        ".xml for JUnit.",
-        show_default=False,
-    ),
-]
+OutFiles = Annotated[list[Path] | None, _option()]
+FigureFiles = Annotated[list[Path] | None, _option(*PICTURES)]
+FindingFiles = Annotated[list[Path] | None, _option(*FINDINGS)]
+AllFiles = Annotated[list[Path] | None, _option(*PICTURES, *FINDINGS)]
 
 
 def write_out(

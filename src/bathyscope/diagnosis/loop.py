@@ -216,10 +216,14 @@ def _constant_loss(record: LoopRecord, result: Diagnosis | None) -> float | None
     numbers = {} if measured is None else measured.settings
     known = numbers.get("best_constant")
     counts, is_mean = record.data.label_counts, not numbers.get("summed")
+    measured_one = float(known) if isinstance(known, float) and known > 0 else None
     if len(counts) > 1 and is_mean:
         total = counts.total()
-        return -sum(n / total * math.log(n / total) for n in counts.values())
-    return float(known) if isinstance(known, float) and known > 0 else None
+        entropy = -sum(n / total * math.log(n / total) for n in counts.values())
+        # far from what the loss itself gave of the first batch, it is no cross-entropy
+        if measured_one is None or 0.5 <= entropy / measured_one <= 2:
+            return entropy
+    return measured_one
 
 
 def _notes(step: FirstStep, result: Diagnosis, record: LoopRecord) -> Iterator[str]:

@@ -1,10 +1,31 @@
-"""A local web server for tests of what comes over the net."""
+"""The same random numbers in every test, and a local web server for what comes over the net."""
 
 import contextlib
+import random
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
+import torch
+
+
+def _seed():
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Seeds before the fixtures: no test depends on those that its worker ran before."""
+    _seed()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    """Seeds again, for a fixture of a module draws only at the first of its tests."""
+    _seed()
 
 
 class Server:

@@ -16,8 +16,8 @@ from torch.nn.utils import clip_grad
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, dataloader
 
+from bathyscope.core.caller import user_line
 from bathyscope.core.preserve import is_measuring
-from bathyscope.recorder.caller import user_line
 
 Wrapper = Callable[..., Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from bathyscope.core.caller import user_line
 from bathyscope.core.loop_record import ModelUse
-from bathyscope.recorder.caller import user_line
 
 _MOST_CHECKS = 8
 

@@ -67,6 +67,10 @@ def dependence_measurements(
     if unreached:
         detached = detached_parameters(model, batch, unreached=unreached)
         settings |= _listed("detached", detached.names)
+        if detached.names:
+            from bathyscope.measure.dependence.graph_cuts import graph_cuts
+
+            settings["graph_cuts"] = ", ".join(graph_cuts(model, batch, unreached=detached.names))
     norms = unnormalized_spectral_norms(model)
     if norms:
         name = max(norms, key=norms.__getitem__)

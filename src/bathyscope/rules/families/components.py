@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from statistics import median
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
@@ -12,17 +13,20 @@ from bathyscope.rules.thresholds import Threshold, Thresholds
 def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Norms whose gain is far from that of the others, or whose offset drowns what they normalize.
 
-    A norm whose namesakes in all blocks have a gain of zero starts so by design.
+    A norm whose namesakes in all blocks have a gain of zero starts so by design; in a block whose
+    weights are all as small, the norm is not what stands out.
     """
     facts = evidence.about("dependence")
     gains, usual = facts.values.get("norm_gains"), facts.number("typical_gain")
     if not isinstance(gains, dict) or not usual:
         return
     limit = thresholds["norm_gain"]
+    scaled = _scaled_blocks(evidence, below=1 / thresholds["norm_gain_severe"])
     out = [
         n
         for n, g in gains.items()
-        if (g > limit * usual or g < usual / limit) and not _by_design(n, gains)
+        if (g > limit * usual or (g < usual / limit and not n.startswith(scaled)))
+        and not _by_design(n, gains)
     ]
     if out:
         worst = max(out, key=lambda n: decades(gains[n] / usual))
@@ -47,6 +51,15 @@ def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         )
 
 
+def _scaled_blocks(evidence: Evidence, *, below: float) -> tuple[str, ...]:
+    """Blocks, as prefixes of names, whose weights together are this far below those of the typical one."""
+    norms = evidence.column("weights", "norm")
+    known = [n for n in norms if n is not None]
+    smallest = below * median(known) if known else 0.0
+    pairs = zip(evidence.blocks, norms, strict=True)
+    return tuple(f"{block.label}." for block, norm in pairs if norm is not None and norm < smallest)
+
+
 def _by_design(name: str, gains: dict[str, float]) -> bool:
     role = re.sub(r"\d+", "#", name)
     alike = [g for other, g in gains.items() if re.sub(r"\d+", "#", other) == role]
@@ -62,7 +75,7 @@ NORM_GAIN = Rule(
     "by an offset that is the same for every token: the layers behind it see little of what came in.",
     source="y = gain · (x − mean)/√(variance + ε) + offset, fitted to what the norm gave",
     advice="Set the gain to 1 and the offset to 0; look for a checkpoint of another convention (1 + gain).",
-    reads=("dependence",),
+    reads=("dependence", "weights.norm"),
     thresholds={
         "norm_gain": Threshold(
             8.0, "gain over that of the typical norm, or the reverse", "tuned on planted faults"

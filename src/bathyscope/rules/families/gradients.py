@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
+from bathyscope.rules.families.parameter_lists import at_its_line
 from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
@@ -171,7 +172,7 @@ def cut_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
             gradient_after=at_output[first] if first < len(at_output) else None,
             blocks_without_gradient=first,
         )
-        yield _between(result, evidence.blocks, first)
+        yield at_its_line(_between(result, evidence.blocks, first), evidence)
 
 
 def _between(cut: Finding, blocks: Sequence[Block], first: int) -> Finding:
@@ -212,6 +213,7 @@ CUT_GRADIENT = Rule(
         "parameter_gradients.norm",
         "activations.non_finite",
         "parameters",
+        "dependence",
     ),
     find=cut_gradient,
     effects=("detached-parameters",),
@@ -367,7 +369,8 @@ def _over_depth(
 
     Those that contribute more than the mean block are named, in the order of the backward pass, so
     that where the trouble begins comes first; of a growth that is exponential in depth, all blocks of
-    its range are, by depth. Recurrent blocks do not count towards its severity.
+    its range are, by depth; and one block that makes most of it stands alone. Recurrent blocks do
+    not count towards its severity.
     """
     growth = math.prod(factors.values())
     if decades(growth) < decades(thresholds["gradient_range_warning"]):
@@ -378,7 +381,8 @@ def _over_depth(
         mean = math.prod(factors[i] for i in smooth) ** (1 / len(smooth))
     # less by rounding: of blocks that all do alike none would be named
     due = mean ** (1 - 1e-9)
-    named = smooth or [i for i, f in factors.items() if (f >= due if growth > 1 else f <= due)]
+    above = [i for i, f in factors.items() if (f >= due if growth > 1 else f <= due)]
+    named = smooth or [i for i in above if decades(factors[i]) > decades(growth) / 2] or above
     ends = evidence.labels([named[0], named[-1]]) if smooth else (None, None)
     inputs, outputs = (evidence.column("gradients", name) for name in ("norm_in", "norm_out"))
     result = rule.finding(

@@ -1,6 +1,7 @@
 """Parameters that nobody trains: unlisted, detached, shared by accident, frozen as they were drawn."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
@@ -71,13 +72,27 @@ def detached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     facts = evidence.about("dependence")
     number = facts.number("detached") or 0
     if number:
-        yield DETACHED_PARAMETERS.finding(
+        result = DETACHED_PARAMETERS.finding(
             Severity.PROBLEM,
             (),
             score=number,
             num_parameters=int(number),
             parameters=facts.word("detached_names"),
         )
+        yield at_its_line(result, evidence)
+
+
+def at_its_line(cut: Finding, evidence: Evidence) -> Finding:
+    """A cut of the graph with the line of the model's code that makes it, where it is known."""
+    lines = evidence.about("dependence").word("graph_cuts")
+    if not lines:
+        return cut
+    return replace(
+        cut,
+        evidence={**cut.evidence, "cut_at": lines},
+        remedy=f"The graph is cut at {lines}: without that a gradient reaches them. Remove it, or give the "
+        "parameters before it a loss of their own.",
+    )
 
 
 DETACHED_PARAMETERS = Rule(

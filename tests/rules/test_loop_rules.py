@@ -299,6 +299,30 @@ def test_eval_mode_from_the_first_step_is_a_warning():
     assert find(loop)["eval-mode"].severity is Severity.WARNING
 
 
+def test_classes_are_read_where_the_model_computes_its_loss():
+    class WithLoss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp(6, 8, 3)
+
+        def forward(self, x, labels):
+            logits = self.net(x)
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+    model = WithLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    asked = torch.zeros(3)
+    with Ledger() as ledger:
+        for step in range(4):
+            x, y = sample()
+            asked += y.bincount(minlength=3) * (step > 0)  # who is trained shows in the first step
+            optimizer.zero_grad()
+            model(x, y)["loss"].backward()
+            optimizer.step()
+    counts = ledger.record.data.label_counts
+    assert [counts[i] for i in range(3)] == asked.tolist()
+
+
 def test_what_was_not_checked_is_said():
     assert "nothing was trained" in not_checked(LoopRecord())[0]
     assert "of your own" in not_checked(LoopRecord(backward_passes=3))[0]

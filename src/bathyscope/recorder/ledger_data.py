@@ -153,7 +153,8 @@ class DataLedger:
         data = self.record.data
         if not (is_looked_at or data.batches <= _DENSE_BATCHES):
             return
-        tensor = output if isinstance(output, Tensor) else next(iter(tensors_in(output)), None)
+        # a model that computes its own loss returns it beside its logits
+        tensor = next((t for t in tensors_in(output) if t.ndim), None)
         if tensor is None or not tensor.requires_grad or not can_be_read(tensor):
             return
         if (

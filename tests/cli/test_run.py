@@ -1,4 +1,4 @@
-"""`bathyscope run`: scripts as files in processes of their own."""
+"""`bathyscope run`: scripts as files in processes of their own, most of them forked from this one."""
 
 import json
 import os
@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.loops import programs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,12 +46,16 @@ def script(folder, *, clear="optimizer.zero_grad()", end="", name="train.py"):
 
 
 def run(*text, cwd=None):
+    return forked.Program(forked.command("run", *text), cwd=cwd).ended()
+
+
+def started(*text):
+    """In a new Python, without the frames of the checks of types."""
     return subprocess.run(
         [sys.executable, "-m", "bathyscope", "run", *map(str, text)],
         capture_output=True,
         text=True,
         env=ENV,
-        cwd=cwd,
         timeout=280,
         check=False,
     )
@@ -108,9 +114,8 @@ def test_faults_of_loss_and_model_stand_in_the_same_list(tmp_path):
         "    optimizer.step()\n"
         "print(torch.rand(()).item())\n"
     )
-    plain = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, env=ENV, check=True
-    )
+    plain = forked.Program(forked.script(path)).ended()
+    assert plain.returncode == 0
     result = run("--json", tmp_path / "report.json", path)
     assert result.stdout == plain.stdout  # the diagnosis calls the model in silence
     codes = [f["code"] for f in json.loads((tmp_path / "report.json").read_text())["roots"]]
@@ -218,22 +223,13 @@ def test_ctrl_c_still_reports(tmp_path):
     path = script(
         tmp_path, clear="", end="print('waiting', flush=True)\nimport time\ntime.sleep(200)"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bathyscope", "run", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENV,
-        # a shell's background job ignores SIGINT, and so would everything it starts
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stdout is not None
-    while "waiting" not in process.stdout.readline():
-        pass
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=200)
-    assert process.returncode == 130
-    assert "gradients-not-cleared" in errors
+    process = forked.Program(forked.command("run", path))
+    while "waiting" not in process.written():
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    ended = process.ended()
+    assert ended.returncode == 130
+    assert "gradients-not-cleared" in ended.stderr
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -331,7 +327,7 @@ def test_two_models_and_an_optimizer_of_ones_own(tmp_path):
         "        optimizer.step()\n"
         "raise ValueError('of mine')\n"
     )
-    result = run(path)
+    result = started(path)
     assert result.returncode == 1
     assert "ValueError: of mine" in result.stderr
     assert "cli/" not in result.stderr

@@ -13,12 +13,18 @@ from bathyscope.diagnosis.loop import diagnose_loop
 from bathyscope.recorder.ledger import Ledger
 from tests.loops.language import WORDS, sentences
 from tests.loops.tasks import digits, mlp
+from tests.zoo import torchvision_models
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif("BATHYSCOPE_ZOO" not in os.environ, reason="needs the zoo's environment"),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def operators():
+    torchvision_models()  # which all of them import
 
 
 def loader(size=32):

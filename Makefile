@@ -70,7 +70,7 @@ test-device: $(STAMP)  ## all tests on a pretend accelerator, compiled once, in 
 	$(TEST_ENV) BATHYSCOPE_DEVICE=1 $(BIN)/python -m pytest -q $(TWO) tests/device
 
 test-all: $(STAMP)  ## the tests at full count
-	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO)
+	$(TEST_ENV) BATHYSCOPE_TYPECHECK=all $(BIN)/python -m pytest -q $(TWO)
 
 coverage: $(STAMP)  ## the tests with the lines and branches they reach: a table, and pages in htmlcov/
 	$(TEST_ENV) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' --cov --cov-report=term --cov-report=html

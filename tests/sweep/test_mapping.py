@@ -1,5 +1,6 @@
 """A function over items in processes of this machine, one of which dies."""
 
+import importlib
 import os
 import signal
 from functools import partial
@@ -10,6 +11,7 @@ import torch
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.sweep import local, map_over, on_executor
+from bathyscope.sweep.backends import PRELOADED
 
 
 def squared(number: int) -> int:
@@ -56,6 +58,13 @@ def test_what_the_function_raises_comes_through():
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="no 5"):
         map_over(refuse, [5], backend=on_executor(executor))
+
+
+def test_what_workers_are_forked_from_loads_more_than_names():
+    """A package of lazy names would leave torch to each of the workers."""
+    for name in PRELOADED:
+        module = importlib.import_module(name)
+        assert not hasattr(module, "__path__") or not name.startswith("bathyscope")
 
 
 def num_threads(_: int) -> int:

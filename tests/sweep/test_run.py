@@ -132,7 +132,8 @@ import sys
 sys.path.insert(0, {here!r})
 from pathlib import Path
 from jobs import Job, work
-from bathyscope.sweep import local, sweep
+from bathyscope.sweep import backends, local, sweep
+backends.PRELOADED = ("bathyscope.runs.folder",)  # these runs train nothing
 if __name__ == "__main__":
     tmp = Path({tmp!r})
     jobs = [Job(number=i, log=str(tmp / "log"), seconds=600) for i in range(3)]
@@ -222,10 +223,10 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path, most):
     assert set(table(tmp_path / "out")["status"]) == {"finished"}
 
 
-def test_submitit_in_local_processes(tmp_path):
+def test_submitit_in_local_processes(tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     assert submitit.__version__
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     some = [*jobs(tmp_path, 1), Job(number=9, log=str(tmp_path / "log"), fate="raise")]
     backend = slurm(tmp_path / "queue", cluster="local", timeout_min=2)
     summary = sweep(work, some, out=tmp_path / "out", backend=backend)

@@ -22,6 +22,10 @@ from bathyscope.core.errors import UsageError, shorten
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Modules, and not packages, whose names are loaded when they are asked for; the first optimizer wants dynamo.
+PRELOADED = ("torch._dynamo", "bathyscope.runs.folder", "bathyscope.training.runner")
+"""What the server of local workers imports once, for all of them."""
+
 _SLURM_WINDOW = 64  # jobs that wait or run in the queue at one time
 
 
@@ -80,7 +84,7 @@ def local(workers: int) -> Backend:
         # Not a fork of this process, whose torch threads would not survive it, but of a server that
         # has imported torch and done nothing: workers start in milliseconds.
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["bathyscope.runs"])
+        context.set_forkserver_preload(list(PRELOADED))
         resource_tracker.ensure_running()  # first: starting it lets Ctrl-C through again
         with _hold_ctrl_c():  # which would print a traceback while it imports
             forkserver.ensure_running()

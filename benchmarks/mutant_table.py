@@ -1194,8 +1194,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/measure/test_effective_targets.py": [
         (
             "measure/effective_targets.py",
-            "return torch.where(rows.ne(0).any(-1), rows.argmin(-1), -1)",
-            "return torch.where(rows.ne(0).any(-1), rows.argmax(-1), -1)",
+            "return torch.where(rows.any(-1), rows.argmin(-1), -1)",
+            "return torch.where(rows.any(-1), rows.argmax(-1), -1)",
         ),
         (
             "measure/effective_targets.py",

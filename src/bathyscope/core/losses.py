@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import CodeType, FunctionType, ModuleType
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
@@ -40,6 +41,39 @@ LOSSES: dict[str, LossFn] = {
     "bce": F.binary_cross_entropy_with_logits,
     "nll": F.nll_loss,
 }
+
+
+def keeps_no_tensor(loss: object) -> bool:
+    """Whether a loss is made of torch's functions and of numbers alone, and so works on any device.
+
+    So are torch's own losses without class weights, and functions of a line or two over `torch.nn.functional`
+    that close over nothing. Of any other it is not known what it holds, and on which device.
+
+    Examples:
+        >>> import torch
+        >>> keeps_no_tensor(F.mse_loss), keeps_no_tensor(nn.CrossEntropyLoss(torch.ones(3)))
+        (True, False)
+        >>> keeps_no_tensor(lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten()))
+        True
+    """
+    if isinstance(loss, partial):
+        given = (*loss.args, *loss.keywords.values())
+        return keeps_no_tensor(loss.func) and all(isinstance(v, (int, float, str)) for v in given)
+    if isinstance(loss, nn.Module):
+        own = type(loss).__module__ == "torch.nn.modules.loss"
+        hooks = loss._forward_hooks or loss._forward_pre_hooks
+        return own and not hooks and not list(loss.parameters()) and not list(loss.buffers())
+    if not isinstance(loss, FunctionType):
+        return False
+    if loss.__module__ in ("torch.nn.functional", __name__):
+        return True
+    code = loss.__code__
+    if loss.__closure__ or loss.__defaults__ or loss.__kwdefaults__:
+        return False
+    if any(isinstance(constant, CodeType) for constant in code.co_consts):
+        return False
+    read = [loss.__globals__[name] for name in code.co_names if name in loss.__globals__]
+    return all(isinstance(v, ModuleType) and v.__name__.split(".")[0] == "torch" for v in read)
 
 
 _NEVER_NEGATIVE = (

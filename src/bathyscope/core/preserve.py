@@ -16,10 +16,11 @@ from bathyscope.core.sharded import reshard
 from bathyscope.core.snapshot import (
     MUTABLE,
     Restore,
-    compare_together,
     snapshot,
     snapshot_tensors,
+    version_of,
     write_back,
+    write_together,
 )
 from bathyscope.core.threads import on_device_thread
 
@@ -218,7 +219,7 @@ def _snapshot_buffers(modules: Iterable[nn.Module]) -> list[Restore]:
 
 def _restore_all(states: Sequence[Restore]) -> None:
     """From last to first, and each of them even where another one raises."""
-    with compare_together():
+    with write_together():
         _restore_each(states)
 
 
@@ -245,6 +246,7 @@ class _ParameterState:
     grad: Tensor | None
     requires_grad: bool
     address: int
+    version: int | None
     hooks: dict[str, object]
 
     @classmethod
@@ -257,6 +259,7 @@ class _ParameterState:
             parameter.grad,
             parameter.requires_grad,
             _address(data),
+            version_of(parameter) if copy else None,
             {
                 name: dict(table)
                 for name in _TENSOR_HOOK_TABLES
@@ -269,7 +272,7 @@ class _ParameterState:
         if _address(self.parameter) != self.address:
             self.parameter.data = self.data
         if self.values is not None:
-            write_back(self.parameter, self.values)
+            write_back(self.parameter, self.values, version=self.version)
         if self.parameter.grad is not None:
             self.parameter.grad = None
         if self.parameter.requires_grad != self.requires_grad:

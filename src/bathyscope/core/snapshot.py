@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.fetch import fetch
-
 Restore = Callable[[], None]
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -122,6 +120,7 @@ class TensorState:
         self.tensor = tensor
         self.values = tensor.detach().clone()
         self.data = tensor.data
+        self.version = version_of(tensor)
         self.num_bytes = tensor.untyped_storage().nbytes() if _has_storage(tensor) else 0
 
     def restore(self) -> None:
@@ -134,14 +133,14 @@ class TensorState:
             same = tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape
             if not same or tensor.stride() != data.stride():
                 tensor.data = data
-        write_back(tensor, self.values)
+        write_back(tensor, self.values, version=self.version)
 
 
 class ManyTensors:
     """The values of many small tensors of one dtype in the host's memory, kept and compared as one.
 
     Of the statistics of a hundred norms the calls cost more than the numbers. Those of a device are
-    compared by `compare_together`, which makes the host wait once for all dtypes.
+    written by `write_together`, for which the host need not wait.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -223,31 +222,44 @@ def _has_storage(tensor: Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_meta
 
 
-_put_off: list[list[tuple[Tensor, Tensor]]] = []
+_put_off: list[dict[torch.device, list[tuple[Tensor, Tensor]]]] = []
 
 
 @contextmanager
-def compare_together() -> Iterator[None]:
-    """Within, tensors of a device are compared with their former values at the end, all at once."""
-    pairs: list[tuple[Tensor, Tensor]] = []
+def write_together() -> Iterator[None]:
+    """Within, tensors of a device get their former values at the end, all at once.
+
+    To see whether they differ would make the host wait.
+    """
+    pairs: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
     _put_off.append(pairs)
     try:
         yield
     finally:
         _put_off.remove(pairs)
-        flags = [torch.ne(*_bits(*pair)).any() for pair in pairs]
-        for (tensor, values), (differs,) in zip(pairs, fetch(flags), strict=True):
-            if differs:
-                _write(tensor, values)
+        with torch.no_grad():
+            for some in pairs.values():
+                torch._foreach_copy_([pair[0] for pair in some], [pair[1] for pair in some])
 
 
-def write_back(tensor: Tensor, values: Tensor) -> None:
+def version_of(tensor: Tensor) -> int | None:
+    """How often a tensor was written to, as autograd counts it; None where it does not."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def write_back(tensor: Tensor, values: Tensor, *, version: int | None = None) -> None:
     """Give a tensor its former values where a pass has changed them; only those of it are written,
-    so that a graph that was made meanwhile still finds what it saved."""
+    so that a graph that was made meanwhile still finds what it saved.
+
+    A tensor of a device whose version is that of before may have been changed behind autograd's back, and is
+    written in the same way, which no graph takes for a change.
+    """
     if tensor.is_meta:
         return
-    if _put_off and tensor.device.type != "cpu" and _are_alike(tensor, values):
-        _put_off[-1].append((tensor, values))
+    is_far = tensor.device.type != "cpu" and version is not None and not tensor.is_inference()
+    if _put_off and is_far and _are_alike(tensor, values):
+        written = tensor.data if tensor._version == version else tensor
+        _put_off[-1].setdefault(tensor.device, []).append((written, values))
         return
     if tensor.layout is torch.strided and have_same_bits(tensor, values):
         return

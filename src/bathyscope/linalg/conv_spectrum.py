@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_choice, check_count
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import SMALL_SIDE, rounding_tolerance
+from bathyscope.core.fetch import to_host
 from bathyscope.linalg.convolution import (
     Convolution,
     PaddingMode,
@@ -23,6 +23,7 @@ from bathyscope.linalg.convolution import (
 )
 from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
+from bathyscope.linalg.spectrum_record import SMALL_SIDE, rounding_tolerance
 from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase, tap_products
 
 Method = Literal["fourier", "dense", "bound", "matrix-free"]
@@ -215,7 +216,7 @@ def circular_spectra(
         [32, 32]
     """
     result: list[ConvSpectrum | None] = [None] * len(layers)
-    alike: dict[object, list[tuple[int, Convolution]]] = {}
+    asked: dict[int, Convolution] = {}
     for i, (layer, size) in enumerate(zip(layers, sizes, strict=True)):
         conv = convolution_of(layer, padding="circular")
         try:
@@ -226,10 +227,15 @@ def circular_spectra(
                 continue
         except UsageError:
             continue
-        if min(conv.weight.shape[1:3]) <= SMALL_SIDE:  # small matrices are decomposed on the host
-            conv = replace(conv, weight=conv.weight.cpu())
+        asked[i] = conv
+    # small matrices are decomposed on the host
+    small = [i for i, conv in asked.items() if min(conv.weight.shape[1:3]) <= SMALL_SIDE]
+    for i, weight in zip(small, to_host([asked[i].weight for i in small]), strict=True):
+        asked[i] = replace(asked[i], weight=weight)
+    alike: dict[object, list[tuple[int, Convolution]]] = {}
+    for i, conv in asked.items():
         form = (conv.stride, conv.dilation, conv.padding, conv.transposed, conv.output_padding)
-        key = (form, size, conv.weight.shape, conv.weight.dtype, conv.weight.device)
+        key = (form, sizes[i], conv.weight.shape, conv.weight.dtype, conv.weight.device)
         alike.setdefault(key, []).append((i, conv))
     for group in alike.values():
         finite = [(i, conv) for i, conv in group if conv.weight.isfinite().all()]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from bathyscope.core.fetch import fetch
@@ -44,10 +44,29 @@ def frobenius_norms(tensors: Sequence[Float[Tensor, " ..."]]) -> list[float]:
         >>> frobenius_norms([torch.ones(4), torch.zeros(2)])
         [2.0, 0.0]
     """
-    if all(tensor.device.type == "cpu" or tensor.dtype == torch.float64 for tensor in tensors):
-        return [frobenius_norm(tensor) for tensor in tensors]
-    wide = [torch.linalg.vector_norm(t.detach(), dtype=torch.float64) for t in tensors]
-    return [norm for (norm,) in fetch(wide)]
+    there = [i for i, tensor in enumerate(tensors) if tensor.device.type != "cpu"]
+    wide = dict(zip(there, fetch([norm_on_device(tensors[i]) for i in there]), strict=True))
+    return [wide[i][0] if i in wide else frobenius_norm(t) for i, t in enumerate(tensors)]
+
+
+def norm_on_device(tensor: Float[Tensor, " ..."]) -> Float64[Tensor, ""]:
+    """`frobenius_norm` as a tensor where the entries are, which the host need not wait for.
+
+    In float64 the squares of narrower numbers stay within the range; numbers in float64 are divided by
+    the largest of them.
+
+    Examples:
+        >>> norm_on_device(torch.tensor([3e-200, 4e-200], dtype=torch.float64)).item() / 5e-200
+        1.0
+    """
+    tensor = tensor.detach()
+    if tensor.dtype != torch.float64 or not tensor.numel():
+        norm: Tensor = torch.linalg.vector_norm(tensor, dtype=torch.float64)
+        return norm
+    largest = tensor.abs().amax()
+    unit = torch.where((largest > 0) & largest.isfinite(), largest, 1.0)
+    result: Tensor = torch.linalg.vector_norm(tensor / unit) * unit
+    return result
 
 
 def _in_runs(flat: Float[Tensor, " n"]) -> float:
@@ -88,14 +107,24 @@ def rescale(
         largest = max(-low, high)
     if largest == 0 or not math.isfinite(largest):
         return tensor, largest
-    limits = torch.finfo(tensor.dtype)
-    bound = math.sqrt(limits.max) * limits.eps
-    if 1 / bound < largest < bound:
+    if fits_in_squares(largest, tensor.dtype):
         return tensor, 1.0
     exponent = math.frexp(largest)[1] - 1
     # torch.ldexp forms 2^k in float32 and would overflow: scale in two halves instead
     half = exponent // 2
     return tensor * 2.0**-half * 2.0 ** (half - exponent), math.ldexp(1.0, exponent)
+
+
+def fits_in_squares(largest: float, dtype: torch.dtype) -> bool:
+    """Whether squares of numbers of this size, and sums of many, are within the range of the dtype.
+
+    Examples:
+        >>> fits_in_squares(1e3, torch.float16), fits_in_squares(1e-30, torch.float32)
+        (True, False)
+    """
+    limits = torch.finfo(torch.promote_types(dtype, torch.float32))
+    bound = math.sqrt(limits.max) * limits.eps
+    return 1 / bound < largest < bound
 
 
 # Elements that are held in a wider dtype at a time: 8 MB of float64, so that asking for more

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of
-from bathyscope.core.fetch import fetch
+from bathyscope.core.fetch import SMALL, Readings
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Block, Measurement
 from bathyscope.linalg import frobenius_norm, rescale
+from bathyscope.linalg.norms import norm_on_device
 from bathyscope.measure.functions import (
     ModeObserver,
     Nonlinearities,
@@ -70,8 +71,14 @@ class ActivationObserver(Observer):
     """Reduces outputs as they appear; run the pass inside `watching` to count dead units."""
 
     def __init__(
-        self, model: nn.Module | Members, blocks: Blocks, *, mode: ModeObserver | None = None
+        self,
+        model: nn.Module | Members,
+        blocks: Blocks,
+        *,
+        mode: ModeObserver | None = None,
+        readings: Readings | None = None,
     ) -> None:
+        self.readings = readings or Readings()
         self.members = members_of(model)
         self.rows = Rows(
             blocks,
@@ -83,7 +90,7 @@ class ActivationObserver(Observer):
             called=mode.called if mode is not None else None,
         )
         self.inside: tuple[Block, Tensor, int] | None = None
-        self.dead: list[tuple[Block, Tensor, int]] = []
+        self.dead: dict[int, float] = {}
 
     def on_input(self, block: Block, x: Tensor) -> None:
         """Remember the input, and at which version of its storage it was read."""
@@ -91,17 +98,59 @@ class ActivationObserver(Observer):
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """Reduce the output, and compare it with the input where that is still there."""
-        moments = moments_of(x)
-        self.rows.put(block, **moments._asdict())
-        if _are_fractions(x, moments):  # attention's own softmax does not end a block
-            self.rows.put(block, nonlinearity="softmax")
+        before = None
         if self.inside is not None and self.inside[0] is block:
             _, before, version = self.inside
-            if before.shape == x.shape and before._version == version and not moments.non_finite:
-                size = frobenius_norm(before)
-                change = frobenius_norm(x - before.to(x.device))
-                self.rows.put(block, change=change / size if size else math.nan)
+            if before.shape != x.shape or before._version != version:
+                before = None
         self.inside = None
+        if x.device.type == "cpu":
+            self._put(block, x, before if before is None else before.to(x.device))
+        elif x.numel() <= SMALL:
+            copies = (x.clone(),) if before is None else (x.clone(), before.to(x.device).clone())
+            self.readings.add(lambda *read: self._put(block, *read), *copies)
+        else:
+            self._put_later(block, x, before)
+
+    def _put(self, block: Block, x: Tensor, before: Tensor | None = None) -> None:
+        moments = moments_of(x)
+        sizes = None
+        if before is not None and not moments.non_finite:
+            sizes = frobenius_norm(before), frobenius_norm(x - before)
+        self._put_numbers(block, moments, sizes, is_softmax=_are_fractions(x, moments))
+
+    def _put_later(self, block: Block, x: Tensor, before: Tensor | None) -> None:
+        """As `_put`, of numbers that are computed on the device of a large output."""
+        given = [*_sums_on_device(x), _rows_sum_to_one(x)]
+        if before is not None:
+            near = before.to(x.device)
+            given += [norm_on_device(near), norm_on_device(x - near)]
+
+        def put(*read: Tensor) -> None:
+            *sums, flag = [number.item() for number in read[:7]]
+            moments = _moments_of_sums(sums, x_entries)
+            sizes = None if before is None or moments.non_finite else (
+                read[7].item(), read[8].item())  # fmt: skip
+            is_softmax = bool(flag) and _may_be_fractions(moments, width)
+            self._put_numbers(block, moments, sizes, is_softmax=is_softmax)
+
+        x_entries, width = x.numel(), x.shape[-1] if x.ndim > 1 else 1
+        self.readings.add(put, *given)
+
+    def _put_numbers(
+        self,
+        block: Block,
+        moments: "Moments",
+        sizes: tuple[float, float] | None,
+        *,
+        is_softmax: bool,
+    ) -> None:
+        self.rows.put(block, **moments._asdict())
+        if is_softmax:  # attention's own softmax does not end a block
+            self.rows.put(block, nonlinearity="softmax")
+        if sizes is not None:
+            size, change = sizes
+            self.rows.put(block, change=change / size if size else math.nan)
 
     def _nonlinear(self, name: str, output: Tensor) -> None:
         if self.inside is None or output.ndim == 0:
@@ -111,25 +160,35 @@ class ActivationObserver(Observer):
         axes = axes_of(self.members, block, ndim=output.ndim)
         dead = count_dead_units(output, units=axes.units)
         if dead is not None:
-            self.dead.append((block, dead, output.shape[axes.units]))
+            width = output.shape[axes.units]
+
+            def put(number: Tensor) -> None:
+                fraction = number.item() / width
+                self.dead[block.index] = max(fraction, self.dead.get(block.index, 0.0))
+                self.rows.put(block, dead_units=self.dead[block.index])
+
+            self.readings.add(put, dead)
 
     def measurement(self) -> Measurement:
         """The record, once the pass is over."""
-        fractions: dict[int, float] = {}
-        for (block, _, width), (dead,) in zip(
-            self.dead, fetch([dead for _, dead, _ in self.dead]), strict=True
-        ):
-            fractions[block.index] = max(dead / width, fractions.get(block.index, 0.0))
-            self.rows.put(block, dead_units=fractions[block.index])
+        self.readings.flush()
         return self.rows.measurement("activations")
 
 
 def _are_fractions(x: Tensor, moments: "Moments") -> bool:
     """Whether the units of every sample are positive and sum to one, as a softmax leaves them."""
     width = x.shape[-1] if x.ndim > 1 else 1
-    if width == 1 or not (moments.min >= 0 and math.isclose(moments.mean * width, 1, rel_tol=1e-4)):
+    return _may_be_fractions(moments, width) and bool(_rows_sum_to_one(x))
+
+
+def _may_be_fractions(moments: "Moments", width: int) -> bool:
+    if width == 1 or not moments.min >= 0:
         return False
-    return torch.allclose(x.sum(-1), x.new_ones(()), rtol=1e-3)
+    return math.isclose(moments.mean * width, 1, rel_tol=1e-4)
+
+
+def _rows_sum_to_one(x: Tensor) -> Tensor:
+    return ((x.sum(-1) - 1).abs() <= 1e-3).all()
 
 
 class Moments(NamedTuple):
@@ -165,6 +224,33 @@ def moments_of(x: Tensor) -> Moments:
     if variance < _CANCELLATION * mean_square:
         variance = frobenius_norm(tensor - mean) ** 2 / tensor.numel()
     return Moments(unit * mean, unit * math.sqrt(variance), low, high, lost)
+
+
+def _sums_on_device(x: Tensor) -> list[Tensor]:
+    """How many entries are finite, and of these the range, the sum, the norm and that about the mean."""
+    if x.dtype != torch.float64:
+        x = x.float()
+    finite = torch.isfinite(x)
+    number, kept = torch.count_nonzero(finite), torch.where(finite, x, 0.0)
+    total = kept.sum(dtype=torch.float64)
+    centered = torch.where(finite, x - total / number, 0.0)
+    low, high = torch.where(finite, x, math.inf).amin(), torch.where(finite, x, -math.inf).amax()
+    return [number, low, high, total, norm_on_device(kept), norm_on_device(centered)]
+
+
+def _moments_of_sums(sums: list[float], entries: int) -> Moments:
+    number, low, high, total, norm, about_mean = sums
+    lost = 1 - number / entries
+    if not number:
+        return Moments(math.nan, math.nan, math.nan, math.nan, lost)
+    mean, size = total / number, norm / math.sqrt(number)
+    variance = (size - mean) * (size + mean)
+    std = (
+        math.sqrt(variance)
+        if variance >= _CANCELLATION * size**2
+        else about_mean / math.sqrt(number)
+    )
+    return Moments(mean, std, low, high, lost)
 
 
 def _range(x: Tensor) -> tuple[float, float]:

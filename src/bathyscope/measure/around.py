@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of
+from bathyscope.core.fetch import SMALL, Readings
 from bathyscope.core.probe import Observer
 from bathyscope.core.records import Block, Measurement, Number
-from bathyscope.measure.gradients import norm_and_fraction_non_finite
 from bathyscope.measure.representations import collapse_columns
-from bathyscope.measure.rows import Rows, axes_of
+from bathyscope.measure.rows import Rows, axes_of, read_norm
 
 AROUND = "around"
 LARGEST_SIDE_AROUND = 256
@@ -25,7 +25,10 @@ class AroundObserver(Observer):
     How a gradient's norm changes across them says nothing: they are not meant to keep it.
     """
 
-    def __init__(self, model: nn.Module | Members, blocks: Blocks) -> None:
+    def __init__(
+        self, model: nn.Module | Members, blocks: Blocks, *, readings: Readings | None = None
+    ) -> None:
+        self.readings = readings or Readings()
         self.members = members_of(model)
         self.similarity = Rows(blocks, ("mean_cosine", "collapse"))
         self.norms = Rows(blocks, ("norm_in", "norm_out", "non_finite"))
@@ -35,7 +38,14 @@ class AroundObserver(Observer):
         """How alike the samples are behind the stem; a fresh head's few outputs are always alike."""
         if block.part == "stem" and x.ndim > 1 and x.numel():
             axes = axes_of(self.members, block, ndim=x.ndim)
-            self.similarity.put(block, **collapse_columns(x, axes))
+
+            def compare(x: Tensor) -> None:
+                self.similarity.put(block, **collapse_columns(x, axes))
+
+            if x.device.type == "cpu" or x.numel() > SMALL:
+                compare(x)
+            else:
+                self.readings.add(compare, x.clone())
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm at the input."""
@@ -46,12 +56,15 @@ class AroundObserver(Observer):
         self._put(block, "norm_out", gradient)
 
     def _put(self, block: Block, column: str, gradient: Tensor) -> None:
-        norm, lost = norm_and_fraction_non_finite(gradient)
-        self.lost[block.index] = max(lost, self.lost.get(block.index, 0.0))
-        self.norms.put(block, **{column: norm, "non_finite": self.lost[block.index]})
+        def put(norm: float, lost: float) -> None:
+            self.lost[block.index] = max(lost, self.lost.get(block.index, 0.0))
+            self.norms.put(block, **{column: norm, "non_finite": self.lost[block.index]})
+
+        read_norm(self.readings, gradient, put)
 
     def measurements(self) -> tuple[Measurement, Measurement]:
         """The records, once the pass is over."""
+        self.readings.flush()
         return (
             self.similarity.measurement("representations"),
             self.norms.measurement("gradients"),

@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -14,25 +14,25 @@ from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.errors import UsageError
+from bathyscope.core.fetch import Readings
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.probe import Observer, aside, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls, in_heads
 from bathyscope.measure.attention_scores import (
     QUERIES,
     SAMPLES,
     HeadStatistics,
-    head_statistics,
+    read_head_statistics,
 )
 from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
 from bathyscope.measure.positions import head_of, position_effect, tables_of
-from bathyscope.measure.rows import Rows, axes_of, find_blocks
-from bathyscope.measure.tokens import token_similarity
+from bathyscope.measure.rows import Rows, axes_of, find_blocks, read_norm
+from bathyscope.measure.tokens import Likeness, read_token_similarity
 
 # A head that gives out, or gets back, less than this fraction of the strongest head's is dead.
 _DEAD = 1e-6
@@ -148,6 +148,7 @@ def attention_heads(
     probe(
         model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching(),)
     )
+    observer.readings.flush()
     labels = {block.index: block.label for block in result}
     return {
         labels[index]: tuple(h.statistics for h in heads) for index, heads in observer.heads.items()
@@ -158,8 +159,8 @@ def attention_heads(
 class _Heads:
     """One call of attention: its statistics, and the gradients that come back to it."""
 
-    statistics: HeadStatistics
     scale: float | None
+    statistics: HeadStatistics = field(init=False)
     query_gradient: float | None = None
     key_gradient: float | None = None
     value_gradients: Float[Tensor, " h"] | None = None
@@ -175,7 +176,9 @@ class AttentionObserver(Observer):
         *,
         samples: int = SAMPLES,
         queries: int = QUERIES,
+        readings: Readings | None = None,
     ) -> None:
+        self.readings = readings or Readings()
         self.members = members_of(model)
         self.model = self.members.root
         self.blocks = blocks
@@ -192,8 +195,9 @@ class AttentionObserver(Observer):
         self.num_calls = 0
         self.strongest = (0.0, 0.0)
         self.since_sum = False
-        self.first_norm: float | None = None
-        self.residual = ResidualSums(self._on_sum)
+        self.has_begun = False
+        self.first_norm = 0.0
+        self.residual = ResidualSums(self._on_sum, self.readings)
         self.calls = AttentionCalls(self._on_call)
 
     @property
@@ -231,8 +235,9 @@ class AttentionObserver(Observer):
         self.inside = block
         self.since_sum = False
         self.residual.enter(x)
-        if self.first_norm is None:
-            self.first_norm = frobenius_norm(x)
+        if not self.has_begun:
+            self.has_begun = True
+            read_norm(self.readings, x, lambda norm, _: setattr(self, "first_norm", norm))
 
     def on_output(self, block: Block, x: Tensor) -> None:
         """A block ends: compare its tokens."""
@@ -242,13 +247,21 @@ class AttentionObserver(Observer):
             return
         if x.ndim == 3:
             samples = axes_of(self.members, block, ndim=3).samples
-            similarity = token_similarity(x.transpose(0, 1) if samples == 1 else x)
-            self.rows.put(block, token_similarity=similarity.cosine, token_spread=similarity.spread)
-        if self.first_norm:
-            self.rows.put(block, stream_growth=frobenius_norm(x) / self.first_norm)
+
+            def put(alike: Likeness) -> None:
+                self.rows.put(block, token_similarity=alike.cosine, token_spread=alike.spread)
+
+            read_token_similarity(self.readings, x.transpose(0, 1) if samples == 1 else x, put)
+
+        def put_growth(norm: float, _: float) -> None:
+            if self.first_norm:
+                self.rows.put(block, stream_growth=norm / self.first_norm)
+
+        read_norm(self.readings, x, put_growth)
 
     def measurement(self) -> Measurement | None:
         """The record, once the pass is over; None where no attention was seen."""
+        self.readings.flush()
         if self.hidden:
             self.rows.note(self.hidden_note())
         if not self.heads:
@@ -308,19 +321,37 @@ class AttentionObserver(Observer):
         self.since_sum = True
         if self.inside is None:
             return
-        statistics = head_statistics(call, samples=self.samples, queries=self.queries)
         scale = None
         if call.scale is not None and call.head_width is not None:
             scale = call.scale * math.sqrt(call.head_width)
-        heads = _Heads(statistics, scale)
+        heads = _Heads(scale)
+        read_head_statistics(
+            self.readings,
+            call,
+            lambda statistics: setattr(heads, "statistics", statistics),
+            samples=self.samples,
+            queries=self.queries,
+        )
         self.heads.setdefault(self.inside.index, []).append(heads)
         if call.differentiable is not None:
             query, key, value = call.differentiable
             if query is not None and key is not None:
-                _keep_norm(query, heads, "query_gradient")
-                _keep_norm(key, heads, "key_gradient")
+                self._keep_norm(query, heads, "query_gradient")
+                self._keep_norm(key, heads, "key_gradient")
             if value is not None:
-                on_gradient(value, lambda g: _set(heads, "value_gradients", _head_norms, g))
+                on_gradient(value, lambda g: self._keep_head_norms(heads, g))
+
+    def _keep_norm(self, tensor: Tensor, heads: _Heads, name: str) -> None:
+        def hook(gradient: Tensor) -> None:
+            with aside():
+                read_norm(self.readings, gradient, lambda norm, _: setattr(heads, name, norm))
+
+        on_gradient(tensor, hook)
+
+    def _keep_head_norms(self, heads: _Heads, gradient: Tensor) -> None:
+        with aside():
+            norms = _head_norms(gradient.detach())
+            self.readings.add(lambda read: setattr(heads, "value_gradients", read), norms)
 
     def _on_sum(self, result: Sum) -> None:
         if self.inside is not None:
@@ -370,15 +401,6 @@ class AttentionObserver(Observer):
                 branch_rms=max(s.branch_rms for s in sums.values()),
                 post_norm=all(s.is_normalized for s in sums.values()),
             )
-
-
-def _keep_norm(tensor: Tensor, heads: _Heads, name: str) -> None:
-    on_gradient(tensor, lambda g: _set(heads, name, frobenius_norm, g))
-
-
-def _set(heads: _Heads, name: str, size: Callable[[Tensor], object], gradient: Tensor) -> None:
-    with aside():
-        setattr(heads, name, size(gradient.detach()))
 
 
 def _head_norms(gradient: Tensor) -> Tensor:

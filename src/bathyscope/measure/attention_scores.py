@@ -1,12 +1,14 @@
 """What one call of attention does with its queries, head by head, from a sample of them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from bathyscope.core.fetch import Readings
 from bathyscope.measure.attention_calls import AttentionCall, in_heads
 
 SAMPLES = 4
@@ -70,6 +72,20 @@ def head_statistics(
         >>> found.entropy.tolist(), found.uniform_rows.tolist(), found.rank.tolist()
         ([1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
     """
+    result: list[HeadStatistics] = []
+    read_head_statistics(Readings(), call, result.append, samples=samples, queries=queries)
+    return result[0]
+
+
+def read_head_statistics(
+    readings: Readings,
+    call: AttentionCall,
+    then: Callable[[HeadStatistics], None],
+    *,
+    samples: int = SAMPLES,
+    queries: int = QUERIES,
+) -> None:
+    """Call `then` with `head_statistics`, of a device once the pass is over."""
     scores, seen = sampled_scores(call, samples=samples, queries=queries)
     num_seen = seen.sum(-1)
     weights = _weights(scores, seen)
@@ -79,21 +95,38 @@ def head_statistics(
     centered = torch.where(seen, kept - kept.sum(-1, keepdim=True) / _some(num_seen), 0.0)
     deviation = (centered.square().sum(-1) / num_seen.clamp(min=1)).sqrt()
     mixed = _outputs(call, weights, samples)
-    uniform = _mean((relative >= UNIFORM).to(scores.dtype), several)
-    return HeadStatistics(
-        entropy=_mean(relative, several),
-        largest_logit=kept.abs().amax((0, 2, 3)),
-        logit_std=_mean(deviation, several),
-        uniform_rows=uniform,
-        one_hot_rows=_mean((weights.amax(-1) >= ONE_HOT).to(scores.dtype), several),
-        masked_rows=(num_seen == 0).to(scores.dtype).mean((0, 2)),
-        rank=_ranks(weights),
-        full_rank=min(weights.shape[-2:]),
-        output=None if mixed is None else mixed.square().mean((0, 2, 3)).sqrt(),
-        equal_heads=0 if mixed is None or bool((uniform == 1).all()) else _equal_heads(mixed),
-        tied=_tied(call),
-        query_over_key=_query_over_key(call),
-    )
+    rows = [relative, deviation, (relative >= UNIFORM).to(scores.dtype)]
+    rows.append((weights.amax(-1) >= ONE_HOT).to(scores.dtype))
+    entropy, logit_std, uniform, one_hot = _mean(torch.stack(rows), several)
+    by_head = torch.stack(
+        [entropy, kept.abs().amax((0, 2, 3)), logit_std, uniform, one_hot,
+         (num_seen == 0).to(scores.dtype).mean((0, 2)),
+         *([] if mixed is None else [mixed.square().mean((0, 2, 3)).sqrt()])]
+    )  # fmt: skip
+
+    def read(numbers: Tensor, first: Tensor, alike: Tensor, apart: Tensor) -> None:
+        sizes = None if mixed is None else numbers[6]
+        same = 0 if sizes is None or bool((numbers[3] == 1).all()) else _equal_heads(apart)
+        ratio, tied = _read_alike(pairs, alike.tolist())
+        then(
+            HeadStatistics(
+                entropy=numbers[0],
+                largest_logit=numbers[1],
+                logit_std=numbers[2],
+                uniform_rows=numbers[3],
+                one_hot_rows=numbers[4],
+                masked_rows=numbers[5],
+                rank=_ranks(first),
+                full_rank=min(first.shape[-2:]),
+                output=sizes,
+                equal_heads=same,
+                tied=tied,
+                query_over_key=ratio,
+            )
+        )
+
+    alike, pairs = _compare_projections(call, weights)
+    readings.add(read, by_head, weights[0], alike, _distances(mixed, weights))
 
 
 def head_entropy(
@@ -180,18 +213,17 @@ def _some(count: Tensor) -> Tensor:
 
 def _mean(rows: Tensor, wanted: Tensor) -> Tensor:
     """Mean over samples and queries of those wanted, one per head; NaN where there is none."""
-    total = torch.where(wanted, rows, 0.0).sum((0, 2))
+    total = torch.where(wanted, rows, 0.0).sum((-3, -1))
     return total / wanted.sum((0, 2))
 
 
-def _ranks(weights: Tensor) -> Tensor:
+def _ranks(first: Float[Tensor, " h t k"]) -> Float[Tensor, " h"]:
     """Numerical rank of each head's rows, of the first sample: as many values as are no rounding."""
-    first = weights[0]
     if not bool(torch.isfinite(first).all()) or not first.numel():
-        return torch.full(first.shape[:1], math.nan, dtype=weights.dtype, device=weights.device)
+        return torch.full(first.shape[:1], math.nan, dtype=first.dtype, device=first.device)
     values = torch.linalg.svdvals(first.double())
-    tolerance = max(first.shape[-2:]) * torch.finfo(weights.dtype).eps
-    result: Tensor = (values > tolerance * values[:, :1]).sum(-1).to(weights.dtype)
+    tolerance = max(first.shape[-2:]) * torch.finfo(first.dtype).eps
+    result: Tensor = (values > tolerance * values[:, :1]).sum(-1).to(first.dtype)
     return result
 
 
@@ -208,15 +240,20 @@ _SAME = 1e-4
 """Of their size: heads or projections that differ by less are one; those that were drawn lie √2 apart."""
 
 
-def _equal_heads(mixed: Tensor) -> int:
-    """How many heads give out what one before them does, but for rounding; dead ones are not counted."""
+def _distances(mixed: Tensor | None, like: Tensor) -> Float[Tensor, " h h+1"]:
+    """Distances of what each head gives out from what every other does, and last its size."""
+    if mixed is None:
+        return like.new_zeros(0, 1)
     rows = mixed.transpose(0, 1).flatten(1)
-    sizes = torch.linalg.vector_norm(rows, dim=1)
-    equal = 0
-    for i in range(1, len(rows)):
-        apart = torch.linalg.vector_norm(rows[:i] - rows[i], dim=1)
-        equal += bool(((apart <= _SAME * sizes[i]) & (sizes[i] > 0)).any())
-    return equal
+    apart = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.cat([apart, torch.linalg.vector_norm(rows, dim=1, keepdim=True)], dim=1)
+
+
+def _equal_heads(apart: Float[Tensor, " h h+1"]) -> int:
+    """How many heads give out what one before them does, but for rounding; dead ones are not counted."""
+    sizes = apart[:, -1:]
+    near = (apart[:, :-1] <= _SAME * sizes) & (sizes > 0)
+    return int(near.tril(-1).any(1).sum())
 
 
 def _first_sample(call: AttentionCall) -> list[Tensor | None]:
@@ -229,26 +266,38 @@ def _first_sample(call: AttentionCall) -> list[Tensor | None]:
     return first
 
 
-def _query_over_key(call: AttentionCall) -> float | None:
-    query, key, _ = _first_sample(call)
-    if query is None or key is None or not bool(key.any()):
-        return None
-    return float(query.float().square().mean().sqrt() / key.float().square().mean().sqrt())
+_NAMES = ("queries", "keys", "values")
 
 
-def _tied(call: AttentionCall) -> str | None:
-    """Which of queries, keys and values are the same; they are compared for one sample."""
-    first = _first_sample(call)
-    names = ("queries", "keys", "values")
+def _compare_projections(
+    call: AttentionCall, like: Tensor
+) -> tuple[Float[Tensor, " n"], list[tuple[int, int]]]:
+    """Mean squares of queries and keys of one sample, and for each pair of projections its distances.
+
+    Of a pair: whether the first has an entry, its size, and its distance as it is and scaled by the root of
+    the head's width, as some scale the queries.
+    """
+    first = [None if t is None else t.to(like.dtype) for t in _first_sample(call)]
+    squares = [like.new_zeros(()) if t is None else t.square().mean() for t in first[:2]]
+    scale = call.head_width**0.5 if call.head_width else 1.0
+    pairs = []
     for a, b in ((0, 1), (1, 2), (0, 2)):
         one, other = first[a], first[b]
-        if one is None or other is None or one.shape != other.shape or not bool(one.any()):
-            continue
-        size = float(torch.linalg.vector_norm(one.float()))
-        scales = (1.0, call.head_width**0.5 if call.head_width else 1.0)  # of a scaled query
-        if any(
-            float(torch.linalg.vector_norm(one.float() * s - other.float())) <= _SAME * size
-            for s in scales
-        ):
-            return f"{names[a]} and {names[b]}"
-    return None
+        if one is not None and other is not None and one.shape == other.shape:
+            pairs.append((a, b))
+            norm = torch.linalg.vector_norm
+            squares += [norm(one), norm(one - other), norm(one * scale - other)]
+    return torch.stack(squares), pairs
+
+
+def _read_alike(
+    pairs: list[tuple[int, int]], numbers: list[float]
+) -> tuple[float | None, str | None]:
+    """Root mean square of the queries over that of the keys, and the pair that is the same tensor, if any."""
+    queries, keys, *rest = numbers
+    ratio = math.sqrt(queries) / math.sqrt(keys) if keys > 0 else None
+    for i, (a, b) in enumerate(pairs):
+        size, *apart = rest[3 * i : 3 * i + 3]
+        if size > 0 and min(apart) <= _SAME * size:
+            return ratio, f"{_NAMES[a]} and {_NAMES[b]}"
+    return ratio, None

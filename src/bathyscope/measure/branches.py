@@ -1,5 +1,6 @@
 """The sums x + branch(x) inside a block, as they are computed: how large each branch is."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bathyscope.core.fetch import Readings
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.probe import aside
-from bathyscope.linalg import frobenius_norm
 from bathyscope.measure.functions import FunctionWatch
+from bathyscope.measure.rows import read_norm
 
 _ADDED = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.add_, Tensor.__iadd__})
 _TIMES = frozenset({torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__})
@@ -29,8 +31,8 @@ class Sum:
         gradient_in, gradient_out: norm of the loss's gradient at the stream before and after.
     """
 
-    size: float
-    branch_rms: float
+    size: float = math.nan
+    branch_rms: float = math.nan
     is_normalized: bool = False
     gradient_in: float | None = None
     gradient_out: float | None = None
@@ -43,8 +45,9 @@ class ResidualSums(FunctionWatch):
     multiplied by a number (DeepNorm) stays as old as it was.
     """
 
-    def __init__(self, result: Callable[[Sum], None]) -> None:
+    def __init__(self, result: Callable[[Sum], None], readings: Readings | None = None) -> None:
         super().__init__()
+        self.readings = readings or Readings()
         self.result = result
         self.shape: torch.Size | None = None
         self.births: dict[int, int] = {}
@@ -97,11 +100,18 @@ class ResidualSums(FunctionWatch):
         stream, branch = (first, second) if older else (second, first)
         with aside():
             self._normalized(stream)
-            size = frobenius_norm(branch)
-            before = frobenius_norm(stream)
-        ratio = size / before if before else float("nan")
-        result = Sum(ratio, size / max(1, branch.numel()) ** 0.5)
-        _keep_norm(stream, result, "gradient_in")
+            result, entries = Sum(), max(1, branch.numel())
+
+            def put_branch(norm: float, _: float) -> None:
+                result.size = norm
+                result.branch_rms = norm / entries**0.5
+
+            def put_stream(norm: float, _: float) -> None:
+                result.size = result.size / norm if norm else math.nan
+
+            read_norm(self.readings, branch, put_branch)
+            read_norm(self.readings, stream, put_stream)
+        self._keep_norm(stream, result, "gradient_in")
         return result
 
     def _normalized(self, stream: Tensor) -> None:
@@ -117,7 +127,7 @@ class ResidualSums(FunctionWatch):
     ) -> None:
         address = output.data_ptr()
         if result is not None:
-            _keep_norm(output, result, "gradient_out")
+            self._keep_norm(output, result, "gradient_out")
             self.last, self.last_address, self.normed = result, address, set()
             self.result(result)
         elif address in self.births and any(
@@ -136,12 +146,11 @@ class ResidualSums(FunctionWatch):
             self.clock += 1  # an address may be used again: the number of addresses is not a clock
             self.births[address] = self.clock
 
+    def _keep_norm(self, tensor: Tensor, result: Sum, name: str) -> None:
+        """Write the norm of a tensor's gradient into a sum once it is there."""
 
-def _keep_norm(tensor: Tensor, result: Sum, name: str) -> None:
-    """Write the norm of a tensor's gradient into a sum once it is there."""
+        def hook(gradient: Tensor) -> None:
+            with aside():
+                read_norm(self.readings, gradient, lambda norm, _: setattr(result, name, norm))
 
-    def hook(gradient: Tensor) -> None:
-        with aside():
-            setattr(result, name, frobenius_norm(gradient))
-
-    on_gradient(tensor, hook)
+        on_gradient(tensor, hook)

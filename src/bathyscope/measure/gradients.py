@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of
+from bathyscope.core.fetch import Readings
 from bathyscope.core.probe import Observer, Probe, probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.linalg import conditioning_of_many, frobenius_norm
+from bathyscope.linalg import conditioning_of_many
 from bathyscope.measure.representations import LARGEST_SIDE
-from bathyscope.measure.rows import Later, Rows, Seen, axes_of, find_blocks, fraction_non_finite
+from bathyscope.measure.rows import Later, Rows, Seen, axes_of, find_blocks, read_norm
 
 
 def gradients(
@@ -84,7 +85,9 @@ class GradientObserver(Observer):
         *,
         tolerance: float | None = None,
         largest_side: int = LARGEST_SIDE,
+        readings: Readings | None = None,
     ) -> None:
+        self.readings = readings or Readings()
         self.members = members_of(model)
         self.tolerance = tolerance
         self.largest_side = largest_side
@@ -103,19 +106,26 @@ class GradientObserver(Observer):
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm at the input."""
-        self.norms_in[block.index] = self._norm(block, gradient)
+        self._read_norm(self.norms_in, block, gradient)
         if block.kind in RECURRENT and gradient.ndim == 3:
             axes = axes_of(self.members, block, ndim=3)
             time = 1 - axes.samples
             tenth = max(1, gradient.shape[time] // 10)
-            first = frobenius_norm(gradient.narrow(time, 0, tenth))
-            last = frobenius_norm(gradient.narrow(time, gradient.shape[time] - tenth, tenth))
-            if last > 0:
-                self.rows.put(block, over_time=first / last)
+            first: list[float] = []
+
+            def compare(last: float, _: float) -> None:
+                if last > 0:
+                    self.rows.put(block, over_time=first[0] / last)
+
+            end = gradient.narrow(time, gradient.shape[time] - tenth, tenth)
+            read_norm(
+                self.readings, gradient.narrow(time, 0, tenth), lambda norm, _: first.append(norm)
+            )
+            read_norm(self.readings, end, compare)
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
         """The norm and the conditioning at the output."""
-        self.norms_out[block.index] = self._norm(block, gradient)
+        self._read_norm(self.norms_out, block, gradient)
         if gradient.ndim == 0 or gradient.numel() == 0:
             return
         side = self._side(block, gradient)
@@ -151,14 +161,17 @@ class GradientObserver(Observer):
                     tolerance=result.tolerance,
                 )
 
-    def _norm(self, block: Block, gradient: Tensor) -> float:
-        norm, lost = norm_and_fraction_non_finite(gradient)
-        self.non_finite[block.index] = max(lost, self.non_finite.get(block.index, 0.0))
-        return norm
+    def _read_norm(self, norms: dict[int, float], block: Block, gradient: Tensor) -> None:
+        def put(norm: float, lost: float) -> None:
+            norms[block.index] = norm
+            self.non_finite[block.index] = max(lost, self.non_finite.get(block.index, 0.0))
+
+        read_norm(self.readings, gradient, put)
 
     def measurement(self, result: Probe) -> Measurement:
         """The record, once the pass is over."""
         self.later.flush()
+        self.readings.flush()
         measured = [i for i in self.norms_out if i in self.norms_in]  # not those it went around
         end = self.norms_out[max(measured)] if measured else math.nan
         for block in self.rows.blocks:
@@ -178,18 +191,6 @@ class GradientObserver(Observer):
             tolerance=self.tolerance if self.tolerance is not None else "rounding",
             largest_side=self.largest_side,
         )
-
-
-def norm_and_fraction_non_finite(tensor: Tensor) -> tuple[float, float]:
-    """The Frobenius norm, and the fraction of entries that are NaN or infinite, looked for only if it is.
-
-    Examples:
-        >>> import torch
-        >>> norm_and_fraction_non_finite(torch.tensor([3.0, 4.0]))
-        (5.0, 0.0)
-    """
-    norm = frobenius_norm(tensor)
-    return norm, 0.0 if math.isfinite(norm) else fraction_non_finite(tensor)
 
 
 def quotient(a: float, b: float) -> float:

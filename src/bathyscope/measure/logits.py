@@ -41,9 +41,6 @@ def logit_scale(logits: Float[Tensor, " *n v"]) -> LogitScale:
     step = max(1, len(rows) // _ROWS)
     rows = rows[::step].to(torch.promote_types(rows.dtype, torch.float32))
     log_z = torch.logsumexp(rows, dim=-1)
-    return LogitScale(
-        float(rows.std(-1, correction=0).mean()),
-        float(log_z.mean()),
-        float(log_z.std(correction=0)),
-        rows.shape[-1],
-    )
+    numbers = [rows.std(-1, correction=0).mean(), log_z.mean(), log_z.std(correction=0)]
+    std, mean, spread = torch.stack(numbers).tolist()
+    return LogitScale(std, mean, spread, rows.shape[-1])

@@ -25,26 +25,30 @@ from bathyscope.measure.loss_form import (
     perfect_output,
     trial_of,
 )
+from bathyscope.measure.on_host import OnHost
 
 
 class OutputAndLoss:
     """Reads the end of a pass: called with the output and the loss while their graph is there."""
 
-    def __init__(self, loss: LossFn, targets: object) -> None:
+    def __init__(self, loss: LossFn, targets: object, on_host: OnHost | None = None) -> None:
         self.loss = loss
+        self.on_host = on_host or OnHost()
         self.targets = targets
         self.numbers: dict[str, Number] = {}
 
     def __call__(self, output: object, value: Tensor) -> None:
         """Take the numbers; the gradient at the last pre-activation follows in the backward pass."""
-        self.numbers["loss"] = float(value.detach())
         tensor = output_tensor(output, value)
         if tensor is None:
+            self.numbers["loss"] = float(value.detach())
             return
         activation = output_activation(tensor)
         operations = operations_between(value, tensor)
         in_a_row = adjacent_maps(tensor)
+        self.on_host.of((value, tensor))  # in one transfer
         self.numbers |= {
+            "loss": float(self.on_host.tensor(value).detach()),
             "activation": activation.name,
             "num_outputs": tensor.shape[1] if tensor.ndim > 1 else 1,
             "activation_in_loss": _squashing(operations),
@@ -52,14 +56,17 @@ class OutputAndLoss:
             "linear": is_linear(tensor),
             "adjacent_maps": in_a_row.pairs,
             "adjacent_fraction": in_a_row.fraction,
-            **_spread(tensor),
         }
         if activation.node is not None:
             on_gradient(activation.node, self._count_clipped)
-        trial = trial_of(self.loss, tensor, self.targets)
+        near, targets = tensor.detach(), self.targets
+        if self.on_host.can_be_tried(self.loss, tensor, targets):
+            near, targets = self.on_host.tensor(tensor).detach(), self.on_host.of(targets)
+        self.numbers |= _spread(near)
+        trial = trial_of(self.loss, near, targets)
         if trial is not None:
             with torch.no_grad():
-                self.numbers |= _of_loss(trial, tensor.detach(), activation, operations)
+                self.numbers |= _of_loss(trial, near, activation, operations)
 
     def _count_clipped(self, gradients: tuple[Tensor | None, ...], _: object) -> None:
         """Fraction of samples whose gradient before the last activation is zero in every entry."""

@@ -16,7 +16,6 @@ from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
-from bathyscope.linalg import frobenius_norm
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.rows import Rows, find_blocks
@@ -57,14 +56,16 @@ def parameters_measurement(
     named = dict(unwrap(model).named_parameters())
     frozen = [n for n, p in named.items() if not p.requires_grad]
     reached = [n for n, g in gradients.items() if n in named]
-    any_entry = fetch([gradients[n].any() for n in reached])
+    weights = [p for p in named.values() if p.ndim >= 2]
+    head = [weight.detach().any() for weight in weights[-1:]]
+    any_entry = fetch([*(gradients[n].any() for n in reached), *head])
+    zero_head = any_entry.pop() == [0.0] if head else False
     zero = [n for n, (is_some,) in zip(reached, any_entry, strict=True) if not is_some]
     unreached = [n for n, p in named.items() if p.requires_grad and n not in gradients]
     left_out: set[str] = set()
     if unreached and inputs is not None and model.training:
         left_out = left_out_at_random(model, inputs, unreached)
         unreached = [n for n in unreached if n not in left_out]
-    weights = [p for p in named.values() if p.ndim >= 2]
     numbers: dict[str, Number] = {
         "parameters": len(named),
         "entries": sum(p.numel() for p in named.values()),
@@ -72,7 +73,7 @@ def parameters_measurement(
         "frozen_entries": sum(named[n].numel() for n in frozen),
         **_listed("unreached", unreached),
         "left_out": len(left_out),
-        "zero_head": _is_zero(weights[-1]) if weights else False,
+        "zero_head": zero_head,
         "reached": len(reached),
         "zero_gradient": len(zero),
     }
@@ -123,10 +124,6 @@ def left_out_at_random(model: nn.Module, inputs: object, names: Iterable[str]) -
     return {name for name, owner in owners.items() if owner in result}
 
 
-def _is_zero(weight: Tensor) -> bool:
-    return not bool(weight.detach().any())
-
-
 def _listed(name: str, names: Sequence[str]) -> dict[str, Number]:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return {name: len(names), f"{name}_names": ", ".join(names[:_NAMED]) + more}
@@ -140,17 +137,21 @@ def _decay_over_gradient(
     """Median over the weights that decay of λ‖W‖/‖g‖, or of λ‖W‖/√n where each entry steps by one."""
     names = {id(p): n for n, p in named.items()}
     decoupled = type(optimizer).__name__ in ("AdamW", "NAdamW", "Lion", "Adafactor")
-    ratios = []
+    pulls: list[tuple[float, Tensor, Tensor]] = []
     for group in optimizer.param_groups:
         decay = group.get("weight_decay") or 0.0
         for parameter in _weights(group["params"]):
             gradient = gradients.get(names.get(id(parameter), ""))
             if not decay or gradient is None:
                 continue
-            pull = float(decay) * frobenius_norm(parameter.detach())
-            push = parameter.numel() ** 0.5 if decoupled else frobenius_norm(gradient)
-            if push > 0:
-                ratios.append(pull / push)
+            pulls.append((float(decay), parameter, gradient))
+    sizes = frobenius_norms([parameter.detach() for _, parameter, _ in pulls])
+    if decoupled:
+        pushes = [parameter.numel() ** 0.5 for _, parameter, _ in pulls]
+    else:
+        pushes = frobenius_norms([gradient for _, _, gradient in pulls])
+    each = zip(pulls, sizes, pushes, strict=True)
+    ratios = [decay * size / push for (decay, _, _), size, push in each if push > 0]
     return sorted(ratios)[len(ratios) // 2] if ratios else None
 
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, check_batch, check_parameters
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import Members, members_of
+from bathyscope.core.fetch import SMALL, Readings, to_host
 from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.linalg.norms import frobenius_norm, norm_on_device
 
 
 class Rows:
@@ -51,6 +53,37 @@ def fraction_non_finite(tensor: Tensor) -> float:
     """Fraction of entries that are NaN or infinite."""
     # 0·x is 0 only where x is finite: a third of the time of isfinite(x).sum()
     return 1 - torch.count_nonzero(tensor * 0 == 0).item() / max(1, tensor.numel())
+
+
+def norm_and_fraction_non_finite(tensor: Tensor) -> tuple[float, float]:
+    """The Frobenius norm, and the fraction of entries that are NaN or infinite, looked for only if it is.
+
+    Examples:
+        >>> norm_and_fraction_non_finite(torch.tensor([3.0, 4.0]))
+        (5.0, 0.0)
+    """
+    norm = frobenius_norm(tensor)
+    return norm, 0.0 if math.isfinite(norm) else fraction_non_finite(tensor)
+
+
+def read_norm(readings: Readings, tensor: Tensor, then: Callable[[float, float], None]) -> None:
+    """Call `then` with `norm_and_fraction_non_finite`, of a device once the pass is over.
+
+    Examples:
+        >>> read_norm(Readings(), torch.tensor([3.0, 4.0]), print)
+        5.0 0.0
+    """
+    if tensor.device.type == "cpu":
+        then(*norm_and_fraction_non_finite(tensor))
+    elif tensor.numel() <= SMALL:
+        readings.add(lambda x: then(*norm_and_fraction_non_finite(x)), tensor.clone())
+    else:
+        finite, entries = torch.count_nonzero(tensor * 0 == 0), tensor.numel()
+        readings.add(
+            lambda norm, number: then(norm.item(), 1 - number.item() / entries),
+            norm_on_device(tensor),
+            finite,
+        )
 
 
 def find_blocks(model: nn.Module, batch: Batch, blocks: Iterable[str] | Blocks | None) -> Blocks:
@@ -102,7 +135,7 @@ def axes_of(model: nn.Module | Members, block: Block, *, ndim: int) -> Axes:
     return Axes(("samples", *spatial, "channels"), 0, ndim - 1)
 
 
-_SMALL = 2**16
+_SMALL = SMALL
 """Entries: for larger tensors the numbers cost more than the calls."""
 _MOST = 2**22
 """Entries that are kept together: 16 MB in float32."""
@@ -118,7 +151,8 @@ class Seen(NamedTuple):
 class Later:
     """Hands tensors over in lists: small ones together, a large one at once and alone.
 
-    A tensor of a pass may be overwritten after the call that shows it, so a small one is copied.
+    A tensor of a pass may be overwritten after the call that shows it, so a small one is copied. Small ones
+    of a device are handed over on the CPU, where they come in one transfer.
     """
 
     def __init__(self, work: Callable[[list[Seen]], None]) -> None:
@@ -140,4 +174,5 @@ class Later:
         """Hand over what is kept."""
         kept, self.kept, self.entries = self.kept, [], 0
         if kept:
-            self.work(kept)
+            tensors = to_host([one.tensor for one in kept])
+            self.work([Seen(one.block, t) for one, t in zip(kept, tensors, strict=True)])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.fetch import Readings
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, needs_closure
@@ -26,6 +27,7 @@ from bathyscope.measure.functions import ModeObserver, Together
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
+from bathyscope.measure.on_host import OnHost, batch_on_host
 from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
@@ -81,7 +83,9 @@ def standard(
         check_optimizer(optimizer)
     outcome = find_blocks(model, batch, blocks)
     mode = ModeObserver()
-    end, reader = OutputAndLoss(loss, batch[1]), LossReader(loss, batch)
+    on_host = OnHost()
+    near = batch_on_host(on_host, batch)
+    end, reader = OutputAndLoss(loss, batch[1], on_host), LossReader(loss, batch, on_host)
 
     def at_end(output: object, value: Tensor) -> None:
         end(output, value)
@@ -89,14 +93,16 @@ def standard(
 
     rows = outcome.rows
     around = Blocks(outcome.around, outcome.how)
-    members = Members(model)
-    activation = ActivationObserver(members, rows, mode=mode)
+    members, readings = Members(model), Readings()  # what all observers read, they read together
+    activation = ActivationObserver(members, rows, mode=mode, readings=readings)
     representation = RepresentationObserver(
         members, outcome, tolerance=tolerance, largest_side=largest_side
     )
-    gradient = GradientObserver(members, outcome, tolerance=tolerance, largest_side=largest_side)
-    attention = AttentionObserver(members, outcome)
-    beside = AroundObserver(members, around) if outcome.around else None
+    gradient = GradientObserver(
+        members, outcome, tolerance=tolerance, largest_side=largest_side, readings=readings
+    )
+    attention = AttentionObserver(members, outcome, readings=readings)
+    beside = AroundObserver(members, around, readings=readings) if outcome.around else None
     observers: tuple[Observer, ...] = (attention, representation, gradient, activation)
     if beside is not None:
         observers = (ByPart((attention, representation, gradient), beside), activation)
@@ -115,8 +121,8 @@ def standard(
         parameter_gradient_measurement(model, outcome, result.gradients),
         on_body(of_norms) if beside else of_norms,
         weight_measurement(model, outcome, sizes, tolerance=tolerance, largest_side=largest_side),
-        inputs_measurement(batch[0]),
-        labels_measurement(*batch),
+        inputs_measurement(near[0]),
+        labels_measurement(*near),
         end.measurement(),
         parameters_measurement(model, result.gradients, optimizer, inputs=batch[0]),
         mode.measurement(model),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.calls import unwrap
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hook_copies import copy_step_hooks
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -37,7 +38,8 @@ def non_finite_in_own_dtype(
     twin = copy.deepcopy(optimizer, memo)
     copy_step_hooks(optimizer, twin, memo)
     twin.step()
-    return {name: 1 - float(ours.detach().isfinite().float().mean()) for name, ours in pairs}
+    finite = fetch([ours.detach().isfinite().float().mean() for _, ours in pairs])
+    return {name: 1 - fraction for (name, _), (fraction,) in zip(pairs, finite, strict=True)}
 
 
 def below_epsilon(
@@ -48,7 +50,7 @@ def below_epsilon(
     v̂ = (β₂ v + (1 − β₂) g²) / (1 − β₂^t) is the second moment of the step that comes next.
     """
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
-    result: dict[str, float] = {}
+    counts: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
         epsilon, betas = group.get("eps"), group.get("betas")
         if not isinstance(epsilon, float) or betas is None or len(betas) != 2:
@@ -67,5 +69,6 @@ def below_epsilon(
                 square /= 1 - beta**step
             there = gradient != 0
             small = there & (square.sqrt() < 0.1 * epsilon)
-            result[name] = int(small.sum()) / max(1, int(there.sum()))
-    return result
+            counts[name] = torch.stack([small.sum(), there.sum()])
+    numbers = zip(counts, fetch(list(counts.values())), strict=True)
+    return {name: number / max(1, entries) for name, (number, entries) in numbers}

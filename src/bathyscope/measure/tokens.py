@@ -1,10 +1,14 @@
 """How alike the tokens of one sequence have become."""
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from bathyscope.core.fetch import Readings
 
 _SAMPLES = 16  # enough for a mean; the cost is that of reading them twice
 
@@ -26,15 +30,30 @@ def token_similarity(x: Float[Tensor, " n t d"]) -> Likeness:
         >>> token_similarity(torch.tensor([[[3.0, 4.0], [3.0, 4.0]]], dtype=torch.float64)).spread
         0.0
     """
+    result: list[Likeness] = []
+    read_token_similarity(Readings(), x, result.append)
+    return result[0]
+
+
+def read_token_similarity(
+    readings: Readings, x: Float[Tensor, " n t d"], then: Callable[[Likeness], None]
+) -> None:
+    """Call `then` with `token_similarity`, of a device once the pass is over."""
     rows = x[:_SAMPLES].to(torch.promote_types(x.dtype, torch.float32))
     tokens = rows.shape[1]
-    if tokens < 2 or not bool(torch.isfinite(rows).all()):
-        return Likeness(float("nan"), float("nan"))
+    if tokens < 2:
+        then(Likeness(math.nan, math.nan))
+        return
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     unit = rows / norms.clamp(min=torch.finfo(rows.dtype).tiny)
     together = unit.sum(1).square().sum(-1) - unit.square().sum((1, 2))
     mean = rows.mean(1, keepdim=True)
-    total = float(norms.square().sum())
-    apart = float((rows - mean).square().sum())
-    spread = (apart / total) ** 0.5 if total else float("nan")
-    return Likeness(float(together.mean()) / (tokens * (tokens - 1)), spread)
+    sums = torch.stack([together.mean(), norms.square().sum(), (rows - mean).square().sum()])
+
+    def read(sums: Tensor) -> None:
+        alike, total, apart = sums.tolist()
+        # of rows that are not finite it is not a number
+        spread = (apart / total) ** 0.5 if total and not math.isnan(alike) else math.nan
+        then(Likeness(alike / (tokens * (tokens - 1)), spread))
+
+    readings.add(read, sums)

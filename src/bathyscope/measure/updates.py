@@ -14,7 +14,7 @@ from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError
-from bathyscope.core.fetch import fetch
+from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
@@ -117,8 +117,10 @@ def update_measurement(
         }
         for block in blocks
     }
-    weights = {name: weight for result in names.values() for name, weight in result.items()}
-    every = _steps(weights, {name: steps[name] for name in weights}, gradients)
+    given = {name: weight for result in names.values() for name, weight in result.items()}
+    near = small_to_host(given | {f"Δ {name}": steps[name] for name in given})
+    weights = {name: near[name] for name in given}
+    every = _steps(weights, {name: near[f"Δ {name}"] for name in given}, gradients)
     by_block = {block: [every[name] for name in result] for block, result in names.items()}
     spectra = _spectra(every, rows, largest_side=largest_side)
     lost = non_finite_in_own_dtype(model, gradients, optimizer)

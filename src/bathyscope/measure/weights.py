@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
-from bathyscope.core.fetch import fetch
+from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
@@ -20,10 +20,10 @@ from bathyscope.linalg import (
     conditioning_of_many,
     frobenius_norm,
 )
-from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
+from bathyscope.linalg.spectrum_record import rounding_tolerance
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
@@ -132,19 +132,18 @@ def _put_layers(
     members = Members(model)
     by_block = [(block, layers_of(members, block)) for block in blocks]
     # a module that several blocks call is measured once
-    every = {layer.name: layer for _, layers in by_block for layer in layers}
-    spectra = _spectra(every, rows, sizes, tolerance=tolerance, largest_side=largest_side)
+    given = {layer.name: layer for _, layers in by_block for layer in layers}
+    near = small_to_host({name: layer.weight for name, layer in given.items()})
+    every = {name: replace(layer, weight=near[name]) for name, layer in given.items()}
     of_weights = _sizes(list(every.values()))
+    zero = {name for name in every if name not in of_weights or of_weights[name].is_zero}
+    spectra = _spectra(
+        every, rows, sizes, zero=zero, tolerance=tolerance, largest_side=largest_side
+    )
     for block, layers in by_block:
         own = [of_weights[layer.name] for layer in layers if layer.name in of_weights]
         _put_sizes(rows, block, own)
         _put_worst(rows, block, layers, [spectra[layer.name] for layer in layers])
-
-
-def _are_zero(layers: list[WeightLayer]) -> Tensor:
-    """Whether each is empty, or zero throughout, where most of them are."""
-    device = layers[0].weight.device
-    return torch.stack([~layer.weight.any().to(device) for layer in layers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +154,11 @@ class _Size:
     low: float
     high: float
     norm: float
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every entry is."""
+        return self.low == self.high == 0
 
 
 def _sizes(layers: list[WeightLayer]) -> dict[str, _Size]:
@@ -213,15 +217,15 @@ def _spectra(
     rows: Rows,
     sizes: Mapping[str, tuple[int, ...]],
     *,
+    zero: set[str],
     tolerance: float | None,
     largest_side: int,
 ) -> dict[str, dict[str, Number]]:
     """Condition number of each unfolding of the layers, spectral norm and rank as operators."""
     result: dict[str, dict[str, Number]] = {}
     num_axes: dict[str, int] = {}  # those before the first that is too wide
-    (are_zero,) = fetch([_are_zero(list(layers.values()))]) if layers else ([],)
-    for (name, layer), is_zero in zip(layers.items(), are_zero, strict=True):
-        if is_zero:
+    for name, layer in layers.items():
+        if name in zero:
             result[name] = {"spectral_norm": 0.0}
             continue
         sides = [layer.side(axis) for axis in range(layer.weight.ndim)]

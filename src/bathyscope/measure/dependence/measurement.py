@@ -16,6 +16,7 @@ from bathyscope.measure.dependence.position_map import PositionMap
 from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
 from bathyscope.measure.effective_targets import EffectiveTargets, targets_of_loss
 from bathyscope.measure.loss_terms import LossTerms, loss_terms, term_edges
+from bathyscope.measure.on_host import OnHost, batch_on_host
 
 _MOST_COLUMNS = 64
 _NAMED = 6
@@ -24,15 +25,18 @@ _NAMED = 6
 class LossReader:
     """Reads the end of a pass: what the loss asks for, and how many terms it adds up."""
 
-    def __init__(self, loss: LossFn, batch: Batch) -> None:
+    def __init__(self, loss: LossFn, batch: Batch, on_host: OnHost | None = None) -> None:
         self.loss = loss
         self.batch = batch
+        self.on_host = on_host or OnHost()
         self.result: EffectiveTargets | None = None
         self.num_terms = 1
 
     def __call__(self, output: object, value: Tensor) -> None:
         """Take the output while it is there; the loss is computed again on copies of it."""
         self.num_terms = len(term_edges(value))
+        if self.on_host.can_be_tried(self.loss, output, self.batch[1]):
+            output, self.batch = self.on_host.of(output), batch_on_host(self.on_host, self.batch)
         self.result = targets_of_loss(output, None, self.batch, loss=self.loss)
 
 
@@ -81,8 +85,9 @@ def dependence_measurements(
     settings["not_checked"] = outcome.not_checked
     asked = _asked(result, terms)
     if result is not None:
-        asked["padding_asked"] = padding_asked(batch[0], result)
-        asked["end_is_padding"] = end_is_padding(unwrap(model), batch[0], result)
+        inputs = reader.batch[0] if reader is not None and is_read else batch[0]
+        asked["padding_asked"] = padding_asked(inputs, result)
+        asked["end_is_padding"] = end_is_padding(unwrap(model), inputs, result)
     return (
         Measurement(name="dependence", blocks=(), columns={}, settings=settings),
         Measurement(name="effective_targets", blocks=(), columns={}, settings=asked),

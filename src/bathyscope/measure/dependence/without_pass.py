@@ -112,7 +112,7 @@ def looks_drawn(weight: Tensor) -> bool:
         (True, False)
     """
     values = weight.detach().flatten()
-    values = values[:: max(1, values.numel() // _MOST_ENTRIES)].double()
+    values = values[:: max(1, values.numel() // _MOST_ENTRIES)].cpu().double()
     size = float(values.square().mean())
     if not size or not bool(torch.isfinite(values).all()):
         return True
@@ -130,7 +130,7 @@ def is_fresh(module: nn.Module, *, normal_scale: float | None = None) -> bool:
         rows = torch.ones(module.num_embeddings, dtype=torch.bool, device=weight.device)
         rows[module.padding_idx] = False
         values = weight.detach()[rows].flatten()
-    values = values[:: max(1, values.numel() // _MOST_ENTRIES)].double()
+    values = values[:: max(1, values.numel() // _MOST_ENTRIES)].cpu().double()
     if values.numel() < _ENTRIES or not bool(torch.isfinite(values).all()):
         return False
     if normal_scale is not None and _is_normal(values, normal_scale):

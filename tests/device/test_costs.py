@@ -73,12 +73,15 @@ def test_a_changed_weight_is_seen_on_the_device(pretend):
 
 
 def test_how_often_diagnose_and_forecast_wait(pretend):
-    """A forecast once in a plain step, beside what it reads at its stages; a diagnosis no more than today."""
-    model, batch, optimizer, _ = trained()
+    """A forecast once in a plain step, beside what it reads at its stages; a diagnosis thrice a block."""
+    model, batch, optimizer, step = trained()
+    with pretend.counting() as bare:
+        step()
     blocks = len(bs.blocks_of(model, batch[0]))
     with pretend.counting() as counts:
         bs.diagnose(model, batch, optimizer=optimizer)
-    assert counts.synchronizations <= 35 * blocks
+    assert counts.synchronizations <= 3 * blocks
+    assert counts.launches <= 10 * bare.launches
     waits = []
     for steps in (8, 16):
         with pretend.counting() as counts:
@@ -86,6 +89,21 @@ def test_how_often_diagnose_and_forecast_wait(pretend):
         waits.append(counts.synchronizations)
     assert waits[0] <= 8 + 40
     assert waits[1] - waits[0] <= 8 + 8  # a step each, and a stage at most
+
+
+def test_the_waits_of_a_diagnosis_do_not_grow_with_the_depth(pretend):
+    waits = []
+    for depth in (4, 12):
+        torch.manual_seed(0)
+        layers = [part for _ in range(depth) for part in (nn.Linear(8, 8), nn.Tanh())]
+        model = nn.Sequential(*layers, nn.Linear(8, 3)).to("pretend:0")
+        batch = torch.randn(16, 8, device="pretend:0"), torch.arange(16, device="pretend:0") % 3
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        with pretend.counting() as counts:
+            bs.diagnose(model, batch, optimizer=optimizer)
+        waits.append(counts.synchronizations)
+    assert waits[1] <= waits[0] + 3
+    assert waits[0] <= 35
 
 
 @pytest.mark.parametrize(("kind", "most"), [("sgd", 3.3), ("adamw", 4.2)])

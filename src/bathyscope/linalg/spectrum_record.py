@@ -212,7 +212,7 @@ def _read_spectrum(one: Asked, span: Sequence[float], matrix: Tensor) -> Conditi
 
 
 def without_values(tensor: Tensor, mode: int, unit: float, tolerance: float) -> Conditioning:
-    """Of a tensor that is zero throughout, or has an entry that is not finite."""
+    """Of a tensor that is zero throughout, or has a non-finite entry."""
     rows = tensor.shape[mode]
     side = min(rows, tensor.numel() // rows if rows else 0)
     values = torch.full((side,), 0.0 if unit == 0 else math.nan, device="cpu")

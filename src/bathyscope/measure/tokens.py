@@ -52,7 +52,7 @@ def read_token_similarity(
 
     def read(sums: Tensor) -> None:
         alike, total, apart = sums.tolist()
-        # of rows that are not finite it is not a number
+        # of non-finite rows it is not a number
         spread = (apart / total) ** 0.5 if total and not math.isnan(alike) else math.nan
         then(Likeness(alike / (tokens * (tokens - 1)), spread))
 

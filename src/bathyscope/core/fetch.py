@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from bathyscope.core.nested import map_tensors, tensors_in
+
 SMALL = 2**16
 """Entries of a tensor that is reduced on the host: of larger ones only what was made of them is fetched."""
 _MOST_BYTES = 2**24
@@ -91,3 +93,60 @@ class Readings:
         fetched = iter(to_host([tensor for tensors, _ in waiting for tensor in tensors]))
         for tensors, then in waiting:
             then(*(next(fetched) for _ in tensors))
+
+
+_MOST_ENTRIES = 1 << 18
+"""Of a tensor that is copied: a megabyte in float32."""
+
+
+class OnHost:
+    """Copies on the CPU of what lies on a device; of what is large, or of half precision, the thing itself.
+
+    Some of torch's functions know half precision on devices alone.
+    """
+
+    def __init__(self) -> None:
+        self.copies: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def of(self, value: object) -> object:
+        """The same nested tensors, those that can be on the CPU; they come in one transfer."""
+        wanted = [t for t in tensors_in(value) if id(t) not in self.copies and _can_be_copied(t)]
+        for tensor, copy in zip(wanted, to_host(wanted), strict=True):
+            self.copies[id(tensor)] = (
+                tensor,
+                copy,
+            )  # the tensor is held, so that its id stays its own
+        if not self.copies or not _is_plain(value):
+            return value
+        return map_tensors(value, lambda t: self.copies.get(id(t), (t, t))[1])
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        """The copy of one tensor."""
+        self.of(tensor)
+        return self.copies.get(id(tensor), (tensor, tensor))[1]
+
+    def can_hold(self, *values: object) -> bool:
+        """Whether all tensors in these lie on devices, and can be copied."""
+        inside = [tensor for value in values for tensor in tensors_in(value)]
+        return bool(inside) and all(map(_can_be_copied, inside)) and all(map(_is_plain, values))
+
+    def batch(self, inputs: object, targets: object) -> tuple[object, object]:
+        """Inputs and targets, in one transfer."""
+        self.of((inputs, targets))
+        return self.of(inputs), self.of(targets)
+
+
+def _can_be_copied(tensor: Tensor) -> bool:
+    is_half = tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)
+    is_plain = tensor.layout is torch.strided and not hasattr(tensor, "to_local")
+    is_far = tensor.device.type not in ("cpu", "meta")
+    return is_far and is_plain and not is_half and tensor.numel() <= _MOST_ENTRIES
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a copy of the containers is as good as they are: classes of a model's own may do more."""
+    if isinstance(value, Mapping):
+        return type(value) is dict and all(_is_plain(item) for item in value.values())
+    if isinstance(value, (tuple, list)):
+        return type(value) in (tuple, list) and all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, Tensor)

@@ -1,5 +1,7 @@
+from bathyscope.linalg.conditioning import Conditioning as Conditioning
 from bathyscope.linalg.conditioning import conditioning_of as conditioning_of
 from bathyscope.linalg.conditioning import conditioning_of_many as conditioning_of_many
+from bathyscope.linalg.conditioning import rounding_tolerance as rounding_tolerance
 from bathyscope.linalg.conv_spectrum import ConvSpectrum as ConvSpectrum
 from bathyscope.linalg.conv_spectrum import conv_singular_values as conv_singular_values
 from bathyscope.linalg.convolution import convolution_of as convolution_of
@@ -17,8 +19,6 @@ from bathyscope.linalg.norms import frobenius_norm as frobenius_norm
 from bathyscope.linalg.norms import rescale as rescale
 from bathyscope.linalg.polar import newton_schulz as newton_schulz
 from bathyscope.linalg.polar import polar_factor as polar_factor
-from bathyscope.linalg.spectrum_record import Conditioning as Conditioning
-from bathyscope.linalg.spectrum_record import rounding_tolerance as rounding_tolerance
 from bathyscope.linalg.taps import polyphase as polyphase
 from bathyscope.linalg.trace import TraceEstimate as TraceEstimate
 from bathyscope.linalg.trace import trace_estimate as trace_estimate

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bathyscope.core.arguments import check_choice, check_count
 from bathyscope.core.errors import UsageError
 from bathyscope.core.fetch import to_host
+from bathyscope.linalg.conditioning import SMALL_SIDE, rounding_tolerance
 from bathyscope.linalg.convolution import (
     Convolution,
     PaddingMode,
@@ -23,7 +24,6 @@ from bathyscope.linalg.convolution import (
 )
 from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
-from bathyscope.linalg.spectrum_record import SMALL_SIDE, rounding_tolerance
 from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase, tap_products
 
 Method = Literal["fourier", "dense", "bound", "matrix-free"]

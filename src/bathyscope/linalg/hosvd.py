@@ -8,8 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.linalg.conditioning import conditioning_of_modes
-from bathyscope.linalg.spectrum_record import Conditioning
+from bathyscope.linalg.conditioning import Conditioning, conditioning_of_modes
 
 Aggregate = Literal["max", "min", "mean", "geometric mean"]
 

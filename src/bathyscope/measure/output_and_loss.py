@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
+from bathyscope.core.fetch import OnHost
 from bathyscope.core.hooks import on_gradient
+from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.graph import (
@@ -25,7 +27,6 @@ from bathyscope.measure.loss_form import (
     perfect_output,
     trial_of,
 )
-from bathyscope.measure.on_host import OnHost
 
 
 class OutputAndLoss:
@@ -60,7 +61,7 @@ class OutputAndLoss:
         if activation.node is not None:
             on_gradient(activation.node, self._count_clipped)
         near, targets = tensor.detach(), self.targets
-        if self.on_host.can_be_tried(self.loss, tensor, targets):
+        if self.on_host.can_hold(tensor, targets) and keeps_no_tensor(self.loss):
             near, targets = self.on_host.tensor(tensor).detach(), self.on_host.of(targets)
         self.numbers |= _spread(near)
         trial = trial_of(self.loss, near, targets)

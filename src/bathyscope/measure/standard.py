@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
-from bathyscope.core.fetch import Readings
+from bathyscope.core.fetch import OnHost, Readings
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, needs_closure
@@ -27,7 +27,6 @@ from bathyscope.measure.functions import ModeObserver, Together
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
-from bathyscope.measure.on_host import OnHost, batch_on_host
 from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
@@ -84,7 +83,7 @@ def standard(
     outcome = find_blocks(model, batch, blocks)
     mode = ModeObserver()
     on_host = OnHost()
-    near = batch_on_host(on_host, batch)
+    near = on_host.batch(*batch)
     end, reader = OutputAndLoss(loss, batch[1], on_host), LossReader(loss, batch, on_host)
 
     def at_end(output: object, value: Tensor) -> None:

@@ -20,10 +20,10 @@ from bathyscope.linalg import (
     conditioning_of_many,
     frobenius_norm,
 )
+from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
-from bathyscope.linalg.spectrum_record import rounding_tolerance
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite

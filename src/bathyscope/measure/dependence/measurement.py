@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.calls import unwrap
+from bathyscope.core.fetch import OnHost
 from bathyscope.core.json_values import JsonObject
+from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.records import Measurement
 from bathyscope.measure.dependence.dependence import Dependence, dependence
 from bathyscope.measure.dependence.padding import end_is_padding, padding_asked
@@ -16,7 +18,6 @@ from bathyscope.measure.dependence.position_map import PositionMap
 from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
 from bathyscope.measure.effective_targets import EffectiveTargets, targets_of_loss
 from bathyscope.measure.loss_terms import LossTerms, loss_terms, term_edges
-from bathyscope.measure.on_host import OnHost, batch_on_host
 
 _MOST_COLUMNS = 64
 _NAMED = 6
@@ -35,8 +36,8 @@ class LossReader:
     def __call__(self, output: object, value: Tensor) -> None:
         """Take the output while it is there; the loss is computed again on copies of it."""
         self.num_terms = len(term_edges(value))
-        if self.on_host.can_be_tried(self.loss, output, self.batch[1]):
-            output, self.batch = self.on_host.of(output), batch_on_host(self.on_host, self.batch)
+        if self.on_host.can_hold(output, self.batch[1]) and keeps_no_tensor(self.loss):
+            output, self.batch = self.on_host.of(output), self.on_host.batch(*self.batch)
         self.result = targets_of_loss(output, None, self.batch, loss=self.loss)
 
 

@@ -17,12 +17,14 @@ ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_call_forms
     tests/test_docs_of_others.py tests/cli/test_mcp.py tests/cli/test_official_schemas.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP. What was compiled
 # is kept, even where the environment asks for the contrary: a test may start a Python of its own, and many do.
-TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg BATHYSCOPE_TYPECHECK=1
+UNCHECKED_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
+TEST_ENV := $(UNCHECKED_ENV) BATHYSCOPE_TYPECHECK=1
 # Each worker begins with half of the tests in their order, so that what a file sets up is set up once; who is
 # done first takes of the other's.
 TWO := -n 2 --dist worksteal
 
-# The numerical tests again with the kernels of older processors, and with two threads to a process.
+# The numerical tests again with the kernels of older processors, and with two threads to a process; types were
+# checked by `make test`.
 NUMERICAL := tests/linalg tests/curvature tests/measure tests/nets tests/certificates tests/claims
 AS_SSE41 := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AS_AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
@@ -79,10 +81,10 @@ test-zoo: $(ZOO_STAMP)  ## the tests with networks and trainers of others: torch
 	$(TEST_ENV) BATHYSCOPE_ZOO=1 PYTEST_SDIST=$(ZOO)/sdist $(ZOO)/bin/python -m pytest -q $(TWO) -m 'not slow' $(ZOO_TESTS)
 
 test-processors: $(STAMP)  ## the numerical tests as on processors without AVX-512 and without AVX2, and with two threads
-	$(TEST_ENV) $(AS_SSE41) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' $(NUMERICAL)
-	$(TEST_ENV) $(AS_AVX2) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' tests/linalg \
+	$(UNCHECKED_ENV) $(AS_SSE41) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' $(NUMERICAL)
+	$(UNCHECKED_ENV) $(AS_AVX2) $(BIN)/python -m pytest -q $(TWO) -m 'not slow' tests/linalg \
 	    tests/training/test_loop.py tests/training/test_memory_format.py 'tests/papers/test_studies.py::test_a_study_runs_from_end_to_end[nests.convolutional]'
-	$(TEST_ENV) $(AS_TWO_THREADS) $(BIN)/python -m pytest -q -m 'not slow' tests/linalg/test_conditioning.py tests/claims \
+	$(UNCHECKED_ENV) $(AS_TWO_THREADS) $(BIN)/python -m pytest -q -m 'not slow' tests/linalg/test_conditioning.py tests/claims \
 	    tests/certificates/test_saddle.py tests/certificates/test_regularity.py
 	$(TEST_ENV) $(BIN)/python -m pytest -q tests/test_processors.py -k some
 

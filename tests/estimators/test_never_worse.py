@@ -110,24 +110,24 @@ def check_classification(seed):
         assert result.linear_risk == pytest.approx(linear, rel=1e-4, abs=1e-6 * constant)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_regression(seed):
     check_regression(seed)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_classification(seed):
     check_classification(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 180))
+@pytest.mark.parametrize("seed", range(6, 180))
 def test_regression_at_full_count(seed):
     check_regression(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 180))
+@pytest.mark.parametrize("seed", range(6, 180))
 def test_classification_at_full_count(seed):
     check_classification(seed)
 

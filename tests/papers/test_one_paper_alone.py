@@ -10,7 +10,10 @@ MOST = 160
 PROGRAM = """
 import json, sys
 from bathyscope.cli import app
+from bathyscope.papers.norm_preservation.studies import overhead
 
+small = overhead.OverheadPreset(depths=(11, 20), batch_size=2, steps=1)
+overhead.STUDY.presets["quick"] = small
 app(["reproduce", sys.argv[1], "--out", sys.argv[2], "--workers", "1"], standalone_mode=False)
 print(json.dumps([name for name in sys.modules if name.split(".")[0] == "bathyscope"]))
 """

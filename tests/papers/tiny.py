@@ -29,7 +29,7 @@ _TRAINED = trained.TrainedPreset(
     depth=20, epochs=1, rates=(0.005, 0.1), batch_size=16, num_train=32, num_test=16
 )
 _IMAGENET_FORM = imagenet_form.ImageNetPreset(
-    depth=50, width=4, epochs=1, rates=(0.005, 0.1), batch_size=16, num_train=16, num_test=8
+    depth=50, width=2, epochs=1, rates=(0.005, 0.1), batch_size=8, num_train=8, num_test=8
 )
 _RATES = learning_rates.RatePreset(
     depths=(4, 8), rates=(0.03, 0.3), epochs=40, seeds=2, num_train=30

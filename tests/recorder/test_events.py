@@ -48,6 +48,7 @@ def test_a_planted_event_is_noticed(kind, began, network, plant, seed):
     assert at <= result[0].step <= at + 20  # the interval between two samples
 
 
+@pytest.mark.parametrize("steps", [200, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("network", "options"),
     [
@@ -58,6 +59,6 @@ def test_a_planted_event_is_noticed(kind, began, network, plant, seed):
         ("gpt", {"batch_size": 8}),
     ],
 )
-def test_ordinary_noise_is_no_event(network, options):
-    seen = t.train(network, seed=11, steps=400, **options)
+def test_ordinary_noise_is_no_event(network, options, steps):
+    seen = t.train(network, seed=11, steps=steps, **options)
     assert [e.sentence for e in seen.events] == []

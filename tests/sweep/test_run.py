@@ -16,7 +16,7 @@ import pytest
 
 from bathyscope.core.errors import UsageError
 from bathyscope.runs import read_run, run_state, table
-from bathyscope.sweep import local, on_executor, read_plan, slurm, sweep
+from bathyscope.sweep import backends, local, on_executor, read_plan, slurm, sweep
 from bathyscope.sweep.backends import Backend
 
 sys.path.insert(0, str(Path(__file__).parent))  # workers inherit it
@@ -195,6 +195,9 @@ def test_ctrl_c_just_before_a_worker_is_there_reaches_it(tmp_path):
 
 
 def swept(tmp_path, number):
+    backends.PRELOADED = (
+        "bathyscope.runs.folder",
+    )  # in a process of its own; these runs train nothing
     sweep(work, jobs(tmp_path, number, seconds=0.05), out=tmp_path / "out", backend=local(2))
 
 

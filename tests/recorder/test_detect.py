@@ -358,7 +358,7 @@ def test_a_curve_has_at_most_so_many_points_and_its_first():
     assert curve.steps.tolist() == list(range(0, 100, 16))
     assert curve.values[:, 0].tolist() == curve.steps.tolist()
     assert set(curve.values[:, 2].tolist()) == {0.5}
-    assert curve.num_bytes == 9 * 8 + 9 * 3 * 4
+    assert curve.num_bytes == 9 * 4 + 9 * 3 * 4
 
 
 def test_an_event_survives_json_with_numbers_that_are_non_finite():

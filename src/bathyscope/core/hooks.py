@@ -229,7 +229,9 @@ class CallObserver:
     def attach(self) -> None:
         """Stand around the calls of the module from here on."""
         module = self._module()
-        if module is not None and not self.is_attached:
+        if module is None or vars(module).get(_CALL) is self:
+            return
+        if not self.is_attached:
             self.inner = vars(module).get(_CALL)
             vars(module)[_CALL] = self
             _let_script()

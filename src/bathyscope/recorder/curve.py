@@ -4,7 +4,7 @@ import numpy as np
 
 from bathyscope.recorder.history import Signal
 
-MOST_POINTS = 256
+FEWEST_POINTS, MOST_POINTS = 64, 256
 
 
 class BoundedCurve:
@@ -21,18 +21,21 @@ class BoundedCurve:
         [0, 2, 4]
     """
 
+    NUM_BYTES_EACH = 16
+    """Memory of a point."""
+
     def __init__(self, *, most: int = MOST_POINTS) -> None:
         self.most = most
         self._stride = 1
         self._num_seen = 0
         self._num_points = 0
-        self._steps = np.zeros(most + 1, dtype=np.int64)
+        self._steps = np.zeros(most + 1, dtype=np.int32)
         self._values = np.zeros((most + 1, 3), dtype=np.float32)
 
     @property
     def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Of the points that are kept."""
-        return self._steps[: self._num_points].copy()
+        return self._steps[: self._num_points].astype(np.int64)
 
     @property
     def values(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

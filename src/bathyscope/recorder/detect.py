@@ -84,8 +84,11 @@ def _may_spike(history: History) -> bool:
 
 def _may_vanish(history: History) -> bool:
     """Whether a gradient or the learning rate of the last step is nothing beside the largest so far."""
-    small = history.last_gradients <= _VANISHED * history.highest_gradients
-    return bool(small.any()) or history.last_rate < _VANISHED * history.highest_rate
+    if history.last_rate < _VANISHED * history.highest_rate:
+        return True
+    norms = zip(history.last_gradients, history.highest_gradients, strict=True)
+    limit = 1.001 * _VANISHED  # the norms of earlier steps are kept in single precision
+    return any(norm <= limit * highest for norm, highest in norms)
 
 
 def non_finite(history: History, *, location: str | None = None) -> Event | None:

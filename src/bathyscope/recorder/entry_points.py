@@ -155,7 +155,10 @@ def _line() -> str | None:
     """The line of the user's code, if any listener wants to know it; dynamo can trace no frames."""
     if torch.compiler.is_compiling():
         return None
-    return user_line() if any(listener.wants_lines for listener in _listeners) else None
+    for listener in _listeners:
+        if listener.wants_lines:
+            return user_line()
+    return None
 
 
 def _is_outermost(name: str) -> bool:

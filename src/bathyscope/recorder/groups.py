@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from operator import attrgetter
 
 import numpy as np
@@ -13,7 +14,8 @@ from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.core.fetch import fetch
 from bathyscope.core.processes import Processes
 
-_SHORT = 4096  # entries of a vector that is put together with others
+_SHORT = 4096  # entries of a vector that is put together with others,
+_MANY = 16  # of which there are this many at least: fewer are read one by one
 _VERSION = attrgetter("_version")
 
 Norms = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -50,7 +52,8 @@ class ParameterGroups:
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
-        return self._norms(self.parameters)
+        with torch.no_grad():
+            return self._norms(self.parameters)
 
     def gradient_norms(self) -> Norms:
         """‖∂E/∂w‖₂ of every group; −1 where no parameter of the group has a gradient."""
@@ -69,7 +72,6 @@ class ParameterGroups:
         """How often each parameter was written, and where it lies: equal if nobody wrote to any."""
         return (*map(_VERSION, self.parameters), *map(Tensor.data_ptr, self.parameters))
 
-    @torch.no_grad()
     def _norms(
         self,
         tensors: Sequence[Tensor | None],
@@ -78,11 +80,18 @@ class ParameterGroups:
     ) -> Norms:
         # of hundreds of tensors at every step: what is asked of each of them counts
         values = [t for t in tensors if t is not None and not t.is_sparse]
-        on_cpu = all(t.device.type == "cpu" for t in values[:1] + values[-1:])
-        if (on_cpu or self.in_shards or not values) and numbers is not None:
+        on_cpu = not values or (values[0].is_cpu and values[-1].is_cpu)
+        if beside and (on_cpu or self.in_shards) and numbers is not None:
             numbers += [number for part in fetch(beside) for number in part]
         if len(values) == len(tensors) and not self.in_shards and on_cpu:
-            return np.sqrt(np.add.reduceat(self._squares(values), self.starts))
+            if self.short:
+                return np.sqrt(np.add.reduceat(self._squares(values), self.starts))
+            # of few tensors: numbers of Python, for which numpy would take longer
+            squares_of = _long_squares(values)
+            ends = (*self.starts[1:], len(values))
+            return np.array(
+                [sqrt(sum(squares_of[a:b])) for a, b in zip(self.starts, ends, strict=True)]
+            )
         is_there = np.array([t is not None and not t.is_sparse for t in tensors])
         squares = np.zeros(len(tensors))
         if values:
@@ -127,9 +136,10 @@ class ParameterGroups:
 
 
 def _long_squares(tensors: list[Tensor]) -> list[float]:
-    if all(t.dtype == torch.float32 for t in tensors):
+    if all(t.dtype is torch.float32 for t in tensors):
         # as exact as a norm, and reads what lies beyond the caches a tenth to a quarter faster
-        return [torch.dot(flat, flat).item() for flat in map(Tensor.flatten, tensors)]
+        flats = [t if t.ndim == 1 else t.reshape(-1) for t in tensors]
+        return [torch.dot(flat, flat).item() for flat in flats]
     return [norm.item() ** 2 for norm in torch._foreach_norm(tensors)]
 
 
@@ -160,6 +170,8 @@ def parameter_groups(
             result.setdefault(home.get(id(parameter), outside), []).append(parameter)
     ordered = tuple(p for parameters in result.values() for p in parameters)
     is_short = [p.dim() == 1 and 0 < p.numel() <= _SHORT for p in ordered]
+    if sum(is_short) < _MANY:
+        is_short = [False] * len(ordered)
     short = tuple(i for i, is_one in enumerate(is_short) if is_one)
     long = tuple(i for i, is_one in enumerate(is_short) if not is_one)
     return ParameterGroups(

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left, insort
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ WINDOW = 64
 _TO_DEVIATION = 1.4826
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Signal:
     """The cheap signals of one step.
 
@@ -59,6 +60,8 @@ class History:
         highest_gradient: among the same.
         highest_rate: of all steps.
         highest_gradients: by group, of all steps.
+        last_gradients: by group, of the last step.
+        last_rate: learning rate of the last step.
         start_weights: norms after the first step.
     """
 
@@ -71,10 +74,13 @@ class History:
         self.highest_excess = 0.0
         self.highest_gradient = 0.0
         self.highest_rate = 0.0
-        self.highest_gradients: Norms = np.zeros(len(labels))
+        self.highest_gradients = [0.0] * len(labels)
+        self.last_gradients: list[float] = []
         self.start_weights: Norms = np.zeros(0)
         self._ordered: list[float] = []  # the finite losses before the last one, by size
+        self.last_rate = math.nan
         self._last = (math.nan, math.nan)  # loss and gradient of the last step
+        self._kept_losses: deque[float] = deque(maxlen=window)
         self._order_of = (0, np.zeros(0, dtype=np.int64))
         self._steps = np.zeros(window, dtype=np.int64)
         self._scalars = np.full((window, 4), np.nan)
@@ -85,10 +91,11 @@ class History:
         """Take in one step."""
         row = self.num_steps % self.window
         if self.num_steps >= self.window:  # the oldest makes room for the new one
-            _discard(self._ordered, float(self._scalars[row, 0]))
+            _discard(self._ordered, self._kept_losses[0])
         if math.isfinite(self._last[0]):
             insort(self._ordered, self._last[0])
         self._last = (signal.loss, signal.gradient)
+        self._kept_losses.append(signal.loss)
         self._steps[row] = signal.step
         self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, self._last[1])
         self._gradients[row] = signal.gradients
@@ -96,7 +103,11 @@ class History:
         if self.num_steps == 0:
             self.start_weights = signal.weights
         self.num_steps += 1
-        self.highest_gradients = np.fmax(self.highest_gradients, signal.gradients)
+        # numbers of Python: for some tens of groups an operation of numpy's takes longer
+        self.last_gradients, self.last_rate = signal.gradients.tolist(), signal.rate
+        for group, norm in enumerate(self.last_gradients):
+            if norm > self.highest_gradients[group]:
+                self.highest_gradients[group] = norm
         if signal.rate > self.highest_rate:
             self.highest_rate = signal.rate
         if self.num_steps <= 5:
@@ -121,18 +132,6 @@ class History:
     def last_gradient(self) -> float:
         """Norm of the whole gradient of the last step."""
         return self._last[1]
-
-    @property
-    def last_rate(self) -> float:
-        """Learning rate of the last step."""
-        return float(self._scalars[(self.num_steps - 1) % self.window, 1])
-
-    @property
-    def last_gradients(self) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-        """Gradient norms of the last step, by group."""
-        result: np.ndarray[tuple[int], np.dtype[np.float32]]
-        result = self._gradients[(self.num_steps - 1) % self.window]
-        return result
 
     @property
     def losses_before(self) -> list[float]:

@@ -78,7 +78,7 @@ class BackwardLedger:
         if root.device.type != "cpu" and not self.steps.is_looked_at:
             self.steps.last_loss = None
             return
-        loss = float(root.detach())
+        loss = root.item()
         scale = self.steps.loss_scale if self._is_scaled else None
         self.steps.last_loss = loss / scale if scale else loss
 

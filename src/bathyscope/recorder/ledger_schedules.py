@@ -59,6 +59,8 @@ class ScheduleLedger:
 
     def updated(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer has stepped: count what its schedules did since its last step."""
+        if not self._uses:
+            return
         index = self.steps.index_of(optimizer)
         last = self._set.get(index)
         if last is not None and math.isfinite(last[1]):

@@ -36,14 +36,11 @@ class StepLedger:
         self.models = models
         self.last_loss: float | None = None
         self.loss_scale: float | None = None
+        self.is_looked_at = True
+        """Whether the step that is under way is one whose entries are read."""
         self._tracked: dict[int, Tracked] = {}
         self._parameters: dict[int, tuple[weakref.ref[Tensor], ParameterUse]] = {}
         self._owner: dict[int, tuple[weakref.ref[Tensor], int]] = {}
-
-    @property
-    def is_looked_at(self) -> bool:
-        """Whether the step that is under way is one whose entries are read."""
-        return is_looked_at(self.record.steps)
 
     def index_of(self, optimizer: torch.optim.Optimizer) -> int:
         """The number of an optimizer in the record."""
@@ -59,10 +56,12 @@ class StepLedger:
 
     def track(self, optimizer: torch.optim.Optimizer) -> Tracked:
         """The state of an optimizer; made at its first mention."""
-        optimizer = inner_optimizer(optimizer)
         result = self._tracked.get(id(optimizer))
         if result is not None and result.ref() is optimizer:
             return result
+        inner = inner_optimizer(optimizer)
+        if inner is not optimizer:
+            return self.track(inner)
         self.record.optimizers_made += 1
         if len(self.record.optimizers) < _MOST_OPTIMIZERS:
             use = OptimizerUse(len(self.record.optimizers), type(optimizer).__name__)
@@ -114,8 +113,9 @@ class StepLedger:
             tracked.was_cleared_after_backward = tracked.num_backward > 0
             tracked.use.cleared_at = line or tracked.use.cleared_at
             tracked.mean_weight = 0.0
-            tracked.cleared_lines += tracked.backward_lines
-            tracked.backward_lines.clear()
+            if tracked.backward_lines:
+                tracked.cleared_lines += tracked.backward_lines
+                tracked.backward_lines.clear()
             tracked.counts.clear()
 
     def before(
@@ -142,7 +142,7 @@ class StepLedger:
             lr=lr,
             loss=self.last_loss,
             micro_batches=max(tracked.backward_lines.values(), default=0),
-            num_with_gradient=sum(p.grad is not None for p in parameters),
+            num_with_gradient=len([p for p in parameters if p.grad is not None]),
             num_parameters=len(parameters),
             was_cleared=tracked.is_cleared or has_closure or tracked.num_backward == 0,
             in_eval_mode=in_eval > 0 and train == 0,
@@ -260,6 +260,7 @@ class StepLedger:
             self.models.look_at_others(self._parameters)
         use.steps += 1
         self.record.steps += 1
+        self.is_looked_at = is_looked_at(self.record.steps)
         if row.step < _FIRST_ROWS or is_looked_at(row.step) or row.num_written:
             self._keep(row)
         if use.steps == 1:
@@ -386,6 +387,8 @@ def _relative(now: Sequence[float], before: Sequence[float]) -> float:
 
 
 def _number(value: Any) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, Tensor):
         return float(value) if value.device.type == "cpu" else math.nan
     return float(value) if isinstance(value, int | float) else math.nan

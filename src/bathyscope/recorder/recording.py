@@ -1,7 +1,7 @@
 """The record of a training: step by step signals and samples go in, events come out."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.trackers import Tracker
-from bathyscope.recorder.curve import BoundedCurve
+from bathyscope.recorder.curve import FEWEST_POINTS, MOST_POINTS, BoundedCurve
 from bathyscope.recorder.detect import detect, stirrings
 from bathyscope.recorder.entry_views import EntryViews
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import Norms, ParameterGroups
 from bathyscope.recorder.history import History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
+from bathyscope.recorder.open_step import OpenStep
 from bathyscope.recorder.samples import Row, SampleObserver, TakenSamples, sample_rows
 from bathyscope.recorder.sketch import checksum
-from bathyscope.recorder.step_observer import StepObserver
 from bathyscope.recorder.transitions import sampled_events
 
 # After an event, full signals are taken ten times as often for the time of one interval.
@@ -27,12 +27,13 @@ _MORE_OFTEN = 10
 _UNDECIDED = 32
 # The same kind of event is reported again only after this many steps without one.
 _PAUSE = 64
-# Samples take at most this fraction of the model's own memory, but there are twelve of them at least.
-_FRACTION, _FEWEST = 0.003, 12
+# Samples take at most this fraction of the model's own memory, but there are twelve of them at least;
+# points of the curve at most this one.
+_FRACTION, _FEWEST, _OF_CURVE = 0.003, 12, 0.002
 # Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
 _WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
-# Steps with the batch of the step before, after which it is no accident.
-_REPEATED_STEPS = 6
+# Steps with the batch of the step before, after which it is no accident, and how far norms of one differ.
+_REPEATED_STEPS, _SAME_NORM = 6, 1e-6
 # A rate that differs by this factor from the step before stirs.
 _OTHER_RATE = 1.4
 # A norm that differs by more between two steps was not left so by the optimizer.
@@ -40,39 +41,6 @@ _CHANGED = 0.01
 # Between the end of a log and a training that resumes from a checkpoint lie ordinary steps: a group
 # whose norm differs by this fraction, and this many times as far as the median group, was not left so.
 _RESUMED, _UNLIKE = 0.5, 10.0
-
-
-@dataclass(slots=True)
-class OpenStep:
-    """What is known so far of the step in progress."""
-
-    passes: int = 0
-    passes_before_update: int = 0
-    inputs: tuple[tuple[object, ...], dict[str, object]] = ((), {})
-    samples: int = 0
-    input_norm: Tensor | None = None
-    input_square: float = math.nan
-    input_entries: int = 1
-    started_from: Tensor | None = None
-    losses: list[float] = field(default_factory=list)
-    losses_there: list[Tensor] = field(default_factory=list)
-    location: str | None = None
-    gradients: Norms | None = None
-    rate: float = math.nan
-    observer: SampleObserver | None = None
-    blocks_observer: StepObserver | None = None
-
-    def scalars_there(self) -> list[Tensor]:
-        """The numbers that are still on a device."""
-        return [*self.losses_there, *([] if self.input_norm is None else [self.input_norm])]
-
-    def take(self, numbers: list[float]) -> None:
-        """The numbers of `scalars_there`, fetched."""
-        if self.input_norm is not None:
-            self.input_square, self.input_norm = numbers[-1] ** 2, None
-            numbers = numbers[:-1]
-        self.losses += numbers
-        self.losses_there.clear()
 
 
 class Recording:
@@ -104,7 +72,9 @@ class Recording:
         most = int(_FRACTION * size) // max(1, self.samples.num_bytes_each)
         self.samples.most = max(_FEWEST, most)
         self.history = History(groups.labels)
-        self.curve = BoundedCurve()
+        points = int(_OF_CURVE * size) // BoundedCurve.NUM_BYTES_EACH
+        self._points = min(MOST_POINTS, max(FEWEST_POINTS, points))
+        self.curve = BoundedCurve(most=self._points)
         self._dense_until = 0
         self._last_seen: dict[str, int] = {}
         self._versions: tuple[int, ...] = ()
@@ -115,7 +85,8 @@ class Recording:
         self._others_wrote = -_PAUSE  # the last step before which they did
         self._entries = EntryViews(groups.parameters)
         self._batch_norm = math.nan  # of the last one,
-        self._batch = 0  # a checksum of it, where one was needed,
+        self._batch = 0  # a checksum of it,
+        self._is_sure = False  # whether its entries were those of the batch before,
         self._repeats = 0  # how often it has come since,
         self._others = 0  # and how many came before, each unlike the one before it
 
@@ -187,7 +158,7 @@ class Recording:
         if self.steps > self.first_step:
             self.steps = self.first_step
             self.history = History(self.groups.labels)
-            self.curve = BoundedCurve()
+            self.curve = BoundedCurve(most=self._points)
             first = self.samples.values[:1] if step.observer is None else []
             self.samples = TakenSamples(self.blocks, most=self.samples.most)
             for values in first:
@@ -274,7 +245,8 @@ class Recording:
 
     def _keep(self, observer: SampleObserver) -> list[Event]:
         self.samples.append(self.steps, observer.values)
-        rows = list(sample_rows(self.blocks, self.steps, observer.values))
+        is_shown = self.log is not None or self.tracker is not None
+        rows = list(sample_rows(self.blocks, self.steps, observer.values)) if is_shown else []
         if self.log is not None:
             self.log.sample(rows)
             if not self._is_undecided:
@@ -283,8 +255,11 @@ class Recording:
         if self.tracker is not None:
             for row in rows:
                 _log_row(self.tracker, row)
+        result = list(sampled_events(self.samples))
+        if not result:
+            return []
         before = stirrings(self.history, until=len(self.history.steps) - 1)
-        return [replace(event, before=before) for event in sampled_events(self.samples)]
+        return [replace(event, before=before) for event in result]
 
     def look_for_changed_weights(self) -> None:
         """Report weights that something other than the optimizer has written since the last step."""
@@ -321,13 +296,15 @@ class Recording:
     def take_batch(self, batch: Tensor, norm: float) -> None:
         """Report a batch that comes again and again, in a training whose batches differed before.
 
-        Batches of another norm differ; entries are read only where the norm came before, or is NaN.
+        Batches of another norm differ, up to what the place of a tensor in memory changes of a sum;
+        entries are read only where the norm came before, or is NaN.
         """
-        is_like, self._batch_norm = norm == self._batch_norm or math.isnan(norm), norm
+        is_like = math.isnan(norm) or math.isclose(norm, self._batch_norm, rel_tol=_SAME_NORM)
         now = checksum(batch) if is_like else 0
-        if is_like and self._batch in (now, 0):  # 0: that of the first of them was not read
-            self._batch = now
+        before, self._batch, self._batch_norm = self._batch, now, norm
+        if is_like and before in (now, 0):  # 0: that of the first of them was not read
             self._repeats += 1
+            self._is_sure = before != 0
             if self._repeats == _REPEATED_STEPS and self._others >= _FIRST_STEPS:
                 first = self.steps - _REPEATED_STEPS
                 numbers = {"steps": _REPEATED_STEPS}
@@ -336,8 +313,9 @@ class Recording:
                 )
             return
         # batches that have come twice by design, or by chance, are no event later
-        self._others = self._others + 1 if self._repeats == 0 else 0
-        self._batch, self._repeats = now, 0
+        is_chance = self._repeats == 1 and not self._is_sure  # norms alone were compared
+        self._others = self._others + 1 if self._repeats == 0 or is_chance else 0
+        self._repeats = 0
 
     def report_lost_loss(self, step: OpenStep) -> None:
         """A loss that is non-finite, reported before the optimizer may refuse the step."""

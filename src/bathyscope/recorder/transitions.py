@@ -1,7 +1,6 @@
 """Events in the samples of a training: blocks that cross a limit which they kept before."""
 
 import math
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -51,10 +50,12 @@ def _crosses(event: Transition, now: Values, usual: Values) -> Flags:
 
 
 def _median(values: list[Values]) -> Values:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column that was never measured
-        result: Values = np.nanmedian(np.stack(values), axis=0)
-        return result
+    ordered = np.sort(np.stack(values), axis=0)  # with what was not measured last
+    number = len(ordered) - np.isnan(ordered).sum(axis=0)
+    places = np.arange(ordered.shape[1])
+    low, high = np.maximum(number - 1, 0) // 2, np.minimum(number // 2, len(ordered) - 1)
+    result: Values = (ordered[low, places] + ordered[high, places]) / 2
+    return result
 
 
 def _event(samples: TakenSamples, code: str, flags: Flags, **numbers: float) -> Event:

@@ -38,7 +38,8 @@ from bathyscope.recorder.log import Log
 from bathyscope.recorder.loop_findings import loop_findings
 from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
 from bathyscope.recorder.page import WatchedTraining
-from bathyscope.recorder.recording import OpenStep, Recording
+from bathyscope.recorder.open_step import OpenStep
+from bathyscope.recorder.recording import Recording
 from bathyscope.recorder.samples import Row, SampleObserver
 from bathyscope.recorder.sketch import can_be_read
 from bathyscope.recorder.step_observer import StepObserver, WatchedAttention, find_blocks
@@ -86,6 +87,7 @@ class Watch(WatchedTraining):
         self._on_event = on_event
         self._log: Log | None = None
         self._hooks = Hooks()
+        self._never_raises = _NeverRaises(self._let_go)
         self._ledger = Ledger([model])
         self._calls: CallObserver | None = None
         self._remove_loss_hook: Callable[[], None] = _nothing
@@ -262,23 +264,20 @@ class Watch(WatchedTraining):
         if step.passes > 1:
             return
         recording.look_for_changed_weights()
-        x = main_tensor(args) if args else main_tensor(kwargs)
-        size = math.nan
+        if args and type(args[0]) is Tensor and args[0].ndim and args[0].is_floating_point():
+            x: Tensor | None = args[0]
+            tensors = [args[0]]
+        else:
+            x = main_tensor(args) if args else main_tensor(kwargs)
+            tensors = list(tensors_in((args, kwargs)))
         if x is not None:
-            values = x.detach()
-            if values.dtype not in (torch.float32, torch.float64):
-                values = values.to(torch.promote_types(x.dtype, torch.float32))
-            norm = torch.linalg.vector_norm(values)
-            if norm.device.type == "cpu":
-                size = float(norm)
-                step.input_square = size * size
-            else:
-                step.input_norm = norm  # fetched with the gradients
-            step.input_entries = x.numel()
-        tensors = list(tensors_in((args, kwargs)))
-        if tensors and tensors[0].device.type == "cpu" and can_be_read(tensors[0]):
-            recording.take_batch(tensors[0], size if tensors[0] is x else math.nan)
-        step.samples = next((len(t) for t in tensors if t.ndim), 0)
+            step.take_input(x)
+        if tensors and tensors[0].is_cpu and can_be_read(tensors[0]):
+            is_main = tensors[0] is x
+            recording.take_batch(
+                tensors[0], math.sqrt(step.input_square) if is_main else math.nan
+            )
+        step.samples = next((t.shape[0] for t in tensors if t.ndim), 0)
         if recording.is_sampled:
             self._observe(recording.blocks)
 
@@ -327,7 +326,7 @@ class Watch(WatchedTraining):
             if value.device.type != "cpu":
                 step.losses_there.append(value)  # fetched with the gradients
                 return
-            step.losses.append(float(value))
+            step.losses.append(value.item())
             self._look_for_lost_loss()
         self._hand_out()
 
@@ -387,7 +386,11 @@ class Watch(WatchedTraining):
         if is_measuring() or self.recording is None:
             return False
         ours = self.recording.groups.ids
-        return any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if id(p) in ours:
+                    return True
+        return False
 
     def _hand_out(self) -> None:
         """Give the events to the user's own hand, outside of what is guarded."""
@@ -410,7 +413,7 @@ class Watch(WatchedTraining):
 
     def _guard(self) -> "_NeverRaises":
         """Whatever goes wrong inside, the user's training continues: warn once and stop."""
-        return _NeverRaises(self._let_go)
+        return self._never_raises
 
 
 class _NeverRaises:

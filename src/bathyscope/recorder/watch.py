@@ -37,8 +37,8 @@ from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.log import Log
 from bathyscope.recorder.loop_findings import loop_findings
 from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
-from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.open_step import OpenStep
+from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import Recording
 from bathyscope.recorder.samples import Row, SampleObserver
 from bathyscope.recorder.sketch import can_be_read
@@ -274,9 +274,7 @@ class Watch(WatchedTraining):
             step.take_input(x)
         if tensors and tensors[0].is_cpu and can_be_read(tensors[0]):
             is_main = tensors[0] is x
-            recording.take_batch(
-                tensors[0], math.sqrt(step.input_square) if is_main else math.nan
-            )
+            recording.take_batch(tensors[0], math.sqrt(step.input_square) if is_main else math.nan)
         step.samples = next((t.shape[0] for t in tensors if t.ndim), 0)
         if recording.is_sampled:
             self._observe(recording.blocks)

@@ -1,7 +1,7 @@
 """The context that puts a model back as it was, bit for bit, also after an exception."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import is_
@@ -48,7 +48,7 @@ _OWN_TABLES = frozenset(
 _lock = threading.RLock()
 _inside = threading.local()
 _threads_inside: list[int] = []
-_is_initialized = torch.cuda.is_initialized
+_is_initialized: Callable[[], bool] = torch.cuda.is_initialized
 
 
 @contextmanager

@@ -78,6 +78,8 @@ class ParameterGroups:
         beside: Sequence[Tensor] = (),
         numbers: list[float] | None = None,
     ) -> Norms:
+        if not tensors:
+            return np.zeros(0)  # every parameter is frozen
         # of hundreds of tensors at every step: what is asked of each of them counts
         values = [t for t in tensors if t is not None and not t.is_sparse]
         on_cpu = not values or (values[0].is_cpu and values[-1].is_cpu)

@@ -104,11 +104,15 @@ class DataLedger:
     def seen(self, inputs: tuple[object, ...], *, is_looked_at: bool) -> None:
         """A trained model is called with gradients on some inputs."""
         data = self.record.data
-        x = next((t for t in tensors_in(inputs) if t.ndim), None)
+        x: Tensor | None
+        if inputs and type(inputs[0]) is Tensor and inputs[0].ndim:
+            x = inputs[0]
+        else:
+            x = next((t for t in tensors_in(inputs) if t.ndim), None)
         if x is None or not can_be_read(x) or not x.numel():
             return
         data.batches += 1
-        data.batch_size = max(data.batch_size, len(x))
+        data.batch_size = max(data.batch_size, x.shape[0])
         if self._handed_out:
             for tensor in tensors_in(inputs):
                 use = self._handed_out.get(_key(tensor))

@@ -49,6 +49,11 @@ class WatchedTraining(Shown):
         """Whether it still listens to the training."""
         raise NotImplementedError
 
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """What could not be checked of the loop, one sentence each."""
+        raise NotImplementedError
+
     def report(self, path: str | Path = "watch.html") -> Path:
         """Write the page of the training: events, curves over the steps, the blocks where it began.
 
@@ -97,10 +102,14 @@ class WatchedTraining(Shown):
     def _rows(self) -> Iterable[tuple[str, str]]:
         for event in self.events:
             yield event.code, event.sentence
+        if not self.is_recording and not (self.recording and self.recording.counts_updates):
+            for note in self.not_checked:  # no optimizer: why the loop was not judged
+                yield "not checked", note
         if self.is_recording:
             yield "recording", "watch.remove() stops it and writes what is open"
         if self.recording is None:
-            yield "recorded", "nothing yet: no training step was seen"
+            when = " yet" if self.is_recording else ""
+            yield "recorded", f"nothing{when}: no training step was seen"
         elif len(self.recording.curve.steps):
             first, last = self.recording.curve.values[[0, -1], 0]
             yield "loss", f"{first:.4g} at the first step, {last:.4g} at the last"

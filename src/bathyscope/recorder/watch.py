@@ -35,7 +35,7 @@ from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.log import Log
-from bathyscope.recorder.loop_findings import loop_findings
+from bathyscope.recorder.loop_findings import loop_findings, not_checked
 from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
 from bathyscope.recorder.open_step import OpenStep
 from bathyscope.recorder.page import WatchedTraining
@@ -199,6 +199,11 @@ class Watch(WatchedTraining):
         return loop_findings(self._ledger.record)
 
     @property
+    def not_checked(self) -> tuple[str, ...]:
+        """What could not be checked of the loop so far, one sentence each."""
+        return not_checked(self._ledger.record)
+
+    @property
     def steps(self) -> int:
         """How many were taken so far."""
         if self.recording is None:
@@ -331,9 +336,11 @@ class Watch(WatchedTraining):
     def _look_for_lost_loss(self) -> None:
         """Report a loss that is non-finite, and where the pass lost it, while the weights are those of it."""
         step = self._step
-        if self.recording is None or step.location is not None or waits_for_others(self.model):
+        if all(map(math.isfinite, step.losses)):
             return
-        if not all(map(math.isfinite, step.losses)):
+        if self.recording is None or step.location is not None:
+            return
+        if not waits_for_others(self.model):
             step.location = first_non_finite(self.model, *step.inputs, blocks=self.recording.blocks)
             self.recording.report_lost_loss(step)
 

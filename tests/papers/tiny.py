@@ -51,10 +51,12 @@ PRESETS = {
     "beyond.dense_digits": _DEEP,
     "beyond.dense_mnist": _DEEP,
     "beyond.common_cause": _DEEP,
-    "beyond.convolutional_digits": _DEEP.model_copy(update={"form": "convolutional"}),
+    "beyond.convolutional_digits": _DEEP.model_copy(
+        update={"form": "convolutional", "width": 4, "num_train": 64, "seeds": 1}
+    ),
     "nests.blocks": _VECTORS,
     "nests.bottleneck": bottleneck.BottleneckPreset(offsets=(-1, 0, 1), feature_sizes=(2, 2)),
-    "nests.estimators": estimators.EstimatorPreset(num_samples=60, sets=("friedman 1", "moons")),
+    "nests.estimators": estimators.EstimatorPreset(num_samples=60, sets=("friedman 1",)),
     "nests.held_out": estimators.EstimatorPreset(num_samples=60, sets=("shells",)),
     "nests.predictability": _VECTORS,
     "nests.convolutional": convolutional.ImagePreset(

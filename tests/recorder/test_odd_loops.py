@@ -1,5 +1,7 @@
 """What a watch says, in one sentence, of loops that train nothing or in a way of their own."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.batch import check_parameters
 from bathyscope.core.errors import UsageError
+from bathyscope.recorder import recording
 
 
 def network():
@@ -100,3 +103,30 @@ def test_an_update_rule_of_ones_own_is_recorded_and_said_not_to_be_judged():
         "No optimizer of torch.optim took a step: weights that a rule of your own updates are not seen.",
     )
     assert "a rule of your own" in " ".join(str(seen).split())
+
+
+def test_the_log_of_a_long_training_grows_by_as_many_lines_with_each_doubling(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(recording, "_ALL_LOGGED", 32)
+    net = network()
+    with bs.watch(net, every=4, log=tmp_path) as seen:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+        for _ in range(256):
+            optimizer.zero_grad()
+            net(batch()).square().mean().backward()
+            optimizer.step()
+    assert seen.events == ()
+
+    def steps_of(name):
+        return sorted({json.loads(line)["step"] for line in (tmp_path / name).open()})
+
+    steps, samples = steps_of("steps.jsonl"), steps_of("watch.jsonl")
+    assert steps[:32] == list(range(32))
+    assert [len([s for s in steps if a <= s < 2 * a]) for a in (32, 64, 128)] == [16, 16, 16]
+    assert samples == [
+        *range(0, 32, 4),
+        *range(32, 64, 8),
+        *range(64, 128, 16),
+        *range(128, 256, 32),
+    ]

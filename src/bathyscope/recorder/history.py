@@ -82,7 +82,7 @@ class History:
         self._last = (math.nan, math.nan)  # loss and gradient of the last step
         self._kept_losses: deque[float] = deque(maxlen=window)
         self._order_of = (0, np.zeros(0, dtype=np.int64))
-        self._steps = np.zeros(window, dtype=np.int64)
+        self._steps = np.zeros(window, dtype=np.int32)
         self._scalars = np.full((window, 4), np.nan)
         self._gradients = np.full((window, len(labels)), np.nan, dtype=np.float32)
         self._weights = np.full((window, len(labels)), np.nan, dtype=np.float32)
@@ -160,7 +160,7 @@ class History:
     @property
     def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Their numbers, oldest first, as in all that follows."""
-        return self._steps[self._order]
+        return self._steps[self._order].astype(np.int64)
 
     @property
     def losses(self) -> Series:

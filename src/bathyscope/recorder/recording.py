@@ -29,11 +29,13 @@ _UNDECIDED = 32
 _PAUSE = 64
 # Samples take at most this fraction of the model's own memory, but there are twelve of them at least;
 # points of the curve at most this one.
-_FRACTION, _FEWEST, _OF_CURVE = 0.003, 12, 0.002
+_FRACTION, _FEWEST, _OF_CURVE = 0.003, 12, 0.0015
 # Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
 _WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
 # Steps with the batch of the step before, after which it is no accident, and how far norms of one differ.
 _REPEATED_STEPS, _SAME_NORM = 6, 1e-6
+# Steps of which all are in the log.
+_ALL_LOGGED = 10_000
 # A rate that differs by this factor from the step before stirs.
 _OTHER_RATE = 1.4
 # A norm that differs by more between two steps was not left so by the optimizer.
@@ -197,7 +199,7 @@ class Recording:
         self._entries.keep()
         self.history.append(signal)
         self.curve.append(signal)
-        if self.log is not None:
+        if self.log is not None and self._is_logged(1):
             self.log.step(signal)
         result = list(detect(self.history, location=step.location, weights_read=is_read))
         if result and not is_read:  # where it began is a question to the weights, too
@@ -217,6 +219,14 @@ class Recording:
         for event in result:
             self.notify(event)
         self.steps += 1
+
+    def _is_logged(self, every: int) -> bool:
+        """Whether a log of every so many steps has a line for this one: ever more rarely, as it grows.
+
+        All of the first 10,000 steps, then every second, fourth, … with each doubling; all after an event.
+        """
+        thinned = 1 << (self.steps // _ALL_LOGGED).bit_length()
+        return thinned == 1 or self.steps < self._dense_until or self.steps % (every * thinned) == 0
 
     def _stirs(self, gradient: float, rate: float) -> bool:
         """Whether the weights are to be read at this step.
@@ -248,7 +258,8 @@ class Recording:
         is_shown = self.log is not None or self.tracker is not None
         rows = list(sample_rows(self.blocks, self.steps, observer.values)) if is_shown else []
         if self.log is not None:
-            self.log.sample(rows)
+            if self._is_logged(self.every):
+                self.log.sample(rows)
             if not self._is_undecided:
                 self.log.flush()
                 self.write_weights()

@@ -467,7 +467,7 @@ def watch(
         model: being trained; nothing about it is changed.
         every: how many steps lie between two full records; after an event they come more often.
         log: a folder for `watch.jsonl`, `steps.jsonl` and `events.jsonl`; kept in memory only by
-            default.
+            default. Of the steps after the first 10,000 ever fewer are written.
         tracker: a TensorBoard `SummaryWriter`, `mlflow`, a wandb run, or anything with
             `log_number(name, value, step)`; it also gets the findings when the watch ends.
         conditioning: record condition number and rank of every output too, which costs more.

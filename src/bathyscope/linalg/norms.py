@@ -11,6 +11,11 @@ from bathyscope.core.fetch import fetch
 
 # Longer runs of float32 squares lose digits: one run of 2²⁴ is wrong by 6e-4, runs of 2¹² by 1e-7.
 _RUN = 2**12
+# Of norms whose squares lie within the range of the dtype, with all their digits.
+_RANGE = {
+    dtype: (math.sqrt(limits.tiny) / limits.eps, math.sqrt(limits.max))
+    for dtype, limits in ((d, torch.finfo(d)) for d in (torch.float32, torch.float64))
+}
 
 
 def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
@@ -26,14 +31,15 @@ def frobenius_norm(tensor: Float[Tensor, " ..."]) -> float:
         >>> round(frobenius_norm(torch.tensor([3e-30, 4e-30])) / 5e-30, 6)
         1.0
     """
-    flat = tensor.detach().reshape(-1)
-    if flat.dtype not in (torch.float32, torch.float64):
+    flat = tensor.detach()
+    if flat.dtype not in _RANGE:
         flat = flat.float()
-    norm = _in_runs(flat)
-    limits = torch.finfo(flat.dtype)
-    if math.sqrt(limits.tiny) / limits.eps < norm < math.sqrt(limits.max) or flat.numel() == 0:
+    low, high = _RANGE[flat.dtype]
+    # torch sums a short tensor of any shape as it lies in memory
+    norm = _in_runs(flat if flat.numel() <= _RUN else flat.reshape(-1))
+    if low < norm < high or flat.numel() == 0:
         return norm
-    flat, unit = rescale(flat)
+    flat, unit = rescale(flat.reshape(-1))
     return unit * _in_runs(flat) if 0 < unit < math.inf else abs(unit)
 
 
@@ -69,7 +75,7 @@ def norm_on_device(tensor: Float[Tensor, " ..."]) -> Float64[Tensor, ""]:
     return result
 
 
-def _in_runs(flat: Float[Tensor, " n"]) -> float:
+def _in_runs(flat: Float[Tensor, " ..."]) -> float:
     if flat.numel() <= _RUN:
         return float(torch.linalg.vector_norm(flat))
     whole = flat.numel() // _RUN * _RUN

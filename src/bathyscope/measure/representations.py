@@ -225,13 +225,20 @@ def collapse_columns_of_many(
         alike.setdefault((x.shape, x.dtype, x.device, named), []).append(i)
     for locations in alike.values():
         named = axes[locations[0]]
-        cosines = [math.nan] * len(locations)
+        cosines = centered = [math.nan] * len(locations)
         if len(locations) > 1:
             stack = torch.stack([tensors[i] for i in locations])
-            cosines = _mean_cosines(stack.movedim(named.samples + 1, 1).flatten(2).double())
-        for i, cosine in zip(locations, cosines, strict=True):
-            given = None if math.isnan(cosine) else cosine
-            result[i] = collapse_columns(tensors[i], named, cosine=given)
+            rows = stack.movedim(named.samples + 1, 1).flatten(2).double()
+            cosines = _mean_cosines(rows)
+            near = [j for j, cosine in enumerate(cosines) if 1 - cosine < _NEAR]
+            if near:
+                some = rows[near]
+                again = _mean_cosines(some - some.mean(2, keepdim=True))
+                known = dict(zip(near, again, strict=True))
+                centered = [known.get(j, math.nan) for j in range(len(locations))]
+        for i, *given in zip(locations, cosines, centered, strict=True):
+            cosine, about_mean = (None if math.isnan(number) else number for number in given)
+            result[i] = collapse_columns(tensors[i], named, cosine=cosine, centered=about_mean)
     return result
 
 
@@ -245,10 +252,12 @@ def _mean_cosines(stack: Float[Tensor, " k samples features"]) -> list[float]:
     return torch.where(usual, (total - number) / max(1, number * (number - 1)), math.nan).tolist()
 
 
-def collapse_columns(x: Tensor, axes: Axes, *, cosine: float | None = None) -> dict[str, float]:
+def collapse_columns(
+    x: Tensor, axes: Axes, *, cosine: float | None = None, centered: float | None = None
+) -> dict[str, float]:
     """The mean cosine between samples, and their distance from collapse where there are several units.
 
-    The cosine can be given where it is known.
+    The cosine can be given where it is known, and that after centring.
 
     Examples:
         >>> collapse_columns(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), Axes(("samples", "features"), 0, 1))
@@ -258,10 +267,13 @@ def collapse_columns(x: Tensor, axes: Axes, *, cosine: float | None = None) -> d
     cosine = mean_cosine(by_sample) if cosine is None else cosine
     if x.ndim < 2 or x.shape[axes.units] < _FEW_UNITS:
         return {"mean_cosine": cosine}
-    return {"mean_cosine": cosine, "collapse": distance_from_collapse(by_sample, cosine)}
+    distance = distance_from_collapse(by_sample, cosine, centered=centered)
+    return {"mean_cosine": cosine, "collapse": distance}
 
 
-def distance_from_collapse(rows: Float[Tensor, " samples features"], cosine: float) -> float:
+def distance_from_collapse(
+    rows: Float[Tensor, " samples features"], cosine: float, *, centered: float | None = None
+) -> float:
     """1 − the mean cosine between samples, the offset that all entries of a sample share left out.
 
     Positive values, such as the outputs of a sigmoid, have cosines near 1 by their common sign alone.
@@ -273,7 +285,8 @@ def distance_from_collapse(rows: Float[Tensor, " samples features"], cosine: flo
     """
     if not 1 - cosine < _NEAR:
         return 1 - cosine
-    centered = mean_cosine(rows.double() - rows.double().mean(1, keepdim=True))
+    if centered is None:
+        centered = mean_cosine(rows.double() - rows.double().mean(1, keepdim=True))
     return max(1 - cosine, 1 - centered)
 
 

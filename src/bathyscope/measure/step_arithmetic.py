@@ -21,6 +21,8 @@ def non_finite_in_own_dtype(
     Adam's ε of 1e-8 is zero in float16, and so is the square of a gradient below 2e-4: the step
     divides by zero. Parameters in float32 and longer formats are left out.
     """
+    if not any(p.dtype in _HALF for group in optimizer.param_groups for p in group["params"]):
+        return {}
     names = {id(p): name for name, p in unwrap(model).named_parameters()}
     memo: dict[int, object] = {}
     pairs: list[tuple[str, nn.Parameter]] = []

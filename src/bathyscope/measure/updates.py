@@ -251,7 +251,7 @@ def _counts(weight: Tensor, change: Tensor) -> Tensor:
     """How many entries move, and how many of them W + ΔW leaves as they are."""
     moves = change != 0
     after = (weight.double() + change).to(weight.dtype)
-    return torch.stack([moves.sum(), (moves & (after == weight)).sum()])
+    return torch.stack([moves.count_nonzero(), (moves & (after == weight)).count_nonzero()])
 
 
 def _spectra(

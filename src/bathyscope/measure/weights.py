@@ -23,7 +23,7 @@ from bathyscope.linalg import (
 from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.norms import frobenius_norms, spread_about
+from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
@@ -278,7 +278,7 @@ def _as_operator(
         columns["rank_fraction"] = operator.rank / len(operator.values)
     elif "outputs" in modes:
         matrix = modes["outputs"]
-        columns["spectral_norm"] = matrix.singular_values[0].item()
+        columns["spectral_norm"] = float(matrix.singular_values.numpy()[0])
         columns["condition_operator"] = matrix.effective_condition_number
         columns["spread"] = _spread(layer, matrix.singular_values)
         if matrix.rank is not None:
@@ -291,8 +291,10 @@ def _as_operator(
 def _spread(layer: WeightLayer, values: Tensor) -> float:
     outputs = layer.weight.shape[layer.axes.index("outputs")]
     inputs = layer.weight.numel() // outputs
-    nonzero = values[values > rounding_tolerance(outputs, inputs, layer.weight.dtype) * values[0]]
-    return spread_about(nonzero, math.sqrt(outputs / min(outputs, inputs)))
+    few = values.numpy()  # so few numbers are compared by numpy much faster
+    nonzero = few[few > rounding_tolerance(outputs, inputs, layer.weight.dtype) * few[0]]
+    target = math.sqrt(outputs / min(outputs, inputs))
+    return math.sqrt(((nonzero / target - 1) ** 2).mean()) if len(nonzero) else math.inf
 
 
 def _operators(

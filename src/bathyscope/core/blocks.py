@@ -346,7 +346,8 @@ def _block(index: int, first: Call, last: Call) -> Block:
     module = first.module
     in_shape, out_shape = first.in_shape or (), last.out_shape or ()
     changes = in_shape[1:] != out_shape[1:]
-    if isinstance(module, ChangesDimension):
+    # asked first: of a protocol each question takes a hundred times as long
+    if hasattr(module, "changes_dimension") and isinstance(module, ChangesDimension):
         changes = bool(module.changes_dimension)
     return Block(
         index=index,
@@ -359,7 +360,7 @@ def _block(index: int, first: Call, last: Call) -> Block:
         num_parameters=sum(p.numel() for p in module.parameters())
         + (sum(p.numel() for p in last.module.parameters()) if last is not first else 0),
         changes_dimension=changes,
-        droppable=isinstance(module, Droppable) or in_shape == out_shape,
+        droppable=in_shape == out_shape or isinstance(module, Droppable),
     )
 
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.fetch import fetch
+from bathyscope.core.fetch import fetch, to_host
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
@@ -155,8 +155,10 @@ class ComponentWatch:
     def tables(self, tokens: Iterable[Tensor], *, has_padding: bool) -> tuple[TableUse, ...]:
         """Each table once: with the rows that the tokens of a whole batch ask of it, or those looked up."""
         result: dict[str, TableUse] = {}
-        batch = list(tokens)
-        for table, index, padding_idx in self.look_ups:
+        looked_up = [index for _, index, _ in self.look_ups]
+        near = to_host([*looked_up, *tokens])
+        batch = near[len(looked_up) :]
+        for (table, _, padding_idx), index in zip(self.look_ups, near, strict=False):
             name = self.names[id(table)].removesuffix(".weight")
             for_positions = bool(_POSITIONS.search(name.rsplit(".", 1)[-1])) or any(
                 _stands_still(index, t, table) for t in batch
@@ -209,17 +211,17 @@ def _table_use(
     ids = wanted.unique()
     if padding_idx is not None:
         ids = ids[ids != padding_idx]
-    rows = table[ids]
+    rows, columns_in_use = to_host([table[ids.to(table.device)], table.any(0)])
     zero = int((~rows.any(1)).sum())
     # two rows with one product with random numbers are the same row, but for chance
     mix = torch.randn(
         rows.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64, device="cpu"
     )
-    living = rows[rows.any(1)].double().cpu()
+    living = rows[rows.any(1)].double()
     different = len((living @ mix).unique()) if len(living) else 0
     asked = int(wanted.numel()) if for_positions else len(ids)
     equal = (asked - zero if for_positions else len(living)) - different
-    columns = float((~table.any(0)).double().mean())
+    columns = float((~columns_in_use).double().mean())
     return TableUse(name, for_positions, zero, max(0, equal), asked, columns)
 
 

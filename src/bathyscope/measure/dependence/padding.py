@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.fetch import to_host
 from bathyscope.measure.dependence.eval_pass import EvalPass, InputInGraph
 from bathyscope.measure.dependence.input_roles import (
     _TRUE_IS_PADDING,
@@ -111,6 +112,8 @@ def _at_ends(is_pad: Tensor) -> Tensor:
 
 def _from_tokens(tokens: Tensor) -> Padding | None:
     """One token that ends or begins most sequences, in runs of different lengths, and stands nowhere else."""
+    device = tokens.device
+    (tokens,) = to_host([tokens])
     for end in (-1, 0):
         last = tokens[:, end]
         token = int(last.mode().values)
@@ -119,7 +122,7 @@ def _from_tokens(tokens: Tensor) -> Padding | None:
         most = int((lengths > 0).sum()) * 2 >= len(tokens)
         several = most and int(lengths.max()) > 1 and len(lengths.unique()) > 1
         if several and not bool(((tokens == token) & ~runs).any()):
-            return _padding(runs, "tokens", given=False)
+            return _padding(runs.to(device), "tokens", given=False)
     return None
 
 

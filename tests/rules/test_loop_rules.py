@@ -251,6 +251,21 @@ def test_parameters_that_no_optimizer_holds():
     assert finding.evidence["parameters"] == "2.weight, 2.bias"
 
 
+@pytest.mark.parametrize("classes", [3, 100])
+def test_a_head_that_is_replaced_after_the_optimizer_was_made(classes):
+    def loop():
+        one = Loop(model=mlp(6, 8, classes))
+        one.model[2] = nn.Linear(8, 3)
+        one.steps()
+
+    findings = find(loop)
+    assert "unreached-parameters" not in findings  # the old head, which has the name of the new one
+    finding = findings["not-in-optimizer"]
+    assert finding.severity is Severity.PROBLEM
+    assert finding.evidence["optimizer_made_at"].startswith("test_loop_rules.py:")
+    assert "replaced" in finding.why
+
+
 def test_statistics_that_cannot_move():
     def loop():
         model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8, momentum=0.0), nn.Linear(8, 3))

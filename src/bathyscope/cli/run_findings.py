@@ -76,8 +76,9 @@ def _next_step(result: "LoopDiagnosis") -> Iterator[str]:
     if diagnosis is not None and any(_is_treatable(root, diagnosis) for root in result.roots):
         yield (
             "To search for a recipe that trains the network: diagnosis = bathyscope.diagnose(model, "
-            f"batch, loss=loss, optimizer={_optimizer_code(diagnosis)}); "
-            "bathyscope.treat(model, diagnosis, batches=loader)."
+            f"batch, loss=loss_function, optimizer={_optimizer_code(diagnosis)}); "
+            "bathyscope.treat(model, diagnosis, batches=batches), where batches is your loader or a list of "
+            "(inputs, targets)."
         )
 
 

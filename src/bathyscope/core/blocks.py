@@ -116,9 +116,9 @@ def blocks_of(
             "to a tensor; name them with blocks=[...]."
         )
     note = (
-        "No body of repeated blocks was found: every layer with weights counts as a block, with "
-        "the norms and activations after it in the same nn.Sequential. "
-        "Name the blocks with blocks=[...] for a clearer picture."
+        "Every layer with weights counts as a block, with the norms and activations after it in the "
+        "same nn.Sequential: no module of several layers is repeated. "
+        "Where your blocks are larger, name them with blocks=[...]."
     )
     return _numbered(leaves, "leaves", note)
 

@@ -43,6 +43,14 @@ def difference_of(before: Report, after: Report) -> Difference:
     The outcome weighs problems against problems first, then warnings; without any change in the
     findings it is `same`.
     """
+    numbers = {
+        f"{quantity.key} ({quantity.over_depth})": (
+            _over_depth(before, quantity),
+            _over_depth(after, quantity),
+        )
+        for quantity in QUANTITIES.values()
+        if quantity.over_depth
+    }
     old = {(f.code, f.severity): f for f in before.findings}
     new = {(f.code, f.severity): f for f in after.findings}
     gone = tuple(f for key, f in old.items() if key not in new)
@@ -52,14 +60,7 @@ def difference_of(before: Report, after: Report) -> Difference:
         gone=gone,
         new=added,
         stayed=tuple(f for key, f in new.items() if key in old),
-        numbers={
-            f"{quantity.key} ({quantity.over_depth})": (
-                _over_depth(before, quantity),
-                _over_depth(after, quantity),
-            )
-            for quantity in QUANTITIES.values()
-            if quantity.over_depth
-        },
+        numbers={name: pair for name, pair in numbers.items() if pair != (None, None)},
     )
 
 

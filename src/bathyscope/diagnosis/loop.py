@@ -177,8 +177,8 @@ def _as_seen(findings: Sequence[Finding], record: LoopRecord) -> Iterator[Findin
             yield replace(
                 finding,
                 severity=Severity.WARNING,
-                why=f"{finding.why} (The loss fell from {fall[0]:.3g} to {fall[1]:.3g} over the "
-                "watched steps nevertheless.)",
+                why=f"{finding.why} (The mean loss fell from {fall[0]:.3g} in the first eighth of the "
+                f"watched steps to {fall[1]:.3g} in the last nevertheless.)",
             )
         else:
             yield finding

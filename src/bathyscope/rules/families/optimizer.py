@@ -1,8 +1,9 @@
 """Which parameters are trained, and what pulls at them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
 from bathyscope.rules.rule import MEASURED, CausalStage, Rule
@@ -56,12 +57,11 @@ def not_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
 
 
 def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
-    """Parameters that get gradients at the steps of a loop and that no optimizer holds."""
-    missing = [
-        p
-        for p in record.parameters
-        if p.trainable and not p.in_optimizer and p.looks >= 4 and p.unstepped >= 0.5 * p.looks
-    ]
+    """Parameters that get gradients at the steps of a loop and that no optimizer holds.
+
+    Where it holds others by their names, they were replaced after it was made.
+    """
+    missing = _missing_in_loop(record)
     if missing:
         held = sum(p.numel for p in record.parameters if p.in_optimizer)
         left_out = sum(p.numel for p in missing)
@@ -69,9 +69,29 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
         layers = {p.name.rpartition(".")[0] for p in record.parameters if p.in_optimizer}
         is_part = any(p.name.rpartition(".")[0] in layers for p in missing if "." in p.name)
         severity = Severity.WARNING if left_out < held or is_part else Severity.NOTE
-        yield NOT_IN_OPTIMIZER.finding(severity, (), score=left_out / (held + left_out),
+        unused = {p.name for p in record.parameters if p.in_optimizer and not p.with_gradient}
+        replaced = unused & {p.name for p in missing}
+        made_at = next((use.created_at for use in record.optimizers if use.created_at), None)
+        result = NOT_IN_OPTIMIZER.finding(
+            Severity.PROBLEM if replaced else severity, (), score=left_out / (held + left_out),
             num_parameters=len(missing), parameters=", ".join(p.name for p in missing[:4]),
+            optimizer_made_at=made_at,
         )  # fmt: skip
+        yield replace(result, why=_REPLACED) if replaced else result
+
+
+_REPLACED = (
+    "They have a gradient, and no step ever moves them: the optimizer still holds the parameters that they "
+    "replaced."
+)
+
+
+def _missing_in_loop(record: LoopRecord) -> list[ParameterUse]:
+    return [
+        p
+        for p in record.parameters
+        if p.trainable and not p.in_optimizer and p.looks >= 4 and p.unstepped >= 0.5 * p.looks
+    ]
 
 
 NOT_IN_OPTIMIZER = Rule(
@@ -132,7 +152,12 @@ def unreached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator
 
 def unreached_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Parameters of an optimizer that have had no gradient at any step."""
-    held = [p for p in record.parameters if p.in_optimizer and p.trainable and p.looks >= 4]
+    replaced = {p.name for p in _missing_in_loop(record)}  # by others of the same name
+    held = [
+        p
+        for p in record.parameters
+        if p.in_optimizer and p.trainable and p.looks >= 4 and p.name not in replaced
+    ]
     unreached = [p for p in held if p.with_gradient == 0]
     total, number = sum(p.numel for p in held), sum(p.numel for p in unreached)
     if unreached and len(unreached) < len(held):

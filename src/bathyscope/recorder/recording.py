@@ -221,7 +221,7 @@ class Recording:
         self.steps += 1
 
     def _is_logged(self, every: int) -> bool:
-        """Whether a log that is written every few steps has a line for this one: ever more rarely, as it grows.
+        """Whether a log of every few steps has a line for this one: ever more rarely, as it grows.
 
         All of the first 10,000 steps, then every second, fourth, … with each doubling; all after an event.
         """

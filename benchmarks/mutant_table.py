@@ -9,8 +9,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "linalg/conditioning.py",
-            'how="gram" if dtype == tensor.dtype else "gram in float64",',
-            'how="gram" if dtype != tensor.dtype else "gram in float64",',
+            'how="gram" if dtype == own else "gram in float64",',
+            'how="gram" if dtype != own else "gram in float64",',
         ),
         (
             "linalg/conditioning.py",
@@ -19,8 +19,8 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "linalg/conditioning.py",
-            "if relative <= accuracy and bool((abs(squares - cut) > error).all()):",
-            "if relative <= accuracy:",
+            "if not (relative <= accuracy and bool((abs(squares - cut) > error).all())):",
+            "if not relative <= accuracy:",
         ),
         (
             "linalg/conditioning.py",
@@ -293,13 +293,13 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/measure/test_activations.py": [
         (
             "measure/activations.py",
-            "change = frobenius_norm(x - before.to(x.device))",
-            "change = frobenius_norm(x + before.to(x.device))",
+            "sizes = frobenius_norm(before), frobenius_norm(x - before)",
+            "sizes = frobenius_norm(before), frobenius_norm(x + before)",
         ),
         (
             "measure/activations.py",
-            "if before.shape == x.shape and before._version == version and not moments.non_finite:",
-            "if before.shape == x.shape and before._version != version and not moments.non_finite:",
+            "if before.shape != x.shape or before._version != version:",
+            "if before.shape != x.shape or before._version == version:",
         ),
     ],
     "tests/measure/test_activations.py tests/measure/test_weights.py": [

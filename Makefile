@@ -14,7 +14,8 @@ ZOO_TESTS := tests/diagnosis/test_third_party.py tests/diagnosis/test_call_forms
     tests/diagnosis/test_component_faults.py::test_held_out_faults_of_transformers \
     tests/nets/test_known.py tests/nets/test_transformers_known.py tests/training/trackers tests/recorder/test_third_party.py \
     tests/measure/test_attention.py::test_hugging_face_gpt2 tests/remedies/test_attention.py::test_fused_layers_of_hugging_face \
-    tests/test_docs_of_others.py tests/cli/test_mcp.py tests/cli/test_official_schemas.py
+    tests/test_docs_of_others.py tests/cli/test_mcp.py tests/cli/test_official_schemas.py \
+    tests/loops/test_trainers_of_others.py
 # One thread a worker: two cores shared by two pytest workers would otherwise fight over OpenMP. What was compiled
 # is kept, even where the environment asks for the contrary: a test may start a Python of its own, and many do.
 UNCHECKED_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg

@@ -69,8 +69,11 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
         layers = {p.name.rpartition(".")[0] for p in record.parameters if p.in_optimizer}
         is_part = any(p.name.rpartition(".")[0] in layers for p in missing if "." in p.name)
         severity = Severity.WARNING if left_out < held or is_part else Severity.NOTE
-        unused = {p.name for p in record.parameters if p.in_optimizer and not p.with_gradient}
-        replaced = unused & {p.name for p in missing}
+        stepped = [p for p in record.parameters if p.in_optimizer]
+        unused = {p.name for p in stepped if not p.with_gradient}
+        # where it uses none of what it holds, it is the optimizer of another model
+        is_own = any(p.with_gradient for p in stepped)
+        replaced = unused & {p.name for p in missing} if is_own else None
         made_at = next((use.created_at for use in record.optimizers if use.created_at), None)
         result = NOT_IN_OPTIMIZER.finding(
             Severity.PROBLEM if replaced else severity, (), score=left_out / (held + left_out),

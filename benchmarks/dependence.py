@@ -73,7 +73,7 @@ def _cases(
 class _NoReader:
     """Reads nothing."""
 
-    def __init__(self, loss: object, batch: object) -> None:
+    def __init__(self, *given: object) -> None:
         pass
 
     def __call__(self, output: object, value: object) -> None:

@@ -112,10 +112,7 @@ class OnHost:
         """The same nested tensors, those that can be on the CPU; they come in one transfer."""
         wanted = [t for t in tensors_in(value) if id(t) not in self.copies and _can_be_copied(t)]
         for tensor, copy in zip(wanted, to_host(wanted), strict=True):
-            self.copies[id(tensor)] = (
-                tensor,
-                copy,
-            )  # the tensor is held, so that its id stays its own
+            self.copies[id(tensor)] = tensor, copy  # held, so that its id stays its own
         if not self.copies or not _is_plain(value):
             return value
         return map_tensors(value, lambda t: self.copies.get(id(t), (t, t))[1])

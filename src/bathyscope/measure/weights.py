@@ -23,7 +23,7 @@ from bathyscope.linalg import (
 from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
-from bathyscope.linalg.norms import frobenius_norms
+from bathyscope.linalg.norms import frobenius_norms, spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
@@ -294,7 +294,7 @@ def _spread(layer: WeightLayer, values: Tensor) -> float:
     few = values.numpy()  # so few numbers are compared by numpy much faster
     nonzero = few[few > rounding_tolerance(outputs, inputs, layer.weight.dtype) * few[0]]
     target = math.sqrt(outputs / min(outputs, inputs))
-    return math.sqrt(((nonzero / target - 1) ** 2).mean()) if len(nonzero) else math.inf
+    return spread_about(torch.from_numpy(nonzero), target)
 
 
 def _operators(

@@ -46,7 +46,9 @@ def detect(
         weights_read: whether the weights were read at this step, or are those of the step before.
     """
     is_lost = not (math.isfinite(history.last_loss) and math.isfinite(history.last_gradient))
-    if is_lost or weights_read or location is not None:
+    if not is_lost and weights_read:
+        is_lost = not all(map(math.isfinite, history.last_weights))
+    if is_lost or location is not None:
         lost = non_finite(history, location=location)
         if lost is not None:
             yield lost
@@ -55,7 +57,7 @@ def detect(
         return
     # every step comes here: each begins with what an event needs at least, and most end there
     for result in (
-        exploding_weights(history) if weights_read else None,
+        exploding_weights(history) if weights_read and _may_explode(history) else None,
         loss_spike(history) if _may_spike(history) else None,
         gradient_spike(history),
         vanished_updates(history) if _may_vanish(history) else None,
@@ -80,6 +82,17 @@ def _may_spike(history: History) -> bool:
         lowest + _OF_EARLIER * abs(lowest), lowest + _RELAPSE * (history.start_loss - lowest)
     )
     return loss - center > minimum or loss > relapsed
+
+
+def _may_explode(history: History) -> bool:
+    """Whether a norm has jumped, or has grown since the start: what an event needs at least."""
+    start = history.start_weights.tolist()
+    norms = zip(history.last_weights, history.weights_before, start, strict=True)
+    # norms of earlier steps are kept in single precision
+    return any(
+        now > 0.999 * _WEIGHT_JUMP * before or now > 0.999 * _WEIGHT_GROWTH * at_first
+        for now, before, at_first in norms
+    )
 
 
 def _may_vanish(history: History) -> bool:

@@ -31,6 +31,9 @@ class Listener:
     wants_lines = True
     """Whether the line of a call that comes at every step is wanted now; it is None otherwise."""
 
+    awaits_backward = True
+    """Whether the end of the backward pass under way is to be reported."""
+
     def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
         """An optimizer was constructed."""
 
@@ -267,13 +270,17 @@ def _clearing(original: Wrapper) -> Wrapper:
 def _backward(original: Wrapper) -> Wrapper:
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
         # a re-entrant checkpoint calls it from inside of another backward pass
-        if not _is_outermost("backward"):
+        if getattr(_depth, "backward", 0):
             original(tensors, *args, **kwargs)
             return
         _notify("before_backward", tensors, _line())
-        with _Nested("backward"):
+        _depth.backward = 1
+        try:
             original(tensors, *args, **kwargs)
-        _notify("after_backward", tensors)
+        finally:
+            _depth.backward = 0
+        if any(listener.awaits_backward for listener in _listeners):
+            _notify("after_backward", tensors)
 
     return backward
 

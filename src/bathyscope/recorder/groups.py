@@ -1,7 +1,7 @@
 """The parameters of a model by the place they belong to: a block, or a module outside all blocks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import sqrt
 from operator import attrgetter
 
@@ -34,7 +34,6 @@ class ParameterGroups:
         in_shards: whether any of them is there in parts only.
         short, long: the places among the parameters of short vectors and of all others.
         short_starts: where each short vector begins, put one after the other.
-        in_order: the places of the long ones, then those of the short ones.
     """
 
     labels: tuple[str, ...]
@@ -46,9 +45,6 @@ class ParameterGroups:
     short: tuple[int, ...] = ()
     long: tuple[int, ...] = ()
     short_starts: tuple[int, ...] = ()
-    in_order: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
-        default_factory=lambda: np.zeros(0, dtype=np.int64)
-    )
 
     def weight_norms(self) -> Norms:
         """‖w‖₂ of every group."""
@@ -86,14 +82,7 @@ class ParameterGroups:
         if beside and (on_cpu or self.in_shards) and numbers is not None:
             numbers += [number for part in fetch(beside) for number in part]
         if len(values) == len(tensors) and not self.in_shards and on_cpu:
-            if self.short:
-                return np.sqrt(np.add.reduceat(self._squares(values), self.starts))
-            # of few tensors: numbers of Python, for which numpy would take longer
-            squares_of = _long_squares(values)
-            ends = (*self.starts[1:], len(values))
-            return np.array(
-                [sqrt(sum(squares_of[a:b])) for a, b in zip(self.starts, ends, strict=True)]
-            )
+            return self.norms_of(self.squares(values, self.long))
         is_there = np.array([t is not None and not t.is_sparse for t in tensors])
         squares = np.zeros(len(tensors))
         if values:
@@ -120,21 +109,42 @@ class ParameterGroups:
         numbers: Norms = result.cpu().numpy()
         return numbers
 
-    def _squares(self, tensors: list[Tensor]) -> Norms:
-        """‖t‖₂² of a tensor for every parameter, all on the CPU.
+    def can_be_squared(self, tensors: Sequence[Tensor | None]) -> bool:
+        """Whether `squares` takes them: one for every parameter, whole and on the CPU."""
+        return not self.in_shards and all(
+            t is not None and t.is_cpu and not t.is_sparse for t in tensors
+        )
+
+    def squares(
+        self,
+        tensors: Sequence[Tensor | None],
+        long: Sequence[int],
+        before: Sequence[float] = (),
+        *,
+        with_short: bool = True,
+    ) -> list[float]:
+        """‖t‖₂² of a tensor for every parameter; of the long ones at these places, the others as before.
 
         The many short ones, biases and the scales of norms, are put together first: a call for each
         would cost more than its numbers.
         """
-        parts: list[float] = []
-        if self.long:
-            parts += _long_squares([tensors[i] for i in self.long])
-        if self.short:
-            numbers = torch.cat([tensors[i] for i in self.short]).double().numpy()
-            parts += np.add.reduceat(np.square(numbers), self.short_starts).tolist()
-        result = np.empty(len(tensors))
-        result[self.in_order] = parts
+        result = list(before) or [0.0] * len(tensors)
+        for i, square in zip(long, _long_squares([tensors[i] for i in long]), strict=True):  # type: ignore[misc]
+            result[i] = square
+        if self.short and with_short:
+            numbers = torch.cat([tensors[i] for i in self.short]).double().numpy()  # type: ignore[misc]
+            short = np.add.reduceat(np.square(numbers), self.short_starts).tolist()
+            for i, square in zip(self.short, short, strict=True):
+                result[i] = square
         return result
+
+    def norms_of(self, squares: list[float]) -> Norms:
+        """Norms by group, from the squares of those of their parameters."""
+        if len(squares) > _MANY:
+            return np.sqrt(np.add.reduceat(squares, self.starts))
+        # of few tensors: numbers of Python, for which numpy would take longer
+        ends = (*self.starts[1:], len(squares))
+        return np.array([sqrt(sum(squares[a:b])) for a, b in zip(self.starts, ends, strict=True)])
 
 
 def _long_squares(tensors: list[Tensor]) -> list[float]:
@@ -186,7 +196,6 @@ def parameter_groups(
         short=short,
         long=long,
         short_starts=_starts([ordered[i].numel() for i in short]),
-        in_order=np.array([*long, *short], dtype=np.int64),
     )
 
 

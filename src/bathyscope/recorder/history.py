@@ -14,6 +14,9 @@ Series = np.ndarray[tuple[int], np.dtype[np.float64]]
 WINDOW = 64
 """Steps kept: enough for a median and a spread, and 30 kB for a network of fifty blocks."""
 
+# Steps that may wait to be written into the ring.
+_WAITING = 7
+
 # A median absolute deviation of a normal variable is 0.6745 of its standard deviation.
 _TO_DEVIATION = 1.4826
 
@@ -62,6 +65,7 @@ class History:
         highest_gradients: by group, of all steps.
         last_gradients: by group, of the last step.
         last_rate: learning rate of the last step.
+        last_weights: norms by group of the last step, and, of the one before it, `weights_before`.
         start_weights: norms after the first step.
     """
 
@@ -76,11 +80,15 @@ class History:
         self.highest_rate = 0.0
         self.highest_gradients = [0.0] * len(labels)
         self.last_gradients: list[float] = []
+        self.last_weights: list[float] = []
+        self.weights_before: list[float] = []
+        self._last_read: Norms | None = None  # what `last_weights` are the numbers of
         self.start_weights: Norms = np.zeros(0)
         self._ordered: list[float] = []  # the finite losses before the last one, by size
         self.last_rate = math.nan
         self._last = (math.nan, math.nan)  # loss and gradient of the last step
         self._kept_losses: deque[float] = deque(maxlen=window)
+        self._waiting: list[Signal] = []  # the last steps, which are not in the ring yet
         self._order_of = (0, np.zeros(0, dtype=np.int64))
         self._steps = np.zeros(window, dtype=np.int32)
         self._scalars = np.full((window, 4), np.nan)
@@ -89,22 +97,23 @@ class History:
 
     def append(self, signal: Signal) -> None:
         """Take in one step."""
-        row = self.num_steps % self.window
         if self.num_steps >= self.window:  # the oldest makes room for the new one
             _discard(self._ordered, self._kept_losses[0])
         if math.isfinite(self._last[0]):
             insort(self._ordered, self._last[0])
         self._last = (signal.loss, signal.gradient)
         self._kept_losses.append(signal.loss)
-        self._steps[row] = signal.step
-        self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, self._last[1])
-        self._gradients[row] = signal.gradients
-        self._weights[row] = signal.weights
+        self._waiting.append(signal)
         if self.num_steps == 0:
             self.start_weights = signal.weights
         self.num_steps += 1
+        if len(self._waiting) > _WAITING:
+            self._write()
         # numbers of Python: for some tens of groups an operation of numpy's takes longer
         self.last_gradients, self.last_rate = signal.gradients.tolist(), signal.rate
+        self.weights_before = self.last_weights
+        if signal.weights is not self._last_read:
+            self.last_weights, self._last_read = signal.weights.tolist(), signal.weights
         for group, norm in enumerate(self.last_gradients):
             if norm > self.highest_gradients[group]:
                 self.highest_gradients[group] = norm
@@ -114,9 +123,21 @@ class History:
             self.start_loss = _median(self.losses)
             self.start_input = _median(self.input_scales)
 
+    def _write(self) -> None:
+        """Put the last steps into the ring: together, which takes less time than one by one."""
+        for number, signal in enumerate(self._waiting, self.num_steps - len(self._waiting)):
+            row = number % self.window
+            self._steps[row] = signal.step
+            self._scalars[row] = (signal.loss, signal.rate, signal.input_scale, signal.gradient)
+            self._gradients[row] = signal.gradients
+            self._weights[row] = signal.weights
+        self._waiting.clear()
+
     @property
     def _order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Places of the kept steps, oldest first."""
+        if self._waiting:
+            self._write()
         if self._order_of[0] != self.num_steps:
             kept = min(self.num_steps, self.window)
             order = (np.arange(kept) + self.num_steps - kept) % self.window
@@ -146,7 +167,9 @@ class History:
 
     def correct_weights(self, weights: Norms) -> None:
         """Norms of the weights after the last step, which were not read when it was taken in."""
+        self._write()
         self._weights[(self.num_steps - 1) % self.window] = weights
+        self.last_weights, self._last_read = weights.tolist(), weights
 
     def accept(self) -> None:
         """The last step was ordinary: let what it showed count as such."""
@@ -200,7 +223,7 @@ class History:
     def num_bytes(self) -> int:
         """Memory of the ring."""
         arrays = (self._steps, self._scalars, self._gradients, self._weights)
-        return sum(a.nbytes for a in arrays)
+        return sum(a.nbytes for a in arrays) + _WAITING * 8 * (len(self.labels) + 5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Ledger(Listener):
         models: to observe from the first call on; those that are trained are found in any case.
         most_steps: after this many steps of optimizers it stops by itself; None for no end.
         copies_first_step: whether `first_step` is to copy what the first step is made of.
+        dense: steps after which most of those like the ones before them are only counted; None for never.
 
     Attributes:
         record: what was seen so far, in plain numbers.
@@ -64,6 +65,7 @@ class Ledger(Listener):
         *,
         most_steps: int | None = None,
         copies_first_step: bool = False,
+        dense: int | None = None,
     ) -> None:
         self.record = LoopRecord()
         self.most_steps = most_steps
@@ -73,7 +75,7 @@ class Ledger(Listener):
         self._stop_listening = _nothing
         self.models = ModelLedger(self.record, self._hooks)
         self.data = DataLedger(self.record)
-        self.steps = StepLedger(self.record, self.models)
+        self.steps = StepLedger(self.record, self.models, dense=dense)
         self.backward = BackwardLedger(self.record, self.steps)
         self.schedules = ScheduleLedger(self.record, self.steps)
         self.ranks = RankLedger(self.record, lambda: parameters_by_name(self.models.trained()))
@@ -133,6 +135,11 @@ class Ledger(Listener):
     def wants_lines(self) -> bool:  # type: ignore[override]
         """At steps that are looked at."""
         return self.steps.is_looked_at
+
+    @property
+    def awaits_backward(self) -> bool:  # type: ignore[override]
+        """Unless it is one as all before it."""
+        return not self.backward.is_usual
 
     # what the optimizers show
 

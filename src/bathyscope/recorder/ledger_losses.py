@@ -37,21 +37,31 @@ class BackwardLedger:
         self._counts: list[float] = []
         self._line: str | None = None
         self._is_scaled = False
+        self.is_usual = False
+        """Whether the backward pass under way is taken for one as all before it."""
         self._clips: dict[tuple[str, str | None], ClipUse] = {}
 
     def before(self, root: object, line: str | None) -> None:
         """A backward pass begins: are there gradients of the last step still?"""
         self.record.backward_passes += 1
+        self._tracked = self.steps.tracked()
+        self.is_usual = self._is_as_before(root)
+        if self.is_usual:
+            (tracked,) = self._tracked
+            if not tracked.is_cleared and _is_empty(tracked):
+                tracked.is_cleared = True
+            self._take_loss(root)  # type: ignore[arg-type]
+            tracked.num_backward += 1
+            tracked.was_cleared_after_backward = False
+            tracked.backward_lines[line] += 1
+            return
         self._line = line
         self._marks = {}
         self._weights, self._counts = [], []
-        self._tracked = self.steps.tracked()
-        is_usual = self._is_usual()
         for tracked in self._tracked:
             if not tracked.is_cleared and _is_empty(tracked):
                 tracked.is_cleared = True
-            if not is_usual:
-                self._marks[id(tracked)] = tracked.marks()
+            self._marks[id(tracked)] = tracked.marks()
         roots = [root] if isinstance(root, Tensor) else list(_tensors(root))
         if len(roots) != 1 or roots[0].numel() != 1:
             return
@@ -65,17 +75,20 @@ class BackwardLedger:
                 if getattr(node, "_saved_reduction", 0) == _MEAN and "NllLoss" in node.name():
                     self._counts.append(float(node._saved_total_weight))  # type: ignore[attr-defined]
 
-    def _is_usual(self) -> bool:
+    def _is_as_before(self, root: object) -> bool:
         """Whether one optimizer was reached by all backward passes so far, so that this one is taken to."""
         return (
-            len(self._tracked) == 1
-            and self._tracked[0].is_reached
+            not self.steps.is_looked_at
             and self.record.steps >= _HABIT
-            and not self.steps.is_looked_at
+            and len(self._tracked) == 1
+            and self._tracked[0].is_reached
+            and isinstance(root, Tensor)
+            and root.grad_fn is not None
+            and root.numel() == 1
         )
 
     def _take_loss(self, root: Tensor) -> None:
-        if root.device.type != "cpu" and not self.steps.is_looked_at:
+        if not (root.is_cpu or self.steps.is_looked_at):
             self.steps.last_loss = None
             return
         loss = root.item()

@@ -28,11 +28,26 @@ def is_looked_at(step: int) -> bool:
     return step % (8 if step < 48 else 32 if step < 1024 else 64 if step < 4096 else 256) == 0
 
 
-class StepLedger:
-    """Keeps the rows."""
+def is_passed_over(step: int) -> bool:
+    """Whether a step like those before it is only counted: three of four pairs, at no regular distance."""
+    return (((step >> 1) * 0x9E3779B1) >> 16) & 3 != 0
 
-    def __init__(self, record: LoopRecord, models: "ModelLedger") -> None:
+
+class StepLedger:
+    """Keeps the rows.
+
+    Args:
+        record: to keep them in.
+        models: those of the loop.
+        dense: steps after which those like the ones before them are mostly counted and no more; None for
+            a record of all.
+    """
+
+    def __init__(
+        self, record: LoopRecord, models: "ModelLedger", *, dense: int | None = None
+    ) -> None:
         self.record = record
+        self._dense = dense
         self.models = models
         self.last_loss: float | None = None
         self.loss_scale: float | None = None
@@ -107,7 +122,8 @@ class StepLedger:
             held = {id(p) for p in owner.parameters()}
             hit = [t for t in self.tracked() if any(id(p) in held for p in t.probe_tensors())]
         else:
-            hit = [t for t in self.tracked() if t.ref() is inner_optimizer(owner)]
+            inner = inner_optimizer(owner)
+            hit = [t for t in self._tracked.values() if t.ref() is inner]
         for tracked in hit:
             tracked.is_cleared = True
             tracked.was_cleared_after_backward = tracked.num_backward > 0
@@ -124,6 +140,14 @@ class StepLedger:
         """A step begins: in which condition are the gradients and the weights?"""
         tracked = self.track(optimizer)
         use = tracked.use
+        train, in_eval = self.models.passes()
+        train, in_eval = train - tracked.passes[0], in_eval - tracked.passes[1]
+        tracked.is_passed_over = not (line or has_closure) and self._is_as_before(
+            tracked, optimizer, (train, in_eval)
+        )
+        if tracked.is_passed_over:
+            return
+        tracked.usual = (train, in_eval, tracked.num_backward)
         parameters = _parameters(optimizer)
         if use.steps == 0:
             self.models.discover(parameters, again=True)
@@ -134,8 +158,6 @@ class StepLedger:
         use.num_parameters = len(parameters)
         lrs = [_number(group.get("lr", math.nan)) for group in optimizer.param_groups]
         lr = max(lrs, default=math.nan)
-        train, in_eval = self.models.passes()
-        train, in_eval = train - tracked.passes[0], in_eval - tracked.passes[1]
         tracked.row = StepRow(
             step=self.record.steps,
             optimizer=use.index,
@@ -160,6 +182,27 @@ class StepLedger:
             tracked.row.along_weights = tracked.look.along_weights if tracked.look.starts else None
         self._count_before(tracked, tracked.row)
         self._note_non_finite(tracked.row)
+
+    def _is_as_before(
+        self, tracked: Tracked, optimizer: torch.optim.Optimizer, passes: tuple[int, int]
+    ) -> bool:
+        """Whether a step is one of the many that only have to be counted."""
+        step = self.record.steps
+        if self._dense is None or step < self._dense or self.is_looked_at:
+            return False
+        return (
+            is_passed_over(step)
+            and tracked.usual == (*passes, tracked.num_backward)
+            and passes[1] == 0
+            and tracked.is_cleared
+            and tracked.num_backward > 0
+            and not tracked.was_cleared_after_backward
+            and not tracked.cleared_lines
+            and self.last_loss is not None
+            and math.isfinite(self.last_loss)
+            and not is_looked_at(tracked.use.steps)
+            and _number(optimizer.param_groups[0].get("lr", 0.0)) > 0
+        )
 
     def _look_for_resume(
         self, use: OptimizerUse, parameters: Sequence[Tensor], *, has_state: bool
@@ -250,6 +293,13 @@ class StepLedger:
         """A step has ended: what moved?"""
         tracked = self.track(optimizer)
         row, use = tracked.row, tracked.use
+        if tracked.is_passed_over:
+            use.steps += 1
+            self.record.steps += 1
+            self.is_looked_at = is_looked_at(self.record.steps)
+            tracked.versions = tracked.probe_values = None
+            self._begin_window(tracked)
+            return
         if row is None:
             return
         parameters = _parameters(optimizer)
@@ -261,7 +311,7 @@ class StepLedger:
         use.steps += 1
         self.record.steps += 1
         self.is_looked_at = is_looked_at(self.record.steps)
-        if row.step < _FIRST_ROWS or is_looked_at(row.step) or row.num_written:
+        if row.step < _FIRST_ROWS or row.num_written or is_looked_at(row.step):
             self._keep(row)
         if use.steps == 1:
             with_gradient = [p for p in parameters if p.grad is not None]

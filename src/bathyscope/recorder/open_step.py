@@ -25,6 +25,8 @@ class OpenStep:
     input_square: float = math.nan
     input_entries: int = 1
     started_from: Tensor | None = None
+    starts: int = 0  # backward passes that began at a scalar
+    is_usual: bool = False  # the loss is taken for the model's own
     losses: list[float] = field(default_factory=list)
     losses_there: list[Tensor] = field(default_factory=list)
     location: str | None = None

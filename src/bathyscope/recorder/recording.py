@@ -1,6 +1,7 @@
 """The record of a training: step by step signals and samples go in, events come out."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from bathyscope.recorder.curve import FEWEST_POINTS, MOST_POINTS, BoundedCurve
 from bathyscope.recorder.detect import detect, stirrings
 from bathyscope.recorder.entry_views import EntryViews
 from bathyscope.recorder.event import Event
+from bathyscope.recorder.gradient_turns import GradientTurns
 from bathyscope.recorder.groups import Norms, ParameterGroups
-from bathyscope.recorder.history import History, Signal
+from bathyscope.recorder.history import WINDOW, History, Signal
 from bathyscope.recorder.log import LastWeights, Log, last_weights
 from bathyscope.recorder.open_step import OpenStep
 from bathyscope.recorder.samples import Row, SampleObserver, TakenSamples, sample_rows
@@ -61,6 +63,7 @@ class Recording:
     ) -> None:
         self.blocks = blocks
         self.groups = groups
+        self.gradients = GradientTurns(groups)
         self.every = every
         self.first_step = 0
         self.steps = 0
@@ -167,6 +170,11 @@ class Recording:
                 self.samples.append(self.first_step, values)
             if self.log is not None:
                 self.log.forget()
+
+    def gradient_norms(self, beside: Sequence[Tensor]) -> tuple[Norms, list[float]]:
+        """Of the step under way; all of them are read as long as there is no habit, and after an event."""
+        is_new = self.history.num_steps < WINDOW or self.steps < self._dense_until
+        return self.gradients.norms(beside, of_all=is_new or self.is_sampled)
 
     def close(self, step: OpenStep) -> None:
         """Take in a finished step."""

@@ -45,6 +45,8 @@ class Tracked:
         self.row: StepRow | None = None
         self.own_count: float | None = None
         self.was_stepped = False
+        self.is_passed_over = False  # the step under way: it is counted, and that is all
+        self.usual = (0, 0, 0)  # passes in train and eval mode, and backward passes of one step
         self.is_reached = True  # by every backward pass so far
 
     def probe_tensors(self) -> list[Tensor]:
@@ -55,16 +57,17 @@ class Tracked:
         """A few entries of the probes; None on an accelerator, where reading would wait for it."""
         values = []
         for p in self.probe_tensors():
-            part = local_part(p) if hasattr(p, "to_local") else p
             pointer, view = self._views.get(id(p), (0, None))
-            if view is None or pointer != part.data_ptr():  # `p.data` was replaced
+            if view is None or pointer != p.data_ptr():  # `p.data` was replaced
+                part = local_part(p) if hasattr(p, "to_local") else p
                 if p.device.type != "cpu" or not can_be_read(p):
                     return None
                 # not a view where the layout allows none: then it is made again each time
                 some = entries(part)[:8]
                 view = some.numpy() if some.dtype in _OF_NUMPY else some
-                if some.untyped_storage().data_ptr() == part.untyped_storage().data_ptr():
-                    self._views[id(p)] = (part.data_ptr(), view)
+                is_view = some.untyped_storage().data_ptr() == part.untyped_storage().data_ptr()
+                if part is p and is_view:
+                    self._views[id(p)] = (p.data_ptr(), view)
             values.append(view.tolist())
         return values
 

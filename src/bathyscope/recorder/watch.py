@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 
 OnEvent = Callable[[Event], None]
 
+# Steps after which a loss is taken for the model's own before its gradient has come to the output, and
+# how often that is looked at again.
+_HABIT, _CHECKED_AGAIN = 48, 8
+# Steps of which the ledger has a row each: writes to the weights are looked for here, too.
+_DENSE = 64
+
 
 class Watch(WatchedTraining):
     """Records what every block does on the passes of a training loop, and notices what happens.
@@ -88,7 +94,7 @@ class Watch(WatchedTraining):
         self._log: Log | None = None
         self._hooks = Hooks()
         self._never_raises = _NeverRaises(self._let_go)
-        self._ledger = Ledger([model])
+        self._ledger = Ledger([model], dense=_DENSE)
         self._calls: CallObserver | None = None
         self._remove_loss_hook: Callable[[], None] = _nothing
         self._is_active = False
@@ -97,6 +103,7 @@ class Watch(WatchedTraining):
         self._given = model
         self._group: Processes | None = None
         self._was_traced = False  # whether a step was compiled as a whole
+        self._habit = 0  # steps in a row of one pass, whose loss has come back to its output
         self._has_attention = True  # as long as no sample has shown that it has none
 
     def __enter__(self) -> "Watch":
@@ -307,6 +314,11 @@ class Watch(WatchedTraining):
     def _after_pass(self, output: object) -> None:
         if is_measuring() or self.recording is None:
             return
+        step = self._step
+        if self._habit >= _HABIT and step.passes == 1 and step.observer is None:
+            step.is_usual = self.recording.steps % _CHECKED_AGAIN != 0
+            if step.is_usual:
+                return
         with self._guard():
             if self._step.blocks_observer is not None:
                 self._step.blocks_observer.end_of_pass()
@@ -315,9 +327,17 @@ class Watch(WatchedTraining):
                 on_gradient(tensor, self._on_backward)
 
     def _keep_loss(self, value: Tensor) -> None:
-        self._step.started_from = value
-        if self._step.observer is not None:
-            self._step.observer.loss_scale = scale_of_loss()
+        step = self._step
+        step.started_from = value
+        step.starts += 1
+        if step.is_usual:
+            if step.starts == 1:
+                self._on_backward(value)
+            elif self.recording is not None:  # which is the model's own? not known of this one step
+                step.losses = [self.recording.history.last_loss]
+            return
+        if step.observer is not None:
+            step.observer.loss_scale = scale_of_loss()
 
     def _on_backward(self, gradient: Tensor) -> None:
         """A backward pass has come to the model's output: it started from the model's own loss."""
@@ -354,7 +374,7 @@ class Watch(WatchedTraining):
                 return
             self._step.passes_before_update = self._step.passes
             there = self._step.scalars_there()
-            self._step.gradients, numbers = self.recording.groups.gradient_norms_beside(there)
+            self._step.gradients, numbers = self.recording.gradient_norms(there)
             if numbers:
                 self._step.take(numbers)
                 self._look_for_lost_loss()
@@ -379,6 +399,8 @@ class Watch(WatchedTraining):
     def _close_step(self) -> None:
         step = self._step
         self._abandon_step()
+        is_plain = step.passes == len(step.losses) == step.starts == 1
+        self._habit = self._habit + 1 if is_plain else 0
         if step.passes and self.recording is not None:
             self.recording.close(step)
 
@@ -459,9 +481,9 @@ def watch(
 
     It records from this call on, until `remove()`, the end of its `with` block, or the end of the
     program. At every step the loss, the learning rate, and the norms of gradients and
-    weights of every block are looked at; at every k-th the moments of every block's output, its dead
-    units, how much samples differ, and the gradient at its input and output are recorded too. What is
-    out of the ordinary becomes an event: `seen.events`.
+    weights of every block are looked at (of large tensors in turns, all where one stirs); at every k-th
+    the moments of every block's output, its dead units, how much samples differ, and the gradient at its
+    input and output are recorded too. What is out of the ordinary becomes an event: `seen.events`.
 
     Args:
         model: being trained; nothing about it is changed.

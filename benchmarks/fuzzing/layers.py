@@ -4,7 +4,10 @@ Each network is smooth, in float64, and takes a batch of its own, so that centra
 gradient are a slow and obvious reference for its Hessian.
 """
 
+import ast
+import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -293,8 +296,19 @@ def parametrized_types() -> set[str]:
         if issubclass(kind, nn.Module)
         and not name.startswith("Lazy")
         and name not in _WITHOUT | _BASES
-        and ("Parameter" in inspect.getsource(kind) or "Linear(" in inspect.getsource(kind))
+        and any(
+            part in _classes(kind.__module__)[kind.__name__] for part in ("Parameter", "Linear(")
+        )
     }
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, str]:
+    """The source of every class of a module, which is parsed once."""
+    text = inspect.getsource(sys.modules[module])
+    lines = text.splitlines()
+    nodes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    return {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in nodes}
 
 
 def network(name: str, *, seed: int = 0) -> tuple[nn.Module, tuple[Any, Tensor]]:

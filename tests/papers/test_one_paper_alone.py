@@ -12,6 +12,8 @@ import json, sys
 from bathyscope.cli import app
 from bathyscope.papers.norm_preservation.studies import overhead
 
+build = overhead.nets.build
+overhead.nets.build = lambda name, **options: build(name, width=4, **options)
 small = overhead.OverheadPreset(depths=(11, 20), batch_size=2, steps=1)
 overhead.STUDY.presets["quick"] = small
 app(["reproduce", sys.argv[1], "--out", sys.argv[2], "--workers", "1"], standalone_mode=False)

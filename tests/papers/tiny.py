@@ -5,7 +5,7 @@ from dataclasses import replace
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bathyscope.papers.beyond.studies import depth, transformers
+from bathyscope.papers.beyond.studies import catalog, depth, transformers
 from bathyscope.papers.nests.studies import bottleneck, convolutional, estimators, vectors
 from bathyscope.papers.norm_preservation.studies import accuracy, architectures, figure_2
 from bathyscope.papers.shortcut_length.studies import convolutional as shortcut_convolutions
@@ -48,6 +48,9 @@ _DEEP = depth.DeepPreset(
 )
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
+    "beyond.catalog": catalog.CatalogPreset(
+        networks=("plain-8", "vit-1", "densenet-10"), rates=(0.01,), steps=1, probe_size=16
+    ),
     "beyond.transformers": transformers.TransformerPreset(
         depths=(2, 3), width=8, context=6, steps=2, curvature=1
     ),

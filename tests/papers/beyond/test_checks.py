@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from bathyscope.papers.beyond.studies import common_cause, depth, transformers
+from bathyscope.papers.beyond.studies import catalog, common_cause, depth, transformers
 from tests.papers.judged import passed, quick
 
 
@@ -110,3 +110,43 @@ def test_what_carries_over_to_transformers_is_asked_of_every_run(changed, at):
     preset = quick("beyond.transformers")
     result = passed(transformers.checks(transformer_runs(**(SOUND | changed)), preset))
     assert result == [i != at for i in range(5)]
+
+
+def catalog_runs(ranges):
+    """Networks that train above those that do not, of which one quantity is as given."""
+    trains = [True] * 6 + [False] * 6
+    other = [float(i % 3) for i in range(12)]
+    return pd.DataFrame(
+        {
+            "network": [f"plain-{i}" for i in range(12)],
+            "normalization": [i % 2 == 0 for i in range(12)],
+            "rate": 0.03,
+            "accuracy": [0.9 if t else 0.2 for t in trains],
+            "trains": trains,
+            "gradient_range": ranges,
+        }
+        | {name: other for name in catalog.MEASURED if name != "gradient_range"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "met"),
+    [
+        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0, 2.0, 3.0, 4.0, 5.0, float("inf")], True),
+        (
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+            False,
+        ),  # the other way round
+        ([0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2], False),  # within the error
+    ],
+)
+def test_an_explanation_across_the_catalog_orders_more_pairs_than_chance(ranges, met):
+    preset = quick("beyond.catalog")
+    at = catalog.MEASURED.index("gradient_range")
+    judged = passed(catalog.checks(catalog_runs(ranges), preset))
+    assert judged == [met and i == at for i in range(len(catalog.MEASURED))]
+
+
+def test_few_networks_of_the_catalog_decide_nothing():
+    few = catalog_runs([0.1] * 6 + [1.0] * 6).iloc[3:9]
+    assert passed(catalog.checks(few, quick("beyond.catalog"))) == []

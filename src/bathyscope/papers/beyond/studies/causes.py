@@ -89,7 +89,8 @@ def causes(model: nn.Module, probe: Examples) -> dict[str, float]:
     outputs = measure.representations(model, probe, loss=F.cross_entropy, blocks=blocks)
     gradients = measure.gradients(model, probe, loss=F.cross_entropy, blocks=blocks)
     norms = numbers_of(gradients, "norm_in")[1:]  # that at the images is of another size
-    last = max(i for i, block in enumerate(blocks) if block.in_shape == block.out_shape)
+    same = [i for i, block in enumerate(blocks) if block.in_shape == block.out_shape]
+    last = same[-1] if same else len(blocks) - 1
     condition = numbers_of(outputs, "condition_samples")[last]
     with torch.no_grad():
         features = _last_features(model, probe[0])

@@ -49,7 +49,7 @@ _DEEP = depth.DeepPreset(
 _VECTORS = vectors.VectorPreset(num_blocks=2, features=3, epochs=2, num_train=200, seeds=1)
 PRESETS = {
     "beyond.catalog": catalog.CatalogPreset(
-        networks=("plain-8", "vit-1", "densenet-10"), rates=(0.01,), steps=1, probe_size=16
+        networks=("plain-8", "vit-2", "densenet-10"), rates=(0.01,), steps=1, probe_size=16
     ),
     "beyond.transformers": transformers.TransformerPreset(
         depths=(2, 3), width=8, context=6, steps=2, curvature=1

@@ -1,4 +1,4 @@
-"""The papers' explanations across the architectures of the catalog: which of them tells who trains?"""
+"""The papers' explanations across the catalog: which of them separates networks that train?"""
 
 import math
 from collections.abc import Iterator
@@ -245,7 +245,7 @@ _DEPTHS = {
 _ALL = (*(f"{kind}-{depth}" for kind, depths in _DEPTHS.items() for depth in depths),)
 STUDY = Study(
     name="beyond.catalog",
-    title="Which explanation tells who trains, across the architectures of the catalog",
+    title="Which explanation separates networks that train, across the architectures of the catalog",
     shows=(
         "Each paper explains by one quantity why a network trains. Measured before the first step on "
         "networks of thirteen families, with batch normalization and without, each at the best of three "

@@ -758,14 +758,14 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/diagnosis/test_ceiling.py tests/diagnosis/test_bad_input.py": [
         (
-            "diagnosis/ceiling.py",
+            "diagnosis/scope.py",
             'memory = check_number("memory", memory, low=0.0, high=1e9, open_low=True)',
             'memory = check_number("memory", memory, low=0.1, high=1e9, open_low=True)',
         ),
     ],
     "tests/diagnosis/test_examination.py tests/diagnosis/test_bad_input.py": [
         (
-            "diagnosis/block_choice.py",
+            "diagnosis/scope.py",
             "if blocks is None or isinstance(blocks, Blocks):",
             "if False:",
         ),

@@ -1,11 +1,11 @@
 """Do the tests notice? Each subtle mutant of `mutant_table` is put into a copy of the sources, and tests run.
 
-    python -m benchmarks.mutants --out FILE [--only TEXT] [--part 0/2] [--most 10] [--seconds 240]
+    python -m benchmarks.mutants --out FILE [--only TEXT] [--named] [--part 0/2] [--most 10] [--seconds 240]
 
 A mutant is killed where the tests of its row fail (or need too much time of the processor), or else those of
-its whole package; it survives where both pass. Tests that fail without any mutant are reported and prove
-nothing. The results are one JSON object per line; rows in the file are not run again. One process imports
-torch and forks for each mutant.
+its whole package, which --named leaves out; it survives where both pass. Tests that fail without any mutant
+are reported and prove nothing. The results are one JSON object per line; rows in the file are not run
+again. One process imports torch and forks for each mutant.
 """
 
 import argparse
@@ -32,6 +32,7 @@ COPIED = (
     "src",
     "tests",
     "benchmarks",
+    "tools",
     "docs",
     "pyproject.toml",
     "README.md",
@@ -42,6 +43,8 @@ COPIED = (
     "Makefile",
     "conftest.py",
     "mkdocs.yml",
+    "action.yml",
+    "constraints.txt",
 )
 
 
@@ -49,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run the table of mutants.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="rows whose file or tests contain this")
+    parser.add_argument("--named", action="store_true", help="only the tests of the row")
     parser.add_argument(
         "--seconds", type=int, default=240, help="of the processor, after which it counts as killed"
     )
@@ -62,7 +66,8 @@ def main() -> None:
         _import_what_is_heavy()
         rows = [r for r in list(_rows(options.only))[part::parts] if r["key"] not in known]
         for row in rows[: options.most]:
-            for tests in (str(row["tests"]), f"tests/{str(row['file']).split('/')[0]}"):
+            package = f"tests/{str(row['file']).split('/')[0]}"
+            for tests in (str(row["tests"]),) if options.named else (str(row["tests"]), package):
                 if tests not in known:
                     green = {"key": tests, "passes": _run(tree, tests, options.seconds) == 0}
                     _keep(green, known, out)

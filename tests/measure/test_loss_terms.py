@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bathyscope.measure.loss_terms import loss_terms, term_edges
+from bathyscope.measure.loss_form import loss_terms, term_edges
 
 
 class Coder(nn.Module):

@@ -26,10 +26,9 @@ from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu
-from bathyscope.diagnosis.block_choice import sample_blocks, wanted_blocks
-from bathyscope.diagnosis.ceiling import trim_batch
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.findings import split_findings
+from bathyscope.diagnosis.scope import sample_blocks, trim_batch, wanted_blocks
 from bathyscope.rules.evidence import evidence_of
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.thresholds import Thresholds

@@ -24,7 +24,7 @@ from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.nested import first_samples, map_tensors, tensors_in
 from bathyscope.core.probe import make_differentiable
 from bathyscope.core.records import Block
-from bathyscope.diagnosis.block_choice import sample_blocks
+from bathyscope.diagnosis.scope import sample_blocks
 from bathyscope.measure.layers import layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 

@@ -15,9 +15,14 @@ from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.nested import class_axis, copy_tensors, tensors_in
 from bathyscope.core.preserve import preserve_model
-from bathyscope.measure.class_weights import ClassWeights, class_weights
-from bathyscope.measure.loss_floor import LossFloor, loss_floor
-from bathyscope.measure.loss_on_output import LossOnOutput, loss_on_output
+from bathyscope.measure.loss_on_output import (
+    ClassWeights,
+    LossFloor,
+    LossOnOutput,
+    class_weights,
+    loss_floor,
+    loss_on_output,
+)
 
 _MOST_ENTRIES = 1 << 24
 """Of an output on which a loss is computed again: 64 MB in float32."""

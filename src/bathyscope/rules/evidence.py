@@ -66,6 +66,16 @@ class Evidence:
             return [None] * len(self.blocks)
         return [v if isinstance(v, str) else None for v in result[column]]
 
+    def values(self, name: str) -> Sequence[object]:
+        """What is known by a name: a column with the rows of stem and head, a fact, or an attribute."""
+        measurement, _, part = name.partition(".")
+        if not part:
+            return (getattr(self, name),)
+        result = self.everywhere.measurements.get(measurement)
+        if result is None:
+            return ()
+        return result[part] if part in result.columns else (result.settings.get(part),)
+
     @cached_property
     def everywhere(self) -> "Evidence":
         """The same with the rows of stem and head, where they were measured."""

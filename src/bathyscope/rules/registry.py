@@ -65,7 +65,7 @@ def rule_of(code: str) -> Rule:
 def apply_rules(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """What each rule finds by itself, with the severity that it gives.
 
-    A rule of whose measurements none was made is not asked.
+    A rule of whose measurements none was made is not asked, nor one none of whose conditions holds.
     """
     measured = evidence.measurements.keys()
     normalized = any(
@@ -76,7 +76,9 @@ def apply_rules(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]
             continue
         # rules that compare the samples of a batch would blame the network where there is but one
         left_out = rule.compares_samples or (rule.reads_gradients and normalized)
-        if rule.find is not None and not (evidence.samples_equal and left_out):
+        if rule.find is None or (evidence.samples_equal and left_out):
+            continue
+        if rule.may_apply(evidence, thresholds):
             yield from rule.find(evidence, thresholds)
 
 

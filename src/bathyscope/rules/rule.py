@@ -1,5 +1,6 @@
 """One rule, one object: all there is to say about one kind of finding."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
@@ -76,6 +77,45 @@ class Transition:
     unless: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class When:
+    """A condition on one measured value, or on that of any block, stem or head.
+
+    Attributes:
+        name: `measurement.column`, `measurement.fact`, or an attribute of the evidence.
+        above, below: a number, the name of a threshold, or that of another value.
+        among: the values one of which it is.
+        is_finite: False where it is NaN or Inf.
+    """
+
+    name: str
+    above: float | str | None = None
+    below: float | str | None = None
+    among: tuple[object, ...] = ()
+    is_finite: bool | None = None
+
+    def holds(self, evidence: Evidence, thresholds: Thresholds) -> bool:
+        """Whether a value that was measured satisfies it; without a limit, whether it is not zero."""
+        values = [value for value in evidence.values(self.name) if value is not None]
+        if self.among:
+            return any(value in self.among for value in values)
+        if self.above is None and self.below is None and self.is_finite is None:
+            return any(values)
+        numbers = [value for value in values if isinstance(value, (int, float))]
+        if self.is_finite is not None:
+            return any(math.isfinite(number) == self.is_finite for number in numbers)
+        low, high = (_limit(x, evidence, thresholds) for x in (self.above, self.below))
+        return any((low is None or v > low) and (high is None or v < high) for v in numbers)
+
+
+def _limit(limit: float | str | None, evidence: Evidence, thresholds: Thresholds) -> float | None:
+    if not isinstance(limit, str):
+        return limit
+    if "." not in limit:
+        return thresholds[limit]
+    return next((v for v in evidence.values(limit) if isinstance(v, (int, float))), None)
+
+
 Find = Callable[[Evidence, Thresholds], Iterator[Finding]]
 FindInLoop = Callable[[LoopRecord, Thresholds], Iterator[Finding]]
 Targeted = str | Callable[..., Iterator[Any]]
@@ -92,6 +132,8 @@ class Rule:
         title, explanation, source, advice: for a reader.
         reads: columns, `measurement.column`, and measurements of the network as a whole.
         thresholds: by the name under which a user overrides them.
+        when: conditions one of which must hold, or the rule is not asked: a name alone for a value that
+            is not zero. A rule without any is asked wherever what it reads was measured.
         find: the findings in some evidence; None where only training shows it.
         find_in_loop: the findings in the record of a training loop.
         effects: codes that it brings about wherever they are found; it is as severe as they are.
@@ -115,6 +157,7 @@ class Rule:
     advice: str | None
     reads: tuple[str, ...] = ()
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    when: tuple[str | When, ...] = ()
     find: Find | None = None
     find_in_loop: FindInLoop | None = None
     effects: tuple[str, ...] = ()
@@ -149,6 +192,11 @@ class Rule:
             score=score,
             cause=cause or self.cause,
         )
+
+    def may_apply(self, evidence: Evidence, thresholds: Thresholds) -> bool:
+        """Whether one of its conditions holds, or it has none."""
+        conditions = (When(c) if isinstance(c, str) else c for c in self.when)
+        return not self.when or any(c.holds(evidence, thresholds) for c in conditions)
 
     @property
     def remedy_names(self) -> tuple[str, ...]:

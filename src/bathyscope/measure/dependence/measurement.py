@@ -17,7 +17,7 @@ from bathyscope.measure.dependence.parameter_lists import detached_parameters
 from bathyscope.measure.dependence.position_map import PositionMap
 from bathyscope.measure.dependence.without_pass import unnormalized_spectral_norms
 from bathyscope.measure.effective_targets import EffectiveTargets, targets_of_loss
-from bathyscope.measure.loss_terms import LossTerms, loss_terms, term_edges
+from bathyscope.measure.loss_form import LossTerms, loss_terms, term_edges
 
 _MOST_COLUMNS = 64
 _NAMED = 6

@@ -36,6 +36,7 @@ MASKED_ROW = Rule(
     source="softmax of −∞ alone",
     advice="Let every query attend to at least one key, itself for instance; look at left padding.",
     reads=("attention.masked_rows", "activations.non_finite"),
+    when=("attention.masked_rows",),
     find=masked_row,
     effects=("non-finite",),
 )

@@ -6,7 +6,7 @@ from statistics import median
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -83,6 +83,7 @@ NORM_GAIN = Rule(
         "norm_gain_severe": Threshold(50.0, "the same, a problem", "tuned on planted faults"),
         "norm_offset": Threshold(5.0, "offset over gain", "tuned on planted faults"),
     },
+    when=("dependence.typical_gain",),
     find=norm_gain,
     downstream=(
         *("entropy-collapse", "attention-logit-growth", "token-collapse", "uniform-attention"),
@@ -125,6 +126,7 @@ NORM_EPSILON = Rule(
             0.9, "the same, a problem", "then ε is 9 times as large"
         ),
     },
+    when=(When("dependence.epsilon_fraction", above="epsilon_fraction"),),
     find=norm_epsilon,
     downstream=("uniform-attention", "not-norm-preserving", "vanishing-gradient", "small-update"),
 )
@@ -176,6 +178,12 @@ LOST_TOKENS = Rule(
     thresholds={
         "lost_rows": Threshold(0.02, "fraction of rows or columns", "healthy tables have none"),
     },
+    when=(
+        "dependence.token_rows",
+        "dependence.position_rows",
+        "dependence.merged_tokens",
+        "dependence.zero_columns",
+    ),
     find=lost_tokens,
     effects=("positions-unused", "token-collapse"),
 )
@@ -206,6 +214,7 @@ ATTENTION_WEIGHTS = Rule(
     source="Vaswani et al. 2017, equation 1",
     advice="scores.masked_fill(mask, -inf).softmax(dim=-1), once, with the keys on the last axis.",
     reads=("dependence",),
+    when=("dependence.attention_oddities",),
     find=attention_weights,
     effects=(
         "missing-causal-mask",
@@ -298,6 +307,7 @@ MISSING_SHORTCUT = Rule(
         "attention.mlp_size",
         "attention.heads",
     ),
+    when=("attention.heads",),
     find=missing_shortcut,
     downstream=("token-collapse", "singular-representation", "collapsed-representation"),
     upstream=("vanishing-gradient", "not-norm-preserving"),
@@ -323,6 +333,7 @@ MISSING_ACTIVATION = Rule(
     source="W₂(W₁x) = (W₂W₁)x",
     advice="Put the activation back (GELU, ReLU, SiLU).",
     reads=("dependence", "attention"),
+    when=("dependence.linear_pairs",),
     find=missing_activation,
 )
 
@@ -353,6 +364,7 @@ CONSTANT_CLASSES = Rule(
     source="a row of zeros in the last layer",
     advice="Look at the rows of the last layer: what was loaded into it, and what masks its output.",
     reads=("dependence", "effective_targets"),
+    when=("dependence.constant_outputs",),
     find=constant_classes,
 )
 
@@ -387,6 +399,7 @@ STALE_CACHE = Rule(
             "rounding makes 1e-5 in float32, 5e-3 in bfloat16",
         ),
     },
+    when=(When("dependence.cache_difference", above="cache_difference"),),
     find=stale_cache,
 )
 
@@ -395,11 +408,10 @@ def partly_frozen(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     """Frozen matrices in blocks that are trained."""
     facts = evidence.about("dependence")
     number = facts.number("partly_frozen") or 0
-    if number:
-        yield PARTLY_FROZEN.finding(
-            Severity.WARNING, (), score=number, num_weights=int(number),
-            weights=facts.word("partly_frozen_names"),
-        )  # fmt: skip
+    yield PARTLY_FROZEN.finding(
+        Severity.WARNING, (), score=number, num_weights=int(number),
+        weights=facts.word("partly_frozen_names"),
+    )  # fmt: skip
 
 
 PARTLY_FROZEN = Rule(
@@ -411,6 +423,7 @@ PARTLY_FROZEN = Rule(
     source="requires_grad",
     advice="If it is not meant, set requires_grad_(True); to freeze by design, silence this finding.",
     reads=("dependence",),
+    when=("dependence.partly_frozen",),
     find=partly_frozen,
 )
 
@@ -432,5 +445,6 @@ NOISE_IN_FORWARD = Rule(
     source="torch.randn, randn_like, normal",
     advice="Draw noise in train mode only, and of a size below that of what it is added to.",
     reads=("mode", "output"),
+    when=("mode.noise",),
     find=noise_in_forward,
 )

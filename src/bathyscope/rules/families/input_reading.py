@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -45,6 +45,7 @@ UNREAD_INPUT = Rule(
             0.25, "fraction of the tokens, pixels or columns that no output reads", MEASURED
         ),
     },
+    when=("dependence.unread",),
     find=unread_input,
 )
 
@@ -52,14 +53,13 @@ UNREAD_INPUT = Rule(
 def interleaved_channels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Pixels C apart along a row that are more alike than neighbors, in images of C channels."""
     facts = evidence.about("dependence")
-    if facts.holds("interleaved"):
-        yield INTERLEAVED_CHANNELS.finding(
-            Severity.PROBLEM,
-            (),
-            score=1 / max(1e-6, facts.number("channel_period") or 1.0),
-            channels=facts.number("channels"),
-            difference_at_that_distance_over_neighbors=facts.number("channel_period"),
-        )
+    yield INTERLEAVED_CHANNELS.finding(
+        Severity.PROBLEM,
+        (),
+        score=1 / max(1e-6, facts.number("channel_period") or 1.0),
+        channels=facts.number("channels"),
+        difference_at_that_distance_over_neighbors=facts.number("channel_period"),
+    )
 
 
 INTERLEAVED_CHANNELS = Rule(
@@ -73,6 +73,7 @@ INTERLEAVED_CHANNELS = Rule(
     source="differences within a picture grow with the distance",
     advice="Permute the axes: image.permute(2, 0, 1) in place of view or reshape.",
     reads=("dependence",),
+    when=("dependence.interleaved",),
     find=interleaved_channels,
 )
 
@@ -115,5 +116,6 @@ NORM_OVER_WRONG_AXIS = Rule(
             3.0, "the same along the axis that it takes for channels, which hardly differ", MEASURED
         ),
     },
+    when=(When("dependence.norm_other_range", above="norm_other_range"),),
     find=norm_over_wrong_axis,
 )

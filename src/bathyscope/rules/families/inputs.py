@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 # Samples from which on their cosine similarity says something; columns up to which a table is not a picture.
@@ -15,8 +15,7 @@ _FEWEST, _MOST_COLUMNS = 8, 32
 def blank_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A batch of zeros."""
     facts = evidence.about("inputs")
-    if facts.holds("zero"):
-        yield BLANK_INPUT.finding(Severity.PROBLEM, (), score=40.0, samples=facts.number("samples"))
+    yield BLANK_INPUT.finding(Severity.PROBLEM, (), score=40.0, samples=facts.number("samples"))
 
 
 BLANK_INPUT = Rule(
@@ -29,6 +28,7 @@ BLANK_INPUT = Rule(
     source="a network is a function of its input",
     advice="Look at how the batch is made: an empty buffer, a scaling by an integer division, a mask.",
     reads=("inputs",),
+    when=("inputs.zero",),
     find=blank_input,
     effects=(*OF_WRONG_SCALE, "equal-samples", "flat-start"),
 )
@@ -97,6 +97,12 @@ UNSCALED_INPUT = Rule(
             "have about 1",
         ),
     },
+    when=(
+        When("inputs.largest", above="input_size"),
+        When("inputs.largest", below="input_smallness"),
+        When("inputs.column_range", above="column_range"),
+        When("inputs.offset", above="input_offset"),
+    ),
     find=unscaled_input,
     effects=OF_WRONG_SCALE,
     repairs=("standardize-inputs",),
@@ -123,6 +129,7 @@ CONSTANT_COLUMNS = Rule(
     source="the standard deviation of a constant is zero",
     advice="Leave the columns out, or look at how they are made.",
     reads=("inputs",),
+    when=("inputs.constant_columns",),
     find=constant_columns,
 )
 
@@ -155,6 +162,7 @@ REPEATED_COLUMNS = Rule(
             "most of what it says is said twice",
         ),
     },
+    when=("inputs.repeated_columns",),
     find=repeated_columns,
 )
 
@@ -185,6 +193,7 @@ REPEATED_SAMPLES = Rule(
             0.5, "fraction of a batch's samples that are duplicates", "most of them are copies"
         ),
     },
+    when=(When("inputs.repeated_samples", above="repeated_samples"),),
     find=repeated_samples,
 )
 
@@ -205,6 +214,7 @@ EQUAL_SAMPLES = Rule(
     source="one sample has one representation",
     advice="Pass a batch of different samples.",
     reads=("inputs",),
+    when=("samples_equal",),
     find=equal_samples,
 )
 
@@ -251,6 +261,7 @@ ONE_TOKEN = Rule(
             "texts have below 0.1",
         ),
     },
+    when=(When("inputs.token_fraction", above="one_token"),),
     find=one_token,
     effects=("positions-unused", "unrelated-labels"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import OF_FLAT_OUTPUT, OF_WRONG_SCALE, CausalStage, Rule
+from bathyscope.rules.rule import OF_FLAT_OUTPUT, OF_WRONG_SCALE, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -28,6 +28,7 @@ IGNORED_LABELS = Rule(
     source="torch's ignore_index leaves out targets of −100",
     advice="Look at how labels are masked: at least one label of a batch must be a class.",
     reads=("labels",),
+    when=("labels.ignored",),
     find=ignored_labels,
     effects=("non-finite-loss", "non-finite", "zero-gradient"),
 )
@@ -66,6 +67,7 @@ CONSTANT_LABELS = Rule(
             "by chance in a batch of two equal classes: 2⁻¹⁵",
         ),
     },
+    when=(When("labels.different", among=(1,)),),
     find=constant_labels,
     effects=("poor-start", "zero-gradient"),
 )
@@ -94,6 +96,10 @@ LABELS_OUT_OF_RANGE = Rule(
     advice="For classes 0, 1, 2, … give the network one output per class and use nn.CrossEntropyLoss; "
     "for numbers use nn.MSELoss and no activation at the end.",
     reads=("output",),
+    when=(
+        When("output.smallest_target", below=0.0),
+        When("output.largest_target", above=1.0),
+    ),
     find=labels_out_of_range,
     effects=OF_FLAT_OUTPUT,
 )
@@ -121,6 +127,7 @@ WRONG_NUMBER_OF_OUTPUTS = Rule(
     source="the predicted class is the argmax of the outputs",
     advice="Give the last layer one output per class, and use nn.CrossEntropyLoss.",
     reads=("output",),
+    when=(When("output.largest_target", above=1.0),),
     find=wrong_number_of_outputs,
     effects=OF_FLAT_OUTPUT,
 )
@@ -155,6 +162,7 @@ MISSING_CLASSES = Rule(
             "(1 − 1/C)^5C is e⁻⁵",
         ),
     },
+    when=(When("labels.different", below="output.num_outputs"),),
     find=missing_classes,
 )
 
@@ -198,6 +206,7 @@ UNSCALED_TARGETS = Rule(
             1000.0, "the same, a problem", "steps of 10⁻³ take 10⁶ of them to get there"
         ),
     },
+    when=(When("output.target_size", above="target_size"),),
     find=unscaled_targets,
     effects=OF_WRONG_SCALE,
     repairs=("scale-outputs",),
@@ -256,6 +265,7 @@ UNRELATED_LABELS = Rule(
             0.85, "last loss over the first of a loop", "what is learned falls further in 64 steps"
         ),
     },
+    when=(When("labels.relation", below="relation"),),
     find=unrelated_labels,
     find_in_loop=unrelated_labels_in_loop,
 )
@@ -287,6 +297,7 @@ FLIPPED_TARGETS = Rule(
             "half of them where flips are drawn apart, none where they are not",
         ),
     },
+    when=(When("labels.flipped", above="flipped"),),
     find=flipped_targets,
     effects=("unrelated-labels",),
 )

@@ -5,21 +5,20 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule
+from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
 def ignored_class(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Classes among the labels for which the loss never asks, other than padding."""
     asked = evidence.about("effective_targets")
-    if asked.number("ignored"):
-        yield IGNORED_CLASS.finding(
-            Severity.PROBLEM,
-            (),
-            score=asked.number("ignored_fraction") or 0.0,
-            classes=asked.word("ignored_classes"),
-            fraction_of_labels=asked.number("ignored_fraction"),
-        )
+    yield IGNORED_CLASS.finding(
+        Severity.PROBLEM,
+        (),
+        score=asked.number("ignored_fraction") or 0.0,
+        classes=asked.word("ignored_classes"),
+        fraction_of_labels=asked.number("ignored_fraction"),
+    )
 
 
 IGNORED_CLASS = Rule(
@@ -33,6 +32,7 @@ IGNORED_CLASS = Rule(
     source="∂loss/∂output = 0 wherever the label is of this class",
     advice="Use an index for padding that is not a class, such as −100, and ignore_index=-100.",
     reads=("effective_targets",),
+    when=("effective_targets.ignored",),
     find=ignored_class,
 )
 
@@ -71,6 +71,10 @@ SCRAMBLED_OUTPUTS = Rule(
             "1 for every loss on labels, about one over the number of classes where they are scrambled",
         ),
     },
+    when=(
+        "dependence.swapped_axes",
+        When("effective_targets.agreement", below="agreement"),
+    ),
     find=scrambled_outputs,
 )
 
@@ -120,6 +124,7 @@ FREQUENT_CLASSES_WEIGH_MORE = Rule(
             MEASURED,
         ),
     },
+    when=(When("effective_targets.weight_slope", above="weight_slope"),),
     find=frequent_classes_weigh_more,
 )
 
@@ -160,6 +165,7 @@ MISSING_TEMPERATURE = Rule(
             "usual ones are 0.05 to 0.5; 1 is none",
         ),
     },
+    when=(When("effective_targets.temperature", above="temperature"),),
     find=missing_temperature,
 )
 
@@ -199,6 +205,7 @@ MISSING_LOGARITHM = Rule(
     source="−Σ t log p is linear in log p",
     advice="End with F.log_softmax(x, dim=1), or use F.cross_entropy on the logits.",
     reads=("effective_targets",),
+    when=("effective_targets.takes_logarithms",),
     find=missing_logarithm,
     find_in_loop=missing_logarithm_in_loop,
     effects=(*OF_FLAT_OUTPUT, "output-misfit", "unreachable-targets", "negated-loss"),
@@ -236,6 +243,7 @@ UNBALANCED_TERMS = Rule(
         ),
         "outweighs_severe": Threshold(100.0, "the same, a problem", MEASURED),
     },
+    when=(When("effective_targets.outweighs", above="outweighs"),),
     find=unbalanced_terms,
 )
 
@@ -262,6 +270,7 @@ END_NEVER_ASKED = Rule(
     source="∂loss/∂output is smallest at the token that the loss asks for",
     advice="Give padding a token of its own, or mask labels by the attention mask and not by the token.",
     reads=("effective_targets",),
+    when=("effective_targets.end_is_padding",),
     find=end_never_asked,
 )
 
@@ -292,5 +301,6 @@ PADDING_ASKED = Rule(
             "0 where padding is left out",
         ),
     },
+    when=(When("effective_targets.padding_asked", above="padding_asked"),),
     find=padding_asked,
 )

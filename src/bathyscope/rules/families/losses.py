@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import CausalStage, Rule, When
 from bathyscope.rules.thresholds import Thresholds
 
 
@@ -37,6 +37,7 @@ CLASS_DISTANCE = Rule(
     advice="Use nn.CrossEntropyLoss on class indices, or nn.BCEWithLogitsLoss, without an activation "
     "at the end.",
     reads=("output",),
+    when=(When("output.loss_asks", among=("distance",)),),
     find=class_distance,
     effects=("saturated-output", "vanishing-gradient", "loss-does-not-fall"),
 )
@@ -44,8 +45,7 @@ CLASS_DISTANCE = Rule(
 
 def broadcast_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Output and targets of unlike shapes that are stretched over one another."""
-    if evidence.about("output").holds("broadcast"):
-        yield BROADCAST_LOSS.finding(Severity.PROBLEM, (), score=1.0)
+    yield BROADCAST_LOSS.finding(Severity.PROBLEM, (), score=1.0)
 
 
 BROADCAST_LOSS = Rule(
@@ -58,6 +58,7 @@ BROADCAST_LOSS = Rule(
     source="torch's broadcasting",
     advice="Give both the same shape: output.squeeze(1), or targets.unsqueeze(1).",
     reads=("output",),
+    when=("output.broadcast",),
     find=broadcast_loss,
     effects=("loss-does-not-fall",),
 )
@@ -83,6 +84,10 @@ NEGATED_LOSS = Rule(
     source="its values on predictions made from the targets",
     advice="Negate the loss, or leave out maximize=True.",
     reads=("output", "updates"),
+    when=(
+        "output.negated",
+        "updates.maximize",
+    ),
     find=negated_loss,
     effects=("poor-start", "loss-does-not-fall"),
 )
@@ -91,8 +96,7 @@ NEGATED_LOSS = Rule(
 def summed_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A loss that grows with the batch."""
     facts = evidence.about("output")
-    if facts.holds("summed"):
-        yield SUMMED_LOSS.finding(Severity.WARNING, (), score=1.0, loss=facts.number("loss"))
+    yield SUMMED_LOSS.finding(Severity.WARNING, (), score=1.0, loss=facts.number("loss"))
 
 
 SUMMED_LOSS = Rule(
@@ -104,6 +108,7 @@ SUMMED_LOSS = Rule(
     source="the loss of two halves adds up to that of the whole",
     advice="Use reduction='mean', or divide the learning rate by the batch size.",
     reads=("output",),
+    when=("output.summed",),
     find=summed_loss,
     effects=("overshooting-step", "large-update", "unstable-rate", "loss-does-not-fall"),
 )
@@ -126,6 +131,7 @@ NON_FINITE_LOSS = Rule(
     source="IEEE 754 arithmetic",
     advice="Look at what goes into the loss: the logarithm of zero, an empty mean, an overflow.",
     reads=("activations.non_finite", "output"),
+    when=(When("output.loss", is_finite=False),),
     find=loss_non_finite,
     effects=("non-finite", "zero-gradient"),
 )

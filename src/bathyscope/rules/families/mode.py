@@ -51,6 +51,7 @@ EVAL_MODE = Rule(
     source="nn.Module.eval",
     advice="Call model.train() before training.",
     reads=("mode",),
+    when=("mode.resting",),
     find=eval_mode,
     find_in_loop=eval_mode_in_loop,
     thresholds={
@@ -89,6 +90,7 @@ HEAVY_DROPOUT = Rule(
             0.9, "the same, a problem", "noise p/(1 − p) = 9 times the square of the signal"
         ),
     },
+    when=("mode.dropped",),
     find=heavy_dropout,
     effects=OF_WRONG_SCALE,
 )
@@ -97,8 +99,7 @@ HEAVY_DROPOUT = Rule(
 def norm_of_one_value(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Norms whose groups hold one value."""
     number = evidence.about("mode").number("lone_norms") or 0
-    if number:
-        yield NORM_OF_ONE_VALUE.finding(Severity.PROBLEM, (), score=number, norms_called=number)
+    yield NORM_OF_ONE_VALUE.finding(Severity.PROBLEM, (), score=number, norms_called=number)
 
 
 NORM_OF_ONE_VALUE = Rule(
@@ -110,6 +111,7 @@ NORM_OF_ONE_VALUE = Rule(
     source="(x − x)/√(0 + ε) = 0",
     advice="Normalize over more values: fewer groups, a larger feature map, or another normalization.",
     reads=("mode",),
+    when=("mode.lone_norms",),
     find=norm_of_one_value,
     effects=(*OF_FLAT_OUTPUT, "dead-units", "singular-representation"),
 )

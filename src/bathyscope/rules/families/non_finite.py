@@ -88,6 +88,12 @@ NON_FINITE = Rule(
         "gradients.norm_out",
         "updates.non_finite",
     ),
+    when=(
+        "weights.non_finite",
+        "activations.non_finite",
+        "gradients.non_finite",
+        "updates.non_finite",
+    ),
     find=non_finite,
     downstream=(
         *("non-finite-loss", "dead-units", "collapsed-representation", "singular-representation"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 USUAL_DECAY = 0.01
@@ -41,6 +41,7 @@ FROZEN_PARAMETERS = Rule(
             0.5, "fraction of the parameters that are frozen", "most of them"
         ),
     },
+    when=("parameters.frozen_entries",),
     find=frozen_parameters,
     effects=("zero-gradient", "cut-gradient"),
 )
@@ -50,10 +51,9 @@ def not_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     """Parameters with a gradient that no step will move."""
     facts = evidence.about("parameters")
     missing = facts.number("missing") or 0
-    if missing:
-        yield NOT_IN_OPTIMIZER.finding(Severity.PROBLEM, (), score=missing,
-            num_parameters=missing, parameters=facts.word("missing_names"),
-        )  # fmt: skip
+    yield NOT_IN_OPTIMIZER.finding(Severity.PROBLEM, (), score=missing,
+        num_parameters=missing, parameters=facts.word("missing_names"),
+    )  # fmt: skip
 
 
 def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
@@ -106,6 +106,7 @@ NOT_IN_OPTIMIZER = Rule(
     source="an optimizer steps what it was given",
     advice="Build the optimizer from model.parameters(), after the last change to the model.",
     reads=("parameters",),
+    when=("parameters.missing",),
     find=not_in_optimizer,
     find_in_loop=not_in_optimizer_in_loop,
     effects=("loss-does-not-fall",),
@@ -115,10 +116,9 @@ NOT_IN_OPTIMIZER = Rule(
 def twice_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Parameters listed more than once."""
     facts = evidence.about("parameters")
-    if facts.number("twice"):
-        yield TWICE_IN_OPTIMIZER.finding(Severity.WARNING, (), score=1.0,
-            parameters=facts.word("twice_names"),
-        )  # fmt: skip
+    yield TWICE_IN_OPTIMIZER.finding(Severity.WARNING, (), score=1.0,
+        parameters=facts.word("twice_names"),
+    )  # fmt: skip
 
 
 TWICE_IN_OPTIMIZER = Rule(
@@ -130,6 +130,7 @@ TWICE_IN_OPTIMIZER = Rule(
     source="an optimizer steps what it was given",
     advice="List every parameter once.",
     reads=("parameters",),
+    when=("parameters.twice",),
     find=twice_in_optimizer,
 )
 
@@ -142,15 +143,14 @@ def unreached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator
     facts = evidence.about("parameters")
     frozen = facts.number("frozen") or 0
     number, total = facts.number("unreached") or 0, (facts.number("parameters") or 1) - frozen
-    if number:
-        severe = Severity.PROBLEM if frozen > total else Severity.WARNING
-        yield UNREACHED_PARAMETERS.finding(
-            severe if number >= total / 2 else Severity.NOTE,
-            (),
-            score=number / total,
-            num_parameters=number,
-            parameters=facts.word("unreached_names"),
-        )
+    severe = Severity.PROBLEM if frozen > total else Severity.WARNING
+    yield UNREACHED_PARAMETERS.finding(
+        severe if number >= total / 2 else Severity.NOTE,
+        (),
+        score=number / total,
+        num_parameters=number,
+        parameters=facts.word("unreached_names"),
+    )
 
 
 def unreached_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
@@ -179,6 +179,7 @@ UNREACHED_PARAMETERS = Rule(
     source="the chain rule",
     advice="Use them in forward(), or remove them.",
     reads=("parameters",),
+    when=("parameters.unreached",),
     find=unreached_parameters,
     find_in_loop=unreached_in_loop,
 )
@@ -217,6 +218,7 @@ HEAVY_WEIGHT_DECAY = Rule(
         ),
         "decay_severe": Threshold(10.0, "the same, a problem", MEASURED),
     },
+    when=(When("parameters.decay_over_gradient", above="decay"),),
     find=heavy_weight_decay,
     effects=("large-update", "overshooting-step", "loss-does-not-fall"),
 )

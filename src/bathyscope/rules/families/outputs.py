@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule
+from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -25,6 +25,7 @@ ONE_UNIT_SOFTMAX = Rule(
     source="softmax normalizes over its axis",
     advice="For two classes end with one unit and nn.BCEWithLogitsLoss (or a sigmoid with nn.BCELoss).",
     reads=("output",),
+    when=(When("output.activation", among=("softmax",)),),
     find=one_unit_softmax,
     effects=OF_FLAT_OUTPUT,
     repairs=("end-with-sigmoid",),
@@ -83,6 +84,10 @@ OUTPUT_MISFIT = Rule(
             "softmax before cross-entropy has 0.45 for 2 classes, 0.63 for 10",
         ),
     },
+    when=(
+        "output.activation_in_loss",
+        When("output.activation", among=("softmax", "sigmoid", "tanh")),
+    ),
     find=output_misfit,
     find_in_loop=output_misfit_in_loop,
     effects=OF_FLAT_OUTPUT,
@@ -113,6 +118,7 @@ SIGMOID_FOR_ONE_CLASS = Rule(
     source="cross-entropy is a likelihood of probabilities that sum to one",
     advice="End with one output per class, no activation, and nn.CrossEntropyLoss.",
     reads=("output",),
+    when=(When("output.activation", among=("sigmoid",)),),
     find=sigmoid_for_one_class,
     effects=OF_FLAT_OUTPUT,
     repairs=("end-with-softmax",),
@@ -143,6 +149,7 @@ SOFTMAX_FOR_SEVERAL_LABELS = Rule(
     source="the targets of a row do not sum to one",
     advice="End with no activation and use nn.BCEWithLogitsLoss.",
     reads=("output",),
+    when=(When("output.activation", among=("softmax",)),),
     find=softmax_for_several_labels,
     effects=OF_FLAT_OUTPUT,
     repairs=("end-with-sigmoid",),
@@ -173,6 +180,7 @@ CLIPPED_OUTPUT = Rule(
     source="the derivative of a ReLU below zero is zero",
     advice="Remove the activation at the end of the network.",
     reads=("output",),
+    when=(When("output.activation", among=("relu",)),),
     find=clipped_output,
     effects=OF_FLAT_OUTPUT,
     repairs=("drop-end-activation",),
@@ -215,6 +223,7 @@ UNREACHABLE_TARGETS = Rule(
             "softmax before cross-entropy has 0.45 for 2 classes, 0.63 for 10",
         ),
     },
+    when=(When("output.loss_asks", among=("distance",)),),
     find=unreachable_targets,
     effects=OF_FLAT_OUTPUT,
     repairs=("drop-end-activation", "scale-outputs"),
@@ -250,6 +259,7 @@ SATURATED_OUTPUT = Rule(
             0.5, "fraction of samples without a gradient before the last activation", MEASURED
         ),
     },
+    when=("output.clipped_samples",),
     find=saturated_output,
     effects=("zero-gradient", "cut-gradient", "loss-does-not-fall", "vanishing-gradient"),
     initial_only=True,

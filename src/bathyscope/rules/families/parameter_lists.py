@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -13,16 +13,15 @@ def unlisted_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     """Trainable tensors in the output's graph that `model.parameters()` does not give."""
     facts = evidence.about("dependence")
     number = facts.number("unlisted") or 0
-    if number:
-        yield UNLISTED_PARAMETERS.finding(
-            Severity.PROBLEM,
-            (),
-            score=number,
-            num_parameters=int(number),
-            shapes=facts.word("unlisted_names"),
-            held_by=facts.word("unlisted_held_by"),
-            made_in_forward=facts.holds("made_in_forward"),
-        )
+    yield UNLISTED_PARAMETERS.finding(
+        Severity.PROBLEM,
+        (),
+        score=number,
+        num_parameters=int(number),
+        shapes=facts.word("unlisted_names"),
+        held_by=facts.word("unlisted_held_by"),
+        made_in_forward=facts.holds("made_in_forward"),
+    )
 
 
 UNLISTED_PARAMETERS = Rule(
@@ -37,6 +36,7 @@ UNLISTED_PARAMETERS = Rule(
     advice="Hold layers in nn.ModuleList or nn.ModuleDict, tensors in nn.ParameterList or as nn.Parameter; "
     "make them in __init__.",
     reads=("dependence",),
+    when=("dependence.unlisted",),
     find=unlisted_parameters,
     effects=("random-in-eval",),
 )
@@ -45,10 +45,9 @@ UNLISTED_PARAMETERS = Rule(
 def repeated_layer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A container that holds one layer several times."""
     facts = evidence.about("dependence")
-    if facts.number("repeated"):
-        yield REPEATED_LAYER.finding(
-            Severity.PROBLEM, (), score=1.0, containers=facts.word("repeated_names")
-        )
+    yield REPEATED_LAYER.finding(
+        Severity.PROBLEM, (), score=1.0, containers=facts.word("repeated_names")
+    )
 
 
 REPEATED_LAYER = Rule(
@@ -63,6 +62,7 @@ REPEATED_LAYER = Rule(
     advice="Make n layers: nn.ModuleList(make_layer() for _ in range(n)). If sharing is meant, silence this "
     "finding.",
     reads=("dependence",),
+    when=("dependence.repeated",),
     find=repeated_layer,
 )
 
@@ -71,15 +71,14 @@ def detached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     """Parameters that change the output and get no gradient."""
     facts = evidence.about("dependence")
     number = facts.number("detached") or 0
-    if number:
-        result = DETACHED_PARAMETERS.finding(
-            Severity.PROBLEM,
-            (),
-            score=number,
-            num_parameters=int(number),
-            parameters=facts.word("detached_names"),
-        )
-        yield at_its_line(result, evidence)
+    result = DETACHED_PARAMETERS.finding(
+        Severity.PROBLEM,
+        (),
+        score=number,
+        num_parameters=int(number),
+        parameters=facts.word("detached_names"),
+    )
+    yield at_its_line(result, evidence)
 
 
 def at_its_line(cut: Finding, evidence: Evidence) -> Finding:
@@ -107,6 +106,7 @@ DETACHED_PARAMETERS = Rule(
     "detach() "
     "and torch.no_grad() in forward().",
     reads=("dependence",),
+    when=("dependence.detached",),
     find=detached_parameters,
     effects=("unreached-parameters",),
 )
@@ -116,15 +116,14 @@ def frozen_fresh_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator
     """Frozen layers whose weights are distributed exactly as their initializer draws them."""
     facts = evidence.about("dependence")
     number = facts.number("frozen_fresh") or 0
-    if number:
-        yield FROZEN_FRESH_WEIGHTS.finding(
-            Severity.WARNING,
-            (),
-            score=number,
-            num_layers=int(number),
-            frozen_layers=facts.number("frozen_layers"),
-            layers=facts.word("frozen_fresh_names"),
-        )
+    yield FROZEN_FRESH_WEIGHTS.finding(
+        Severity.WARNING,
+        (),
+        score=number,
+        num_layers=int(number),
+        frozen_layers=facts.number("frozen_layers"),
+        layers=facts.word("frozen_fresh_names"),
+    )
 
 
 FROZEN_FRESH_WEIGHTS = Rule(
@@ -138,6 +137,7 @@ FROZEN_FRESH_WEIGHTS = Rule(
     advice="Load the checkpoint before freezing, and look at what load_state_dict(strict=False) returns; or "
     "train the layers.",
     reads=("dependence",),
+    when=("dependence.frozen_fresh",),
     find=frozen_fresh_weights,
 )
 
@@ -164,6 +164,7 @@ FRESH_HEAD = Rule(
     advice="Load the checkpoint last, after resizing and after any initialization, and look at the missing "
     "keys that loading reports.",
     reads=("dependence",),
+    when=("dependence.fresh_head",),
     find=fresh_head,
 )
 
@@ -171,8 +172,7 @@ FRESH_HEAD = Rule(
 def untied_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Embedding and head that the configuration ties and that are two tensors."""
     names = evidence.about("dependence").word("untied_names")
-    if names:
-        yield UNTIED_WEIGHTS.finding(Severity.WARNING, (), score=1.0, weights=names)
+    yield UNTIED_WEIGHTS.finding(Severity.WARNING, (), score=1.0, weights=names)
 
 
 UNTIED_WEIGHTS = Rule(
@@ -185,6 +185,7 @@ UNTIED_WEIGHTS = Rule(
     source="config.tie_word_embeddings",
     advice="Call model.tie_weights() after loading.",
     reads=("dependence",),
+    when=("dependence.untied_names",),
     find=untied_weights,
 )
 
@@ -214,6 +215,10 @@ STILL_STATISTICS = Rule(
     source="running = (1 − momentum) · running + momentum · batch",
     advice="Use momentum=0.1; 0.99 in TensorFlow or Keras is 0.01 here.",
     reads=("dependence",),
+    when=(
+        "dependence.still_norms",
+        "dependence.last_batch_norms",
+    ),
     find=still_statistics,
 )
 
@@ -248,6 +253,7 @@ UNNORMALIZED_WEIGHTS = Rule(
             2.0, "largest singular value of a weight under spectral_norm", MEASURED
         ),
     },
+    when=(When("dependence.spectral_norm", above="spectral_norm"),),
     find=unnormalized_weights,
     effects=("exploding-gradient", "poor-start", "saturated-output", "overshooting-step"),
 )

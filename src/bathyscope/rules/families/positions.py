@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _OFFSET = "∂loss/∂output is smallest at the token that the loss asks for"
@@ -39,6 +39,7 @@ MISSING_CAUSAL_MASK = Rule(
     advice="Mask what lies ahead: F.scaled_dot_product_attention(q, k, v, is_causal=True), mask= for "
     "nn.TransformerEncoder, bidirectional=False for recurrent layers, padding on the left for convolutions.",
     reads=("dependence", "effective_targets"),
+    when=("dependence.reads_ahead",),
     find=missing_causal_mask,
     effects=("stale-cache",),
 )
@@ -71,6 +72,7 @@ UNSHIFTED_LABELS = Rule(
     source=_OFFSET,
     advice="Shift the labels by one: logits = model(tokens[:, :-1]); labels = tokens[:, 1:].",
     reads=("dependence", "effective_targets"),
+    when=(When("effective_targets.offset", below=1),),
     find=unshifted_labels,
 )
 
@@ -101,6 +103,7 @@ LABELS_SHIFTED_TWICE = Rule(
     advice="Shift once: pass labels=input_ids to a model that computes its own loss, or compute the loss "
     "yourself from shifted labels.",
     reads=("effective_targets",),
+    when=(When("effective_targets.offset", above=1),),
     find=labels_shifted_twice,
 )
 
@@ -133,6 +136,7 @@ PADDING_READ = Rule(
     advice="Pass the mask on to every attention layer. In torch.nn a key_padding_mask is True at padding; in "
     "transformers an attention_mask is 1 at tokens.",
     reads=("dependence",),
+    when=("dependence.padding_is_read",),
     find=padding_read,
 )
 
@@ -140,15 +144,14 @@ PADDING_READ = Rule(
 def state_behind_padding(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A recurrent network whose one output for a sequence reads the padding on its right."""
     facts = evidence.about("dependence")
-    if facts.holds("behind_padding"):
-        yield STATE_BEHIND_PADDING.finding(
-            Severity.PROBLEM,
-            (),
-            score=facts.number("padding_fraction") or 0.0,
-            fraction_of_the_gradient_at_padding=facts.number("padding_fraction"),
-            padding_fraction=facts.number("padding"),
-            padding_known_by=facts.word("padding_known_by"),
-        )
+    yield STATE_BEHIND_PADDING.finding(
+        Severity.PROBLEM,
+        (),
+        score=facts.number("padding_fraction") or 0.0,
+        fraction_of_the_gradient_at_padding=facts.number("padding_fraction"),
+        padding_fraction=facts.number("padding"),
+        padding_known_by=facts.word("padding_known_by"),
+    )
 
 
 STATE_BEHIND_PADDING = Rule(
@@ -163,6 +166,7 @@ STATE_BEHIND_PADDING = Rule(
     advice="Take the state at the last token: output[torch.arange(n), lengths - 1], or pack the sequences "
     "(nn.utils.rnn.pack_padded_sequence) and use h_n.",
     reads=("dependence",),
+    when=("dependence.behind_padding",),
     find=state_behind_padding,
     effects=(
         *("padding-read", "unread-input", "constant-output"),
@@ -198,6 +202,7 @@ CROSSED_DOCUMENTS = Rule(
             "it is 0 where they are masked",
         ),
     },
+    when=(When("dependence.documents_cross", above="documents_cross"),),
     find=crossed_documents,
 )
 
@@ -233,6 +238,10 @@ CROSSED_HEADS = Rule(
     advice="Split the features first: x.view(n, length, heads, -1).transpose(1, 2), and back by "
     "transpose(1, 2).reshape(n, length, -1).",
     reads=("dependence",),
+    when=(
+        "dependence.heads_cross",
+        "dependence.attention_oddities",
+    ),
     find=crossed_heads,
     effects=(
         "missing-causal-mask",

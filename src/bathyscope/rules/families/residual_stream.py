@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import CausalStage, Rule, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design, as LayerScale's
@@ -109,6 +109,7 @@ TOKEN_COLLAPSE = Rule(
     thresholds={
         "token_spread": Threshold(0.05, "‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens", "tuned"),
     },
+    when=(When("attention.token_spread", below="token_spread"),),
     find=token_collapse,
     effects=("singular-representation", "collapsed-representation"),
     downstream=("dead-units", "uniform-attention", "positions-unused", "constant-output"),

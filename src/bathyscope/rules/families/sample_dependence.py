@@ -44,6 +44,10 @@ MIXED_SAMPLES = Rule(
     "take the time first by default)? Look also for softmax(dim=0), and for view or reshape where permute "
     "or transpose is needed.",
     reads=("dependence",),
+    when=(
+        "dependence.mixes",
+        "dependence.time_first",
+    ),
     find=mixed_samples,
     effects=("unread-input", "positions-unused", "token-collapse"),
 )
@@ -52,10 +56,9 @@ MIXED_SAMPLES = Rule(
 def place_in_batch(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Outputs that change when the samples are put in another order."""
     facts = evidence.about("dependence")
-    if facts.holds("depends_on_place"):
-        yield PLACE_IN_BATCH.finding(
-            Severity.PROBLEM, (), score=40.0, change_in_reversed_order=facts.number("place")
-        )
+    yield PLACE_IN_BATCH.finding(
+        Severity.PROBLEM, (), score=40.0, change_in_reversed_order=facts.number("place")
+    )
 
 
 PLACE_IN_BATCH = Rule(
@@ -70,6 +73,7 @@ PLACE_IN_BATCH = Rule(
     advice="Add positions along the axis of the tokens: x + pe[:, :x.size(1)] for (samples, tokens, "
     "features); x + pe[:x.size(0)] is for inputs with the tokens first.",
     reads=("dependence",),
+    when=("dependence.depends_on_place",),
     find=place_in_batch,
     effects=("positions-unused",),
 )
@@ -102,6 +106,7 @@ RANDOM_IN_EVAL = Rule(
     advice="Pass the mode on: F.dropout(x, p, training=self.training), "
     "F.scaled_dot_product_attention(..., dropout_p=p if self.training else 0.0).",
     reads=("dependence", "output"),
+    when=("dependence.is_random",),
     find=random_in_eval,
 )
 
@@ -130,5 +135,6 @@ CARRIED_STATE = Rule(
     source="two equal passes with equal random numbers are equal",
     advice="Start from zeros in every forward(), or reset the state between sequences.",
     reads=("dependence",),
+    when=("dependence.carries_state",),
     find=carried_state,
 )

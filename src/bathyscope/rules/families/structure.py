@@ -53,6 +53,10 @@ LINEAR_NETWORK = Rule(
             "their maps",
         ),
     },
+    when=(
+        "output.linear",
+        "output.adjacent_maps",
+    ),
     find=linear_network,
     repairs=("add-activations",),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
+from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _SMOOTH = ("gelu", "silu", "mish", "softplus", "tanh", "sigmoid", "elu", "selu", "celu")
@@ -221,6 +221,7 @@ BATCHNORM_MASKS = Rule(
             "the norm divides by √(variance + ε)",
         ),
     },
+    when=(When("normalization.variance_over_epsilon", below="norm_variance"),),
     find=batchnorm_masks,
     downstream=("not-norm-preserving", "collapsed-representation", "singular-representation"),
     upstream=(

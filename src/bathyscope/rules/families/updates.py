@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import NINE_IN_TEN, ROUNDING, CausalStage, Rule, Transition
+from bathyscope.rules.rule import NINE_IN_TEN, ROUNDING, CausalStage, Rule, Transition, When
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 _SIZEABLE = "Steps that are a good part of the weights"
@@ -71,6 +71,7 @@ LARGE_UPDATE = Rule(
             "the next (Arora, Li and Lyu 2018, auto rate-tuning)",
         ),
     },
+    when=(When("updates.largest_ratio", above="large_update_warning"),),
     find=large_update,
     downstream=("unstable-rate", "overshooting-step", "loss-does-not-fall"),
 )
@@ -194,6 +195,7 @@ SMALL_UPDATE = Rule(
             "a hundredth of the smallest usual step, 1e-4",
         ),
     },
+    when=("updates.ratio",),
     find=small_update,
     downstream=("small-budget", "loss-does-not-fall"),
     reads_gradients=True,

@@ -195,7 +195,10 @@ SMALL_UPDATE = Rule(
             "a hundredth of the smallest usual step, 1e-4",
         ),
     },
-    when=("updates.ratio",),
+    when=(
+        When("updates.ratio", below="small_update"),
+        When("updates.ratio", below="small_update_warning"),
+    ),
     find=small_update,
     downstream=("small-budget", "loss-does-not-fall"),
     reads_gradients=True,

@@ -1,0 +1,11 @@
+from bathyscope.measure.activations import activations as activations
+from bathyscope.measure.attention import attention as attention
+from bathyscope.measure.attention import attention_heads as attention_heads
+from bathyscope.measure.deletion import deletion as deletion
+from bathyscope.measure.gradients import gradients as gradients
+from bathyscope.measure.parameters import parameter_gradients as parameter_gradients
+from bathyscope.measure.representations import representation_spectra as representation_spectra
+from bathyscope.measure.representations import representations as representations
+from bathyscope.measure.standard import standard as standard
+from bathyscope.measure.updates import updates as updates
+from bathyscope.measure.weights import weights as weights

@@ -279,7 +279,7 @@ for step in range(12):
         dist.all_reduce(parameter.grad)
         parameter.grad /= 2
     optimizer.step()
-print("rank", rank, "done", flush=True)
+print("rank " + str(rank) + " done\\n", end="", flush=True)
 dist.destroy_process_group()
 """
 
@@ -301,6 +301,65 @@ def test_two_ranks_of_torchrun(tmp_path, fault):
     ]
     assert result.stderr.count("watched 12 steps") == 1  # one report, of rank 0
     assert ("replicas-differ" in result.stderr) is fault
+
+
+SHARED = """
+import os
+import torch, torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed({seed})
+model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
+called = nn.parallel.DistributedDataParallel(model) if {wrapped} else model
+torch.manual_seed(10 + rank)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    F.cross_entropy(called(torch.randn(16, 6)), torch.randint(3, (16,))).backward()
+    {after}
+    dist.barrier()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+RANK_FAULTS = {
+    "none": ({"wrapped": True, "after": "pass"}, "One rank does the same, up to rounding"),
+    "bypassed": ({"wrapped": False, "after": "pass"}, "it is not averaged over the ranks"),
+    "sum": (
+        {"wrapped": False, "after": "[dist.all_reduce(p.grad) for p in model.parameters()]"},
+        "a sum over the ranks, not their mean",
+    ),
+    "weights": (
+        {"wrapped": False, "after": "pass", "seed": "rank"},
+        "They part at step 0 in the weights of block 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", ["bypassed", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ("none", "sum", "weights")
+)])  # fmt: skip
+def test_twin_of_one_and_two_ranks(tmp_path, fault):
+    path = tmp_path / "train.py"
+    settings, said = RANK_FAULTS[fault]
+    path.write_text(SHARED.format(**({"seed": "0"} | settings)))
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0",
+         "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "bathyscope", "run", "--no-diagnose",
+         "--twin", "ranks", str(path)],
+        capture_output=True, text=True, env=ENV, timeout=280, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("Twin (ranks):") == 1
+    assert said in result.stderr
+
+
+def test_twin_of_ranks_needs_several(tmp_path):
+    result = run("--twin", "ranks", script(tmp_path))
+    assert result.returncode == 2
+    assert "start it with torchrun" in result.stderr
 
 
 def test_two_models_and_an_optimizer_of_ones_own(tmp_path):

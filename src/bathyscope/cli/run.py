@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +16,13 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Severity
 from bathyscope.core.terminal import printable, printable_json, terminal_width, wrapped
 
-FORMS = ("compiled", "bfloat16")
+FORMS = ("compiled", "bfloat16", "ranks")
 
 if TYPE_CHECKING:
+    from bathyscope.cli.twin_ranks import RankExchange
     from bathyscope.core.loop_record import LoopRecord
     from bathyscope.diagnosis.loop import LoopDiagnosis
+    from bathyscope.recorder.ledger import Ledger
     from bathyscope.report.ci_formats import Findings
 
 
@@ -55,7 +58,8 @@ def run(
         str | None,
         typer.Option(
             help="Compare steps of the first batch with those of the same model compiled or in bfloat16, or "
-            "with those of another script, as the one before a refactoring: old_train.py."
+            "with those of another script, as the one before a refactoring: old_train.py. With ranks, "
+            "under torchrun: the first step of all ranks with that of one that has all their samples."
         ),
     ] = None,
 ) -> None:
@@ -74,14 +78,21 @@ def run(
         raise UnknownName("form of the model or script", twin, list(FORMS))
     if not is_module and not Path(script[0]).is_file():
         raise UsageError(f"There is no file {script[0]}; for a module give -m {script[0]}.")
+    if twin == "ranks" and int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        raise UsageError(
+            "--twin ranks compares processes, and there is one; start it with torchrun "
+            "--nproc-per-node 2 -m bathyscope run --twin ranks train.py."
+        )
     from bathyscope.core.randomness import RngState
     from bathyscope.recorder.ledger import Ledger
 
     process, start = os.getpid(), RngState.now()
     ledger = Ledger(most_steps=steps, copies_first_step=diagnoses or twin is not None)
     ledger.start()
+    exchange = _exchange(ledger) if twin == "ranks" else nullcontext()
     try:
-        code = run_script(script, is_module=is_module)
+        with exchange:
+            code = run_script(script, is_module=is_module)
     finally:
         ledger.stop()
     if os.getpid() != process or int(os.environ.get("RANK", "0")):
@@ -101,14 +112,23 @@ def run(
     if twin is not None:
         from bathyscope.cli.twin_step import compare_first_step
 
-        print(
-            printable(compare_first_step(first, twin, start, script)), file=sys.stderr, flush=True
-        )
+        if isinstance(exchange, nullcontext):
+            compared = compare_first_step(first, twin, start, script)
+        else:
+            compared = exchange.compare(ledger.record)
+        print(printable(compared), file=sys.stderr, flush=True)
     if form in ("sarif", "junit", "github"):
         print_findings(findings, form)
     if not code and fail_if_severe(result.roots, fail_on):
         code = 3
     sys.exit(code)
+
+
+def _exchange(ledger: "Ledger") -> "RankExchange":
+    from bathyscope.cli.twin_ranks import RankExchange
+
+    assert ledger.first_step is not None
+    return RankExchange(ledger.first_step)
 
 
 def _in_formats(result: "LoopDiagnosis", *, name: str, fail_on: str | None) -> "Findings":

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 OptimizerOf = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
 
-_MARGIN = 8.0
+MARGIN = 8.0
 """Kernels may round this many times worse than a perturbation of all weights by one rounding."""
 
-_PERTURBATIONS = 2
+PERTURBATIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,10 @@ def twin(
         check_parameters(model)
     batches = [check_batch(unwrap(a), batch)]
     batches.append(batches[0] if other_batch is None else check_batch(unwrap(b), other_batch))
-    make = optimizer or _sgd
+    make = optimizer or plain_sgd
     with measuring(), preserve_random_state():
-        first = _Side.of(a, batches[0], loss, blocks, make)
-        second = _Side.of(b, batches[1], other_loss or loss, blocks, make)
+        first = TwinSide.of(a, batches[0], loss, blocks, make)
+        second = TwinSide.of(b, batches[1], other_loss or loss, blocks, make)
         rows: list[Parting] = []
         for step in range(steps):
             new = list(_compare(step, first, second))
@@ -171,7 +171,8 @@ def twin(
     )
 
 
-def _sgd(parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+def plain_sgd(parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+    """The optimizer where none is given."""
     return torch.optim.SGD(parameters, lr=0.01)
 
 
@@ -195,16 +196,16 @@ class _Keeper(Observer):
         self.eps = 0.0
 
     def on_output(self, block: Block, x: Tensor) -> None:
-        self.outputs[block.label] = _wide(x)
+        self.outputs[block.label] = wide(x)
         if x.is_floating_point():
             self.eps = max(self.eps, torch.finfo(x.dtype).eps)
 
     def on_output_gradient(self, block: Block, gradient: Tensor) -> None:
-        self.gradients[block.label] = _wide(gradient)
+        self.gradients[block.label] = wide(gradient)
 
 
 @dataclass(slots=True, eq=False)
-class _Side:
+class TwinSide:
     """A copy of one of the two, with its optimizer."""
 
     model: nn.Module
@@ -222,7 +223,8 @@ class _Side:
         loss: LossFn,
         blocks: str | Sequence[str] | None,
         make: OptimizerOf,
-    ) -> "_Side":
+    ) -> "TwinSide":
+        """A copy of a model with all that it needs for steps of its own."""
         inner = unwrap(model)
         try:
             copied = copy.deepcopy(inner)
@@ -266,7 +268,7 @@ class _Side:
         result = probe(
             model, (inputs, self.batch[1]), loss=self.loss, blocks=self.blocks, observers=(keeper,)
         )
-        by_name = {name: _wide(g) for name, g in result.gradients.items()}
+        by_name = {name: wide(g) for name, g in result.gradients.items()}
         value = torch.tensor(result.loss, dtype=torch.float64, device="cpu")
         return _Seen(keeper.outputs, keeper.gradients, by_name, value, keeper.eps)
 
@@ -276,11 +278,11 @@ class _Side:
         value = loss_value(self.loss, output, self.batch[1])
         value.backward()
         named = self.model.named_parameters()
-        gradients = {n: _wide(p.grad) for n, p in named if p.grad is not None}
+        gradients = {n: wide(p.grad) for n, p in named if p.grad is not None}
         kinds = [t.dtype for t in tensors_in(output) if t.is_floating_point()]
         eps = max((torch.finfo(kind).eps for kind in kinds), default=0.0)
         self.model.zero_grad()
-        return _Seen({}, {}, gradients, _wide(value), eps)
+        return _Seen({}, {}, gradients, wide(value), eps)
 
     def take_step(self) -> None:
         """One step of training, in place."""
@@ -290,27 +292,27 @@ class _Side:
         self.optimizer.step()
 
 
-def _compare(step: int, a: _Side, b: _Side) -> Iterator[Parting]:
+def _compare(step: int, a: TwinSide, b: TwinSide) -> Iterator[Parting]:
     """Every comparison of one step, in the order of computation."""
     here, there = a.look(), b.look()
     eps = max(here.eps, there.eps)
-    shaken = [a.look(noise=eps, seed=i + 1) for i in range(_PERTURBATIONS)]
+    shaken = [a.look(noise=eps, seed=i + 1) for i in range(PERTURBATIONS)]
     names = _parameter_names(a, b)
     labels = _labels(a.blocks, b.blocks)
 
     def row(
         what: str, block: str, ours: Tensor, theirs: Tensor, others: Sequence[Tensor]
     ) -> Parting:
-        noise = max((_distance(ours, other) for other in others), default=0.0)
-        allowed = _MARGIN * max(noise, eps)
-        return Parting(step, what, block, _distance(ours, theirs), allowed)
+        noise = max((distance(ours, other) for other in others), default=0.0)
+        allowed = MARGIN * max(noise, eps)
+        return Parting(step, what, block, distance(ours, theirs), allowed)
 
     weights, others = dict(a.model.named_parameters()), dict(b.model.named_parameters())
     for name, other in names.items():
-        yield row("weights", _block_of(name, a), _wide(weights[name]), _wide(others[other]), ())
+        yield row("weights", block_of(name, a), wide(weights[name]), wide(others[other]), ())
     pairs = zip(tensors_in(a.batch), tensors_in(b.batch), strict=False)
     for ours, theirs in pairs:
-        yield row("input", "", _wide(ours), _wide(theirs), ())
+        yield row("input", "", wide(ours), wide(theirs), ())
     for label, other in labels.items():
         if label in here.outputs and other in there.outputs:
             yield row("output", label, here.outputs[label], there.outputs[other],
@@ -322,7 +324,7 @@ def _compare(step: int, a: _Side, b: _Side) -> Iterator[Parting]:
                       [s.gradients[label] for s in shaken])  # fmt: skip
     for name, other in reversed(names.items()):
         if name in here.parameters and other in there.parameters:
-            yield row("parameter gradient", _block_of(name, a), here.parameters[name],
+            yield row("parameter gradient", block_of(name, a), here.parameters[name],
                       there.parameters[other], [s.parameters[name] for s in shaken])  # fmt: skip
 
 
@@ -334,7 +336,7 @@ def _labels(a: Blocks, b: Blocks) -> dict[str, str]:
     return dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {}
 
 
-def _parameter_names(a: _Side, b: _Side) -> dict[str, str]:
+def _parameter_names(a: TwinSide, b: TwinSide) -> dict[str, str]:
     """The same for parameters, whose shapes say whether they may be the same."""
     ours, theirs = dict(a.model.named_parameters()), dict(b.model.named_parameters())
     shared = {n: n for n, p in ours.items() if n in theirs and theirs[n].shape == p.shape}
@@ -345,7 +347,7 @@ def _parameter_names(a: _Side, b: _Side) -> dict[str, str]:
     return shared
 
 
-def _block_of(name: str, side: _Side) -> str:
+def block_of(name: str, side: TwinSide) -> str:
     """The block that holds a parameter; its own name where none does."""
     members = Members(side.model)
     for block in (*side.blocks, *side.blocks.around):
@@ -355,7 +357,7 @@ def _block_of(name: str, side: _Side) -> str:
     return name
 
 
-def _notes(a: _Side, b: _Side) -> Iterator[str]:
+def _notes(a: TwinSide, b: TwinSide) -> Iterator[str]:
     if a.is_compiled or b.is_compiled:
         yield "Outputs of blocks were not compared: compiled code shows none."
     elif not _labels(a.blocks, b.blocks):
@@ -384,11 +386,12 @@ def _around_one(tensor: Tensor, size: float, generator: torch.Generator) -> Tens
     return (1 + size * (2 * draws - 1)).to(tensor)
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def wide(tensor: Tensor) -> Tensor:
+    """A copy on the processor, in float64."""
     return tensor.detach().to("cpu", torch.float64, copy=True)
 
 
-def _distance(a: Tensor, b: Tensor) -> float:
+def distance(a: Tensor, b: Tensor) -> float:
     """Norm of the difference over the larger norm; infinite for unlike shapes."""
     if a.shape != b.shape:
         if a.numel() != b.numel():

@@ -6,6 +6,7 @@ the first backward pass show it: what they were called with, and how the loss ca
 
 import copy
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,12 +59,14 @@ class FirstStepRecorder:
         step: what was recorded; None before, and where it could not be.
         why_not: why it could not be, in half a sentence.
         misread: a loss function of torch that was given something else than it takes, and what.
+        module: the user's own model, of which `step` has a copy; None where it is gone.
     """
 
     optimizers: Callable[[], Sequence[tuple[int, torch.optim.Optimizer]]]
     step: FirstStep | None = None
     why_not: str | None = None
     misread: tuple[str, str] | None = None
+    _module: "weakref.ref[nn.Module] | None" = None
     _tape: Tape | None = None
     _thread: int = 0
     _tries: int = 0
@@ -77,6 +80,11 @@ class FirstStepRecorder:
     def is_over(self) -> bool:
         """Whether nothing more is listened for."""
         return self._is_over
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The model itself."""
+        return None if self._module is None else self._module()
 
     def before_pass(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
@@ -179,6 +187,7 @@ class FirstStepRecorder:
             twin, stepper = _copy_both(unwrap(model), optimizer)
         except Exception as error:  # a user's own module may raise anything
             raise NotRecorded(f"the model cannot be copied ({in_a_line(error)})") from error
+        self._module = weakref.ref(unwrap(model))
         return FirstStep(
             twin, (called.inputs, objective.targets), objective.loss, stepper, index, self._autocast
         )

@@ -60,12 +60,12 @@ class RankLedger:
         if self._is_over or not (is_compared(step) or self._waiting):
             self.wants_batch = not self._is_over and is_compared(step + 1)
             return
-        rank, size = _place()
+        rank, size = rank_and_size()
         if size > 1 and is_compared(step) and len(self._own) < _MOST_COMPARISONS:
             self.record.ranks.size = size
             own = {"batch": self._batch, "weights": self._checksums()}
             self._own[step] = own
-            _store().set(_key(step, rank), json.dumps(own))
+            rank_store().set(_key(step, rank), json.dumps(own))
             near = [(rank + i) % size for i in range(1, min(size, _OTHERS + 1))]
             self._waiting += [(step, other) for other in near]
         self._read()
@@ -84,7 +84,7 @@ class RankLedger:
         """Read once more, where the ranks are still together."""
         self._is_over = True
         try:
-            if self._waiting and _place()[1] > 1:
+            if self._waiting and rank_and_size()[1] > 1:
                 self._read()
         except Exception:  # the store has gone with the process that held it
             self._waiting.clear()
@@ -94,8 +94,8 @@ class RankLedger:
         left = []
         for step, other in self._waiting:
             key = _key(step, other)
-            if _store().check([key]):
-                self._compare(step, json.loads(_store().get(key)))
+            if rank_store().check([key]):
+                self._compare(step, json.loads(rank_store().get(key)))
             else:
                 left.append((step, other))
         self._waiting = left[-64:]
@@ -127,7 +127,7 @@ def parameters_by_name(models: Iterable[nn.Module]) -> Iterable[tuple[str, Tenso
             yield f"{number}.{name}" if number else name, parameter
 
 
-def _place() -> tuple[int, int]:
+def rank_and_size() -> tuple[int, int]:
     """Rank and number of ranks; one of one where there is no group."""
     import torch.distributed as dist
 
@@ -136,7 +136,8 @@ def _place() -> tuple[int, int]:
     return dist.get_rank(), dist.get_world_size()
 
 
-def _store() -> Any:
+def rank_store() -> Any:
+    """That through which the ranks have met."""
     import torch.distributed as dist
 
     return dist.distributed_c10d._get_default_store()

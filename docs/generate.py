@@ -26,6 +26,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 reference_pages = importlib.import_module("reference_pages")  # they lie beside this file
 forecast_page = importlib.import_module("forecast_page")
+standing_page = importlib.import_module("standing_page")
 
 FINDINGS = """# Findings
 
@@ -273,6 +274,11 @@ def paper(theme: str) -> str:
     )
 
 
+def standing() -> str:
+    """The page that counts what of the papers stands."""
+    return standing_page.page(published_claims(RESULTS), read_published(RESULTS), _outcome, PRESETS)
+
+
 def _own_claims(theme: str) -> list[Claim]:
     return [claim for claim in all_claims().values() if claim.theme == theme]
 
@@ -280,6 +286,8 @@ def _own_claims(theme: str) -> list[Claim]:
 def _pages(theme: str) -> str:
     """A sentence that leads to the other pages of a paper."""
     figures = f"[Figures and tables]({theme}-figures.md) are on a page of their own"
+    if hasattr(importlib.import_module(papers()[theme]), "NUMBERED"):
+        figures = f"[How the four papers stand](standing.md) has the counts. {figures}"
     if not _own_claims(theme):
         return f"\n{figures}."
     return f"\n{figures}, and so are [the statements]({theme}-statements.md)."
@@ -408,6 +416,21 @@ def _power(value: object) -> str:
     return ""
 
 
+def _unknown_power(result: dict[str, Any]) -> str:
+    """What cannot be said of how small a difference the checks would have seen."""
+    judged = [check for check in result["checks"] if check["passed"] is not None]
+    without = [check for check in judged if not _power(check["value"])]
+    if not without:
+        return ""
+    which = "" if len(without) == len(judged) else "other "
+    seeds = result["provenance"]["seeds"]
+    if not seeds:
+        return f" The {which}checks are of computations into which no chance enters."
+    if len(seeds) == 1:
+        return f" One seed: what the {which}checks would have seen is not known."
+    return f" The {which}checks read means or extremes of {len(seeds)} seeds, without an error."
+
+
 def _runs(study: Study, preset: str) -> set[str]:
     """The folders of its runs, by which studies are seen to share them."""
     return {task.folder_name() for task in study.tasks(study.presets[preset])}
@@ -499,6 +522,7 @@ def _published(study: Study, preset: str, result: dict[str, Any]) -> str:
     machines = ", ".join(_machine(h) for h in origin.get("hardware", [])) or "unknown"
     drawn = " (seed 0 is drawn)" if len(origin["seeds"]) > 1 and name in ONE_SEED_DRAWN else ""
     runs = "1 run" if origin["num_runs"] == 1 else f"{origin['num_runs']} runs"
+    also += _unknown_power(result)
     return (
         f"\n![{result['title']}](../results/{name}.{preset}.png)\n\n{checks}\n"
         f"*{_plain(result['title'])}. {IN_WORDS[preset]} (`{preset}`): {_plain(settings)}. {runs}, "
@@ -578,6 +602,7 @@ PAGES = (
     }
     | {"gallery.md": partial(reference_pages.gallery, RESULTS)}
     | {"forecast-record.md": forecast_page.page}
+    | {"papers/standing.md": standing}
 )
 """Pages that are kept in the repository."""
 

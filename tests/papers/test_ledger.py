@@ -1,7 +1,12 @@
 """No numbered statement of the papers is missing, and none is hidden."""
 
+import importlib
+
+import pytest
+
 from bathyscope.claims import all_claims, check, ledger, themes
 from bathyscope.core.records import ClaimCheck, Verdict
+from bathyscope.plugins.papers import papers
 
 NUMBERED = {
     "singularity": {
@@ -16,6 +21,12 @@ NUMBERED = {
     "nests": {"remark": 2, "theorem": 2, "proposition": 4, "corollary": 2},
     "norm_preservation": {"lemma": 3, "theorem": 3, "corollary": 1},
 }
+
+
+@pytest.mark.parametrize("theme", NUMBERED)
+def test_papers_say_how_many_statements_they_number(theme):
+    counts = importlib.import_module(papers()[theme]).NUMBERED
+    assert NUMBERED[theme].items() <= counts.items()
 
 
 def test_every_numbered_statement_has_a_row():

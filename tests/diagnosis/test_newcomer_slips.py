@@ -166,10 +166,49 @@ SLIPS = {
     ),
 }
 
+FURTHER = {
+    "treat without a diagnosis": (lambda: bs.treat(mlp()), r"bs\.diagnose\(model, x, y"),
+    "treat with a batch": (lambda: bs.treat(mlp(), X, Y), r"bs\.diagnose\(model, x, y"),
+    "forecast of inputs alone": (lambda: bs.forecast(mlp(), X), r"\(inputs, targets\)"),
+    "a code with a space": (lambda: bs.explain("exploding gradient"), "exploding-gradient"),
+    "a network of other people's name": (lambda: bs.nets.build("resnet18"), "resnet-20|resnet-N"),
+    "a depth that does not exist": (lambda: bs.nets.build("resnet-21"), r"6n \+ 2|6n\+2|resnet-20"),
+    "a page without ending": (lambda: bs.diagnose(mlp(), X, Y).save("report"), r"\.html"),
+    "a quantity by another name": (
+        lambda: bs.diagnose(mlp(), X, Y).plot("gradient"),
+        "gradient norm ratio|gradient_norm_ratio|gradients",
+    ),
+    "a learning rate alone": (lambda: bs.diagnose(mlp(), X, Y, lr=0.1), r"optimizer="),
+    "labels as strings": (
+        lambda: bs.diagnose(mlp(), X, ["cat", "dog"] * 4),
+        "number|whole|integer",
+    ),
+    "names that forward does not take": (
+        lambda: bs.diagnose(mlp(), {"pixels": X, "labels": Y}),
+        "pixels",
+    ),
+    "watch an optimizer": (
+        lambda: bs.watch(torch.optim.SGD(mlp().parameters(), lr=0.1)),
+        r"bs\.watch\(model|watch\(model\)",
+    ),
+    "parameters as optimizer": (
+        lambda: bs.diagnose(mlp(), X, Y, optimizer=mlp().parameters()),
+        r"torch\.optim",
+    ),
+    "probes misspelled": (lambda: bs.diagnose(mlp(), X, Y, probes="all"), "standard.*full"),
+    "targets first in the loss": (
+        lambda: bs.diagnose(
+            mlp(), X, Y, loss=lambda targets, output: F.cross_entropy(output, targets)
+        ),
+        "output.*(first|before)|(output, targets)",
+    ),
+}
+"""Fifteen more, written down later and likewise before their hints."""
 
-@pytest.mark.parametrize("name", SLIPS)
+
+@pytest.mark.parametrize("name", SLIPS | FURTHER)
 def test_one_sentence_with_the_hint(name):
-    call, hint = SLIPS[name]
+    call, hint = (SLIPS | FURTHER)[name]
     torch.manual_seed(0)
     with unchecked(), pytest.raises(BathyscopeError) as caught:
         call()
@@ -179,5 +218,6 @@ def test_one_sentence_with_the_hint(name):
     assert len(text) < 500, text
 
 
-def test_there_are_forty():
+def test_there_are_forty_and_fifteen():
     assert len(SLIPS) == 40
+    assert len(FURTHER) == 15

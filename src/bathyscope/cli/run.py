@@ -185,10 +185,14 @@ def _report(
 
 
 def _watched(record: "LoopRecord") -> str:
+    from bathyscope.report.numbers import amount
+
     models = [m.kind for m in record.models if m.is_trained and m.wrapper is None]
     stepped = [o for o in record.optimizers if o.steps]
     optimizers = [f"{o.kind} ({o.stepped_at})" for o in stepped[:4]]
-    parts = [f"watched {record.steps} steps of {', '.join(optimizers) or 'no optimizer'}"]
+    if not stepped:
+        return "no step of an optimizer was seen"
+    parts = [f"watched {amount(record.steps, 'step')} of {', '.join(optimizers)}"]
     if models:
         parts.append(f"on {', '.join(dict.fromkeys(models))}")
     schedules = [s.kind for s in record.schedules]

@@ -1,11 +1,12 @@
 """What `bathyscope run` prints of its findings: where, by which number, and what to do next."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.report.findings import TREATABLE
-from bathyscope.report.numbers import name_list, number
+from bathyscope.report.numbers import block_extent, number
 
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from bathyscope.diagnosis.loop import LoopDiagnosis
 
 _MOST_EVIDENCE = 4
-_FEWEST_IN_RANGE = 3
-"""Blocks in a row from which on only the first and the last are named."""
 
 
 def finding_lines(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str]:
@@ -33,34 +32,13 @@ def finding_lines(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str
             yield f"   It brings about: {', '.join(brought)}."
         if root.remedy and root.severity is not Severity.NOTE:
             yield f"   Change: {root.remedy}"
+    if result.at_constant:
+        yield result.at_constant
     if result.roots:
         yield from _next_step(result)
-    elif result.at_constant:
-        yield result.at_constant
-    elif record.steps:
+    elif record.steps and not result.at_constant:
         what = " and with what it trains" if result.diagnosis is not None else ""
         yield f"Nothing is wrong with the loop{what}, as far as it was watched."
-
-
-def block_extent(blocks: Sequence[str], order: Sequence[str]) -> str:
-    """Blocks in the order of the forward pass: the first and the last of a row of them, else a list.
-
-    Examples:
-        >>> order = ("a", "b", "c", "d")
-        >>> block_extent(("c", "a", "b"), order), block_extent(("d", "a"), order)
-        ('a to c', 'a, d')
-    """
-    location = {label: at for at, label in enumerate(order)}
-    ordered = sorted(blocks, key=lambda label: location.get(label, len(location)))
-    known = [location[label] for label in ordered if label in location]
-    is_row = (
-        bool(known)
-        and len(known) == len(ordered)
-        and known == list(range(min(known), max(known) + 1))
-    )
-    if len(ordered) >= _FEWEST_IN_RANGE and is_row:
-        return f"{ordered[0]} to {ordered[-1]}"
-    return name_list(tuple(ordered))
 
 
 def _evidence(root: Finding) -> str:
@@ -74,12 +52,22 @@ def _next_step(result: "LoopDiagnosis") -> Iterator[str]:
     yield f"Next: `bathyscope explain {result.roots[0].code}` says more of the first."
     diagnosis = result.diagnosis
     if diagnosis is not None and any(_is_treatable(root, diagnosis) for root in result.roots):
-        yield (
-            "To search for a recipe that trains the network: diagnosis = bathyscope.diagnose(model, "
-            f"batch, loss=loss_function, optimizer={_optimizer_code(diagnosis)}); "
-            "bathyscope.treat(model, diagnosis, batches=batches), where batches is your loader or a list of "
-            "(inputs, targets)."
-        )
+        yield from _treatment_code(diagnosis)
+
+
+def _treatment_code(diagnosis: "Diagnosis") -> Iterator[str]:
+    """The calls that search for a recipe, to copy into the script before its training."""
+    if "transformers.trainer" in sys.modules:  # loaded where a script asks for Trainer
+        yield "To search for a recipe that trains the network, before trainer.train():"
+        yield "   import bathyscope as bs"
+        yield "   treatment = bs.treat(trainer, bs.diagnose(trainer))"
+    else:
+        yield "To search for a recipe that trains the network, before the loop (loader: your batches):"
+        yield "   import bathyscope as bs"
+        yield f"   optimizer = {_optimizer_code(diagnosis)}"
+        yield "   diagnosis = bs.diagnose(model, loader, loss=loss_function, optimizer=optimizer)"
+        yield "   treatment = bs.treat(model, diagnosis, batches=loader)"
+    yield "   print(treatment.outcome, treatment.code())"
 
 
 def _is_treatable(root: RootCause, diagnosis: "Diagnosis") -> bool:

@@ -143,7 +143,7 @@ def loss_value(
             raise
         except Exception as error:  # a user's own code may raise anything
             check_labels(output, targets)
-            hint = loss_hint(output, targets, error)
+            hint = loss_hint(output, targets, error, loss)
             raise UsageError(
                 f"The loss could not be computed from an output {_shape_of(output)} and targets "
                 f"{_shape_of(targets)}: {in_a_line(error)}{hint and f'; {hint}'}."
@@ -250,6 +250,8 @@ def _how_to_get_a_model(given: object) -> str:
         return "give one of them; each other one takes a call of its own."
     if isinstance(getattr(given, "model", None), nn.Module):
         return "give its .model, with the batches and the loss."
+    if isinstance(given, torch.optim.Optimizer):
+        return "give the model whose parameters it steps, as in watch(model)."
     return "`bathyscope.nets.build(name)` makes one from a name."
 
 

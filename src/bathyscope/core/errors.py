@@ -31,6 +31,10 @@ class Interrupted(BathyscopeError):
     exit_code = 130
 
 
+class BadCall(UsageError, TypeError):
+    """A function was called with arguments that it does not take, or without one that it needs."""
+
+
 class BatchMisfit(UsageError):
     """A model raised on a batch."""
 

@@ -18,6 +18,7 @@ from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError, shorten
+from bathyscope.core.hints import hinted
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 Probes = Literal["standard", "full"]
 
 
+@hinted("bs.diagnose(model, x, y, loss=…, optimizer=…)")
 @one_at_a_time()
 def diagnose(
     model: object,

@@ -47,7 +47,7 @@ class LoopDiagnosis:
         roots: those that no other one explains, with what they brought about.
         not_checked: what could not be checked, a sentence each.
         diagnosis: of the first step; None where it was not made.
-        at_constant: a sentence where the loss has hardly beaten the constant baseline and nothing was found.
+        at_constant: a sentence where the loss has hardly beaten the constant baseline.
     """
 
     findings: tuple[Finding, ...]
@@ -93,8 +93,9 @@ def diagnose_loop(
     findings = in_order([*loop, *_as_seen(others, record)], blocks)
     if result is not None and first is not None and first.step is not None:
         notes += _notes(first.step, result, record)
-    stays = "" if findings else _at_constant(record, result)
-    return LoopDiagnosis(findings, roots_of(findings, blocks), tuple(notes), result, stays)
+    roots = roots_of(findings, blocks)
+    stays = _at_constant(record, result, has_cause=bool(roots))
+    return LoopDiagnosis(findings, roots, tuple(notes), result, stays)
 
 
 def _of_later(record: LoopRecord, later: FirstStepRecorder) -> Iterator[Finding]:
@@ -194,7 +195,7 @@ def _fall(record: LoopRecord) -> tuple[float, float] | None:
     return (first, last) if 0 <= last < 0.5 * first else None
 
 
-def _at_constant(record: LoopRecord, result: Diagnosis | None) -> str:
+def _at_constant(record: LoopRecord, result: Diagnosis | None, *, has_cause: bool) -> str:
     """That the last losses are the constant baseline's, where they are."""
     losses = [loss for loss in record.losses if math.isfinite(loss)]
     constant = _constant_loss(record, result)
@@ -203,10 +204,15 @@ def _at_constant(record: LoopRecord, result: Diagnosis | None) -> str:
     end = statistics.fmean(losses[-max(2, len(losses) // 8) :])
     if not _HARDLY_BEATEN[0] * constant <= end <= _HARDLY_BEATEN[1] * constant:
         return ""
+    advice = (
+        ""
+        if has_cause
+        else "; no cause was found: check that labels belong to their inputs, and that the learning rate "
+        "and the number of steps are large enough"
+    )
     return (
         f"The loss is still at the constant baseline after {record.steps} steps ({end:.3g} against "
-        f"{constant:.3g}); no cause was found: check that labels belong to their inputs, and that the "
-        "learning rate and the number of steps are large enough."
+        f"{constant:.3g}){advice}."
     )
 
 

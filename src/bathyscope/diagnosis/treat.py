@@ -14,6 +14,7 @@ from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, r
 from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.hints import hinted
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import preserve_model
@@ -43,6 +44,7 @@ SMALLEST_SPEND = 300
 """Below this no race of at least six is possible."""
 
 
+@hinted("bs.treat(model, bs.diagnose(model, x, y, optimizer=…), batches=loader)")
 @preserve_random_state()
 def treat(
     model: object,

@@ -14,6 +14,7 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.errors import UsageError
+from bathyscope.core.hints import hinted
 from bathyscope.core.losses import loss_named
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import preserve_model
@@ -50,6 +51,7 @@ _LEARNABLE = 0.05
 """Of the loss's scale: an end nearer to the constant baseline than this has learned nothing."""
 
 
+@hinted("bs.forecast(model, loader, optimizer=…, budget=…)")
 def forecast(
     model: object,
     batches: object = None,

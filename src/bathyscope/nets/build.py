@@ -18,6 +18,7 @@ from bathyscope.nets.embedding import PatchEmbedding, TokenEmbedding
 from bathyscope.nets.family import AnyNetwork, Family
 
 _NAME = re.compile(r"(?P<family>[a-z][a-z-]*[a-z])(?P<numbers>(?:-\d+)+)(?P<erased>-erased)?")
+_JOINED = re.compile(r"(?P<family>[a-z][a-z-]*[a-z])(?P<depth>\d+)")  # as torchvision's resnet18
 _ERASED = "-erased"
 
 
@@ -210,6 +211,8 @@ def _make_network(name: str, options: dict[str, object]) -> AnyNetwork:
 
 def _parse(name: str) -> _Parsed:
     match = _NAME.fullmatch(check_name("The name of the network", name))
+    if match is None and (joined := _JOINED.fullmatch(name)) and joined["family"] in CATALOG:
+        _parse(f"{joined['family']}-{joined['depth']}")  # says where there is no such depth
     family = CATALOG.get(match["family"]) if match else None
     if match is None or family is None:
         raise _unknown(name)

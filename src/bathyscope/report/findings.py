@@ -100,7 +100,7 @@ def setup(report: Report) -> str:
     optimizer = known.get("optimizer", updates.get("optimizer"))
     rate = known.get("learning_rate")
     if rate is None and isinstance(rates, (list, tuple)):
-        rate = ", ".join(number(one) for one in rates)
+        rate = ", ".join(dict.fromkeys(number(one) for one in rates))
     parts = [
         number(known["data"]) if known.get("data") is not None else "",
         number(optimizer) if isinstance(optimizer, str) else "",

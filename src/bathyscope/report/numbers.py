@@ -80,6 +80,38 @@ def name_list(names: tuple[str, ...], *, most: int = 4) -> str:
     return f"{first} … {last} ({amount(len(names), 'block')})"
 
 
+def block_extent(blocks: Sequence[str], order: Sequence[str], *, most: int = 3) -> str:
+    """Blocks in the order of the forward pass: rows of three or more by their ends.
+
+    Args:
+        blocks: labels in any order.
+        order: the labels of all blocks, first to last.
+        most: from more rows and single blocks than these on, the middle is left out.
+
+    Examples:
+        >>> [block_extent(blocks, "abcdefgh") for blocks in ("cab", "dha", "fedah")]
+        ['a to c', 'a, d, h', 'a, d to f, h']
+    """
+    location = {label: at for at, label in enumerate(order)}
+    rows: list[list[str]] = []
+    for label in sorted(blocks, key=lambda label: location.get(label, len(location))):
+        follows = bool(rows) and location.get(label, -1) == location.get(rows[-1][-1], -2) + 1
+        if follows:
+            rows[-1].append(label)
+        else:
+            rows.append([label])
+    parts = [
+        f"{row[0]} to {row[-1]}" if len(row) >= _FEWEST_IN_ROW else ", ".join(row) for row in rows
+    ]
+    if len(parts) <= most:
+        return ", ".join(parts)
+    return name_list(tuple(label for row in rows for label in row))
+
+
+_FEWEST_IN_ROW = 3
+"""Blocks in a row from which on only the first and the last are named."""
+
+
 def range_of(values: Iterable[float | None]) -> str:
     """Smallest and largest finite value, and how many are NaN or Inf.
 

@@ -215,6 +215,9 @@ def panel_named(report: Report, name: str = "") -> Panel:
     # of several that have all the words, the one with the fewest others
     alike = [p for p in panels if wanted <= _text(p)]
     result = exact or sorted(alike, key=lambda panel: len(_text(panel)))
+    if len(wanted) == 1 and not exact and len({p.title for p in alike}) > 1:
+        titles = ", ".join(dict.fromkeys(p.key or p.title for p in alike))
+        raise UsageError(f"{name!r} may be any of {titles}; name one of them.")
     if not result:
         raise UnknownName("quantity", name, [p.key or p.title for p in panels])
     return result[0]

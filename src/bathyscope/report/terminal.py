@@ -15,7 +15,7 @@ from bathyscope.core.records import Finding, RootCause
 from bathyscope.core.terminal import guarded
 from bathyscope.foresight.record import Forecast
 from bathyscope.report.findings import not_checked, setup
-from bathyscope.report.numbers import amount, name_list, number
+from bathyscope.report.numbers import amount, block_extent, number
 from bathyscope.report.overview import Overview, OverviewRow
 from bathyscope.report.panels import Panel, Trace, depth_panels, main_panels
 from bathyscope.report.record import Judgment, Report
@@ -64,7 +64,7 @@ def show(report: Report, console: Console | None = None, *, most_findings: int =
     roots = report.roots
     for root in roots[:most_findings]:
         console.print()
-        _show_finding(root, console, glyphs)
+        _show_finding(root, [block.label for block in report.blocks], console, glyphs)
     if len(roots) > most_findings:
         console.print(f"\nand {amount(len(roots) - most_findings, 'more finding')}")
     if report.blocks:
@@ -128,7 +128,7 @@ def _judgment(verdict: Judgment, glyphs: Glyphs) -> Text:
     return text + Text(f": {verdict.sentence}", style="default not bold")
 
 
-def _show_finding(root: RootCause, console: Console, glyphs: Glyphs) -> None:
+def _show_finding(root: RootCause, order: Sequence[str], console: Console, glyphs: Glyphs) -> None:
     severity = str(root.severity)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_column(no_wrap=True, style=STYLES[severity])
@@ -142,17 +142,21 @@ def _show_finding(root: RootCause, console: Console, glyphs: Glyphs) -> None:
     seen = f", first seen after {amount(root.step, 'step')}" if root.step else ""
     rows = [
         ("cause", f"{root.cause}{seen}"),
-        ("blocks", root.block_range or name_list(root.blocks) or "the network as a whole"),
+        ("blocks", _extent(root, order) or "the network as a whole"),
         ("evidence", evidence),
         ("why", f"{root.why} ({root.source})" if root.source else root.why),
         ("remedy", root.remedy or "none known"),
-        ("effects", ", ".join(map(_effect, root.effects))),
+        ("effects", ", ".join(_effect(effect, order) for effect in root.effects)),
     ]
     _print_rows([(name, Text(result)) for name, result in rows if result], console)
 
 
-def _effect(finding: Finding) -> str:
-    blocks = finding.block_range or name_list(finding.blocks, most=2)
+def _extent(finding: Finding, order: Sequence[str]) -> str:
+    return finding.block_range or block_extent(finding.blocks, order)
+
+
+def _effect(finding: Finding, order: Sequence[str]) -> str:
+    blocks = _extent(finding, order)
     where = f" at {blocks}" if blocks else ""
     return f"{finding.code}{where}"
 

@@ -211,8 +211,6 @@ def _make_network(name: str, options: dict[str, object]) -> AnyNetwork:
 
 def _parse(name: str) -> _Parsed:
     match = _NAME.fullmatch(check_name("The name of the network", name))
-    if match is None and (joined := _JOINED.fullmatch(name)) and joined["family"] in CATALOG:
-        _parse(f"{joined['family']}-{joined['depth']}")  # says where there is no such depth
     family = CATALOG.get(match["family"]) if match else None
     if match is None or family is None:
         raise _unknown(name)
@@ -255,4 +253,6 @@ def _unknown(name: str) -> UnknownName:
             if family.num_numbers == 1:
                 known.append(f"{key}-{depth}")
     hint = "`bathyscope nets` lists the families; a name carries its depth, as in resnet-56."
+    if (joined := _JOINED.fullmatch(name)) and (meant := CATALOG.get(joined["family"])) is not None:
+        hint = f"The name is {meant.pattern}, of depth {meant.depths.formula}; `bathyscope nets` lists all."
     return UnknownName("network", name, known, hint=hint)

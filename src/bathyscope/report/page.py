@@ -59,7 +59,7 @@ def to_html(report: Report) -> str:
     states = report.moments
     panels = depth_panels(states)
     curves = curve_panels(states)
-    decisive = decisive_panel(panels, report.decisive)
+    decisive = decisive_panel(panels, report.decisive or _decisive_before(report))
     return render(
         "report.html",
         title=report.title,
@@ -101,6 +101,11 @@ def _order(report: Report) -> list[tuple[str, str, str]]:
             order.append((when, state.verdict.level, "" if sentence in said else sentence))
             said.add(sentence)
     return order
+
+
+def _decisive_before(report: Report) -> str:
+    """The quantity that showed the fault of an earlier state, which a treatment is judged by."""
+    return "" if report.before is None else report.before.decisive
 
 
 def _first_curves(

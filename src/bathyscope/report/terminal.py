@@ -137,7 +137,9 @@ def _show_finding(root: RootCause, order: Sequence[str], console: Console, glyph
     head.add_row(f"{glyphs.severities[severity]} {severity}", title)
     console.print(head)
     evidence = "  ".join(
-        f"{name.replace('_', ' ')} {number(value)}" for name, value in root.evidence.items()
+        f"{name.replace('_', ' ')} {number(value)}"
+        for name, value in root.evidence.items()
+        if not (root.block_range and name in ("first_block", "last_block"))
     )
     seen = f", first seen after {amount(root.step, 'step')}" if root.step else ""
     rows = [

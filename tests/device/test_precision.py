@@ -139,6 +139,20 @@ def test_half_precision_is_measured_in_float32():
             assert a == pytest.approx(b, rel=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_on_a_device_is_diagnosed_as_on_the_cpu(pretend, dtype):
+    outcomes = []
+    for device in ("cpu", "pretend:0"):
+        given = case("mlp").to(device)
+        model, batch = given.model.to(dtype), (given.batch[0].to(dtype), given.batch[1])
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        found = bs.diagnose(model, batch, optimizer=optimizer, probes="full", steps=2)
+        treated = bs.treat(model, found, optimizer=optimizer, spend=300)
+        assert math.isfinite(found.measurements["curvature"].settings["largest"])
+        outcomes.append(([f.code for f in found.findings], treated.recipe is None))
+    assert outcomes[0] == outcomes[1]
+
+
 def test_gradients_are_shown_without_the_scale_of_the_loss():
     given = case("mlp")
     plain = train(given, steps=1).table

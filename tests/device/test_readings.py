@@ -123,6 +123,23 @@ def test_large_tensors_give_the_same_diagnosis_and_make_the_host_wait_little(
     assert counts.synchronizations <= most
 
 
+@pytest.mark.parametrize("name", ["resnet-20", "gpt-4"])
+def test_batches_and_outputs_that_are_too_large_to_copy_stay_together(pretend, monkeypatch, name):
+    given = case(name)
+    near = bs.diagnose(given.model, given.batch, loss=given.loss)
+    monkeypatch.setattr(
+        "bathyscope.core.fetch._MOST_ENTRIES", 40
+    )  # that the targets have, not the inputs
+    there = given.to("pretend:0")
+    for most in (1 << 24, 0):
+        monkeypatch.setattr("bathyscope.core.fetch._MOST_OF_BATCH", most)
+        far = bs.diagnose(there.model, there.batch, loss=there.loss)
+        assert [f.code for f in far.findings] == [f.code for f in near.findings]
+        for part in ("inputs", "labels"):
+            for key, value in near.measurements[part].settings.items():
+                assert far.measurements[part].settings[key] == pytest.approx(value, rel=1e-4)
+
+
 def test_what_is_changed_behind_autograd_is_put_back_without_waiting(pretend):
     """Buffers of a device are written, not compared; a version that did not change does not change."""
     norm = torch.nn.BatchNorm1d(3).to("pretend:0")

@@ -97,6 +97,8 @@ class Readings:
 
 _MOST_ENTRIES = 1 << 18
 """Of a tensor that is copied: a megabyte in float32."""
+_MOST_OF_BATCH = 1 << 24
+"""Entries of a batch that is copied: it came from the host, in less than its pass takes."""
 
 
 class OnHost:
@@ -128,16 +130,25 @@ class OnHost:
         return bool(inside) and all(map(_can_be_copied, inside)) and all(map(_is_plain, values))
 
     def batch(self, inputs: object, targets: object) -> tuple[object, object]:
-        """Inputs and targets, in one transfer."""
-        self.of((inputs, targets))
+        """Inputs and targets in one transfer, of any dtype: both, so that they can be compared, or neither."""
+        inside = list(tensors_in((inputs, targets)))
+        is_small = sum(tensor.numel() for tensor in inside) <= _MOST_OF_BATCH
+        if not is_small or not all(map(_is_far, inside)) or not _is_plain((inputs, targets)):
+            return inputs, targets
+        for tensor, copy in zip(inside, to_host(inside), strict=True):
+            self.copies.setdefault(id(tensor), (tensor, copy))
         return self.of(inputs), self.of(targets)
 
 
 def _can_be_copied(tensor: Tensor) -> bool:
     is_half = tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)
+    return _is_far(tensor) and not is_half and tensor.numel() <= _MOST_ENTRIES
+
+
+def _is_far(tensor: Tensor) -> bool:
+    """Whether it is a plain tensor of a device."""
     is_plain = tensor.layout is torch.strided and not hasattr(tensor, "to_local")
-    is_far = tensor.device.type not in ("cpu", "meta")
-    return is_far and is_plain and not is_half and tensor.numel() <= _MOST_ENTRIES
+    return is_plain and tensor.device.type not in ("cpu", "meta")
 
 
 def _is_plain(value: object) -> bool:

@@ -3,10 +3,11 @@
 - Where double precision is needed and a device has none (MPS), the work goes to the CPU, on copies.
 - TF32 and reductions in half precision are off wherever an error is claimed, as of an eigenvalue.
 - Values of half precision (float16, bfloat16) are measured in float32 at least.
+- Weights that are packed into integers (4 bits each) are left out of what is said of weights, and that is said.
 - cuDNN's recurrent kernels have a backward pass in train mode only, and no second derivative.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -38,6 +39,22 @@ def has_double(device: torch.device) -> bool:
 def at_least_single(x: Tensor) -> Tensor:
     """A tensor of half precision in float32; any other as it is."""
     return x.float() if x.is_floating_point() and x.element_size() < 4 else x
+
+
+def is_packed(parameter: Tensor) -> bool:
+    """Whether a parameter is no array of numbers, but bytes that a layer unpacks (4-bit weights).
+
+    Examples:
+        >>> is_packed(torch.zeros(2, dtype=torch.uint8)), is_packed(torch.zeros(2))
+        (True, False)
+    """
+    return not (parameter.is_floating_point() or parameter.is_complex())
+
+
+def packed_note(names: Sequence[str]) -> str:
+    """What is said of parameters that were left out, in one sentence."""
+    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"Packed weights, whose bytes only their layer can read, were left out ({named})."
 
 
 def lacks_double(model: nn.Module) -> bool:

@@ -95,12 +95,12 @@ def waits_for_others(model: nn.Module) -> bool:
 
 def processes_of(model: nn.Module) -> Processes | None:
     """The group that holds a model together; None for a model that is this process's own."""
-    if not is_distributed():
+    if not (dist.is_available() and dist.is_initialized()):
         return None
-    wrapped = isinstance(model, nn.parallel.DistributedDataParallel)
     inner = getattr(model, "_orig_mod", model)
-    wrapped = wrapped or isinstance(inner, nn.parallel.DistributedDataParallel)
-    if not wrapped and not is_sharded(unwrap(model)):
+    wrapped = any(isinstance(m, nn.parallel.DistributedDataParallel) for m in (model, inner))
+    # pieces are put together even where one process has all of them: they are no plain tensors
+    if not (wrapped and is_distributed()) and not is_sharded(unwrap(model)):
         return None
     return Processes(dist.get_rank(), dist.get_world_size())
 

@@ -81,7 +81,7 @@ def gather_model(
         for name in HOOK_TABLES:
             table = getattr(module, name, None)
             if isinstance(table, dict):
-                kept = {k: hook for k, hook in table.items() if not _is_of_fsdp(hook)}
+                kept = {k: hook for k, hook in table.items() if not _is_of_shards(hook)}
                 memo[id(table)] = type(table)((k, copy.deepcopy(h, memo)) for k, h in kept.items())
     with _plain_classes(inner):
         whole_model = copy.deepcopy(inner, memo)
@@ -94,10 +94,14 @@ def gather_model(
     return whole_model, copy.deepcopy(optimizer, memo)
 
 
-def _is_of_fsdp(hook: object) -> bool:
+_TENSOR_PARALLEL = "torch.distributed.tensor"
+"""The package of `parallelize_module`, whose hooks cut inputs and outputs in pieces."""
+
+
+def _is_of_shards(hook: object) -> bool:
     owner = getattr(hook, "__self__", None)
     home = type(owner).__module__ if owner is not None else getattr(hook, "__module__", "") or ""
-    return home.startswith(FSDP)
+    return home.startswith((FSDP, _TENSOR_PARALLEL))
 
 
 @contextmanager

@@ -22,8 +22,10 @@ from bathyscope.core.precision import (
     ON_A_COPY,
     differentiable_rnns,
     exact_products,
+    is_packed,
     lacks_double,
     on_cpu,
+    packed_note,
 )
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import gather_agreed
@@ -153,6 +155,8 @@ def objective_of(
         model, data = copy_to_cpu(model)[0], on_cpu(data)
     check_choice("batchnorm", batchnorm, get_args(BatchNormMode))
     chosen = _choose_parameters(model, parameters)
+    packed = [name for name, p in chosen.items() if is_packed(p)]
+    chosen = {name: p for name, p in chosen.items() if name not in packed}
     objective = Objective(
         model=model,
         loss=loss_named(loss) if isinstance(loss, str) else loss,
@@ -163,6 +167,8 @@ def objective_of(
     )
     if is_copied:
         objective.notes.append(ON_A_COPY)
+    if packed:
+        objective.notes.append(packed_note(packed))
     if objective.normalizes and batchnorm == "batch" and objective.batches.num_batches > 1:
         objective.notes.append(
             f"Each of the {objective.batches.num_batches} batches is normalized by its own "

@@ -20,7 +20,7 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.hints import hinted
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
+from bathyscope.core.precision import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once
 from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
@@ -316,7 +316,7 @@ def _provenance(
         "machine": platform.machine(),
         "device": str(tensor.device),
         "threads": torch.get_num_threads(),
-        "dtype": str(parameters[0].dtype).removeprefix("torch."),
+        "dtype": str(next(p.dtype for p in parameters if not is_packed(p))).removeprefix("torch."),
         "mode": "train" if model.training else "eval",
         "batch": " × ".join(map(str, tensor.shape)),
         "parameters": sum(p.numel() for p in parameters),

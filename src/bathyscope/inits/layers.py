@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bathyscope.core.precision import is_packed
+
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
@@ -14,7 +16,7 @@ _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 def weight_layers(model: nn.Module) -> Iterator[nn.Module]:
     """The linear and convolution layers of a model, in the order of `modules()`, each once.
 
-    Everything else (normalization layers, gates' offsets, embeddings) is left as it is.
+    Everything else (normalization layers, gates' offsets, embeddings, packed weights) is left as it is.
 
     Examples:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
@@ -22,7 +24,8 @@ def weight_layers(model: nn.Module) -> Iterator[nn.Module]:
         [3, 1]
     """
     for module in model.modules():
-        if isinstance(module, (nn.Linear, *_CONVOLUTIONS, *_TRANSPOSED)):
+        is_filled = isinstance(module, (nn.Linear, *_CONVOLUTIONS, *_TRANSPOSED))
+        if is_filled and not is_packed(_weight(module)):
             yield module
 
 

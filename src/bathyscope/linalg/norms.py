@@ -192,6 +192,25 @@ def _rows_gram(view: Float[Tensor, " a n b"]) -> Float[Tensor, " n n"]:
     return rows @ rows.T
 
 
+def norms_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """‖t‖₂ of each tensor, where it lies, in few launches; of half precision in float32.
+
+    The norm of numbers that float16 can hold is often beyond float16.
+
+    Examples:
+        >>> [norm.item() for norm in norms_of([torch.full((4,), 6e4).half(), torch.ones(1)])]
+        [120000.0, 1.0]
+    """
+    half = [t.is_floating_point() and t.element_size() < 4 for t in tensors]
+    if not any(half):
+        return list(torch._foreach_norm(list(tensors)))
+    narrow = [t for t, is_half in zip(tensors, half, strict=True) if is_half]
+    wide = [t for t, is_half in zip(tensors, half, strict=True) if not is_half]
+    of_narrow = iter(torch._foreach_norm(narrow, 2, dtype=torch.float32))
+    of_wide = iter(torch._foreach_norm(wide) if wide else ())
+    return [next(of_narrow) if is_half else next(of_wide) for is_half in half]
+
+
 def spread_about(values: Float[Tensor, " r"], target: float) -> float:
     """Root mean square of σ/target − 1.
 

@@ -15,6 +15,7 @@ from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
+from bathyscope.core.precision import is_packed
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.probe import aside
 from bathyscope.core.records import Block, Measurement
@@ -57,7 +58,7 @@ class WeightLayer:
 def layers_of(model: nn.Module | Members, block: Block) -> list[WeightLayer]:
     """Weights of a block that are matrices or kernels; norms and biases are left out.
 
-    A parametrized weight (spectral or weight norm) is taken as the layer applies it.
+    A parametrized weight (spectral or weight norm) is taken as the layer applies it; a packed one is left out.
 
     Examples:
         >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
@@ -112,10 +113,11 @@ def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:
         return
     if isinstance(module, (nn.Linear, _CONVOLUTION)):
         convolution = module if isinstance(module, _CONVOLUTION) else None
-        yield WeightLayer(name, module.weight.detach(), convolution)
+        if not is_packed(module.weight):
+            yield WeightLayer(name, module.weight.detach(), convolution)
         return
     for own, parameter in module.named_parameters(recurse=False):
-        if parameter.ndim >= 2:
+        if parameter.ndim >= 2 and not is_packed(parameter):
             yield WeightLayer(f"{name}.{own}" if name else own, parameter.detach())
 
 

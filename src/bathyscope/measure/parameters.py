@@ -13,6 +13,7 @@ from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors
+from bathyscope.core.precision import is_packed
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
@@ -56,7 +57,7 @@ def parameters_measurement(
     named = dict(unwrap(model).named_parameters())
     frozen = [n for n, p in named.items() if not p.requires_grad]
     reached = [n for n, g in gradients.items() if n in named]
-    weights = [p for p in named.values() if p.ndim >= 2]
+    weights = [p for p in named.values() if p.ndim >= 2 and not is_packed(p)]
     head = [weight.detach().any() for weight in weights[-1:]]
     any_entry = fetch([*(gradients[n].any() for n in reached), *head])
     zero_head = any_entry.pop() == [0.0] if head else False

@@ -12,6 +12,7 @@ from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
 from bathyscope.core.fetch import fetch, small_to_host
+from bathyscope.core.precision import is_packed, packed_note
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (
@@ -130,6 +131,9 @@ def _put_layers(
     largest_side: int,
 ) -> None:
     members = Members(model)
+    packed = [n for n, p in unwrap(model).named_parameters() if is_packed(p)]
+    if packed:
+        rows.note(packed_note(packed))
     by_block = [(block, layers_of(members, block)) for block in blocks]
     # a module that several blocks call is measured once
     given = {layer.name: layer for _, layers in by_block for layer in layers}

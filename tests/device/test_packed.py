@@ -1,4 +1,4 @@
-"""Weights of 4 bits, which only their layer can read: left out of what is said of weights, and that is said."""
+"""Weights of 4 bits, which only their layer can read, are left out of what is said of weights; a note says so."""
 
 import pytest
 import torch

@@ -130,7 +130,7 @@ class OnHost:
         return bool(inside) and all(map(_can_be_copied, inside)) and all(map(_is_plain, values))
 
     def batch(self, inputs: object, targets: object) -> tuple[object, object]:
-        """Inputs and targets in one transfer, of any dtype: both, so that they can be compared, or neither."""
+        """Inputs and targets in one transfer, of any dtype: both, so that they can be compared, or none."""
         inside = list(tensors_in((inputs, targets)))
         is_small = sum(tensor.numel() for tensor in inside) <= _MOST_OF_BATCH
         if not is_small or not all(map(_is_far, inside)) or not _is_plain((inputs, targets)):

@@ -3,7 +3,7 @@
 - Where double precision is needed and a device has none (MPS), the work goes to the CPU, on copies.
 - TF32 and reductions in half precision are off wherever an error is claimed, as of an eigenvalue.
 - Values of half precision (float16, bfloat16) are measured in float32 at least.
-- Weights that are packed into integers (4 bits each) are left out of what is said of weights, and that is said.
+- Weights that are packed into integers (4 bits each) are left out of what is said of weights; a note says so.
 - cuDNN's recurrent kernels have a backward pass in train mode only, and no second derivative.
 """
 

@@ -58,7 +58,7 @@ class WeightLayer:
 def layers_of(model: nn.Module | Members, block: Block) -> list[WeightLayer]:
     """Weights of a block that are matrices or kernels; norms and biases are left out.
 
-    A parametrized weight (spectral or weight norm) is taken as the layer applies it; a packed one is left out.
+    A parametrized weight (spectral or weight norm) is taken as the layer applies it, a packed one left out.
 
     Examples:
         >>> mlp = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())

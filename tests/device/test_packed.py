@@ -1,4 +1,4 @@
-"""Weights of 4 bits, which only their layer can read, are left out of what is said of weights; a note says so."""
+"""Weights of 4 bits, which only their layer can read, are left out of the measurements of weights."""
 
 import pytest
 import torch

@@ -596,7 +596,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if self.logger is None or logs:",
         ),
     ],
-    "tests/recorder/test_events.py": [
+    "tests/recorder/test_events.py tests/recorder/test_detect.py": [
         (
             "recorder/detect.py",
             "unlike = late > np.maximum(10 * usual, 0.05)",
@@ -666,7 +666,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         (
             "remedies/gradient_energy.py",
             "if math.isfinite(whole) and math.isfinite(seen) and whole > 0 and seen > 0:",
-            "if math.isfinite(whole) and math.isfinite(seen) and whole >= 0 and seen > 0:",
+            "if math.isfinite(whole) and math.isfinite(seen) and whole >= 0 and seen >= 0:",
         ),
         (
             "remedies/gradient_energy.py",
@@ -707,7 +707,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     "tests/foresight/test_readings.py": [
         ("foresight/goal.py", 'if self.kind == "other":', "if False:"),
     ],
-    "tests/foresight/test_verdict.py": [
+    "tests/foresight/test_judging.py tests/foresight/test_words.py": [
         ("foresight/small_networks.py", "if not reading.finite:", "if False:"),
         (
             "foresight/small_networks.py",
@@ -770,7 +770,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "if False:",
         ),
     ],
-    "tests/diagnosis/test_family.py": [
+    "tests/rules/test_numbers_of_rules.py tests/diagnosis/test_family.py": [
         (
             "rules/families/nests.py",
             'if excess > thresholds["linear_excess"] and reachable < facts["risk"]:',
@@ -789,7 +789,10 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             'if parameters.number("zero_gradient") == (parameters.number("reached") and -1):',
         ),
     ],
-    "tests/diagnosis/test_rules.py tests/diagnosis/test_planted_faults.py": [
+    (
+        "tests/rules/test_numbers_of_rules.py tests/diagnosis/test_rules.py "
+        "tests/diagnosis/test_planted_faults.py"
+    ): [
         (
             "rules/families/gradients.py",
             "is_smooth = length >= _FEWEST_BLOCKS and max(p / total for p in parts) <= _LARGEST_PART",

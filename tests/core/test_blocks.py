@@ -335,3 +335,13 @@ def test_of_two_kinds_side_by_side_the_trunk_is_the_one_with_more_layers():
         model = nn.Sequential(*order[0], *order[1])
         expected = [name for name, child in model.named_children() if isinstance(child, Large)]
         assert names(model, torch.randn(2, 4)) == expected
+
+
+def test_the_weighted_layers_of_a_block_hold_a_matrix_or_a_kernel():
+    from bathyscope.core.calls import weighted_layers
+
+    model = nn.Sequential(
+        *(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()) for _ in range(3))
+    )
+    blocks = blocks_of(model, torch.randn(5, 4))
+    assert list(weighted_layers(model, blocks[0])) == ["0.0"]

@@ -116,3 +116,12 @@ def test_one_sentence(said, name):
 
 def test_all_are_expected(said):
     assert said.keys() == EXPECTED.keys()
+
+
+def test_matrices_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
+    from bathyscope.curvature import dense_matrix
+
+    monkeypatch.setattr(dense_matrix, "available_bytes", lambda device: 1000)
+    dense_matrix.check_room_for_matrices(2, 10, torch.ones(1))  # 800 bytes
+    with pytest.raises(UsageError, match="take fewer runs"):
+        dense_matrix.check_room_for_matrices(3, 10, torch.ones(1))

@@ -85,3 +85,7 @@ def test_bad_sizes_are_said():
         densenest(6, 3, feature_sizes=[4, 4], functions=[torch.nn.Identity()])
     with pytest.raises(UsageError, match="at least one feature size"):
         aresnest(6, 3, width=5, feature_sizes=[])
+
+
+def test_one_feature_is_enough():
+    assert resnest(1, 1, width=1, feature_sizes=[1])(torch.ones(2, 1)).shape == (2, 1)

@@ -142,3 +142,17 @@ def test_after_an_event_steps_are_read_ten_times_as_often_for_a_while(tmp_path):
     written = read_metrics(tmp_path / "run" / "watch.jsonl")
     assert {row["step"] for row in written} == {0, 20, 40, 60} | dense
     assert [e["code"] for e in read_metrics(tmp_path / "run" / "events.jsonl")] == ["loss-spike"]
+
+
+def test_only_a_single_number_is_taken_for_the_loss():
+    from bathyscope.recorder.loss_hook import on_loss
+
+    seen = []
+    remove = on_loss(lambda loss: seen.append(float(loss)))
+    try:
+        x = torch.ones(3, requires_grad=True)
+        (2 * x).sum().backward()
+        (2 * x).backward(torch.ones(3))
+    finally:
+        remove()
+    assert seen == [6.0]

@@ -250,3 +250,11 @@ def test_a_run_that_failed_before_is_no_result(tmp_path, threads):
     for summary in (first, again):
         assert (summary.skipped, summary.ended["failed"], summary.done) == (0, 2, 2)
     assert starts(tmp_path) == Counter({0: 1, 1: 1}), "not tried again unless asked"
+
+
+def test_the_workers_of_this_machine_share_its_cores(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    with local(2).open() as executor:
+        assert executor.submit(torch.get_num_threads).result() == 3

@@ -1,4 +1,4 @@
-"""StepObserver the loss of a loop that hands it to nobody: whatever `backward` is called on."""
+"""The loss of a loop that passes it to nobody: whatever `backward` is called on."""
 
 import weakref
 from collections.abc import Callable

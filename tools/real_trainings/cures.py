@@ -3,7 +3,7 @@
     python -m tools.real_trainings.cures draw          # refused once there are results
     python -m tools.real_trainings.cures run           # resumes; one line a training
     python -m tools.real_trainings.cures run --development
-    python -m tools.real_trainings.cures summary
+    python -m tools.real_trainings.cures summary       # --second: 30 more, drawn later
 
 The rivals have as many steps as `treat` took: the best of learning rate ÷ 10, × 10 and Adam at 3e-4;
 the best of eight random settings; and Adam at 3e-3 without a search. What each of them chooses is
@@ -30,11 +30,21 @@ from bathyscope.remedies import Recipe, ReplaceOptimizer, ScaleRate
 from bathyscope.remedies.settings import clip_before_each_step_
 from tools.real_trainings.as_given import Given, as_given
 from tools.real_trainings.case import Case, read_cases
-from tools.real_trainings.cure_cases import CASES, FOLDER, CureCase, draw, read, write
+from tools.real_trainings.cure_cases import (
+    CASES,
+    FOLDER,
+    SECOND,
+    CureCase,
+    draw,
+    draw_second,
+    read,
+    write,
+)
 from tools.real_trainings.labels import LAGS, end_loss
 from tools.real_trainings.store import read_records
 
 RESULTS = FOLDER / "results.jsonl"
+SECOND_RESULTS = FOLDER / "second-results.jsonl"
 DEVELOPED = FOLDER / "development.jsonl"
 PERSON = tuple(
     Recipe(steps=(step,))
@@ -190,13 +200,13 @@ def _forward(model: nn.Module, inputs: object) -> Any:
     return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
 
 
-def run(out: Path, purpose: str) -> None:
+def run(out: Path, purpose: str, cases: Path = CASES) -> None:
     """Every training that the file does not hold; those whose steps are cheapest first."""
     torch.set_num_threads(1)
     by_id = {case.id: case for case in read_cases()}
     done = {row["id"] for row in _rows(out)}
     cost = {r.id: r.step_seconds for r in read_records() if r.seed == 0}
-    for chosen in sorted(read(), key=lambda c: cost[c.id]):
+    for chosen in sorted(read(cases), key=lambda c: cost[c.id]):
         if chosen.purpose == purpose and chosen.id not in done:
             torch.manual_seed(0)
             line = json.dumps(cure(chosen, by_id[chosen.id]), ensure_ascii=False)
@@ -242,15 +252,16 @@ def _is_better(row: dict[str, Any]) -> bool:
 
 def main(arguments: list[str]) -> None:
     """One command."""
-    is_development = "--development" in arguments
-    out = DEVELOPED if is_development else RESULTS
+    is_development, is_second = "--development" in arguments, "--second" in arguments
+    out = DEVELOPED if is_development else SECOND_RESULTS if is_second else RESULTS
+    cases = SECOND if is_second else CASES
     match arguments[0]:
         case "draw":
-            if RESULTS.exists():
-                sys.exit(f"{RESULTS} holds results of the present list in {CASES.name}.")
-            write(draw())
+            if out.exists():
+                sys.exit(f"{out} holds results of the present list in {cases.name}.")
+            write(draw_second() if is_second else draw(), cases)
         case "run":
-            run(out, "development" if is_development else "score")
+            run(out, "development" if is_development else "score", cases)
         case _:
             print("\n".join(summary(out)))
 

@@ -13,6 +13,8 @@ from tools.real_trainings.examples import Example
 from tools.real_trainings.fit import conformal_half_width, fit
 
 NAIVE = ("last value", "power law")
+DRAWS = 400
+"""Of networks, for the interval of an AUROC: the settings and seeds of one are not independent."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def summarize(result: Sequence[Said]) -> JsonObject:
             auroc([s.fails for s in known], [f for f, ok in zip(fails, finite, strict=True) if ok]),
             3,
         ),
+        **_within_chance(result),
         "auroc of lags among those that do not fail": round(
             auroc(
                 [s.lags for s in result if s.example.label.label != "fails"],
@@ -100,6 +103,42 @@ def summarize(result: Sequence[Said]) -> JsonObject:
             for name in NAIVE
         },
     }
+
+
+def _within_chance(result: Sequence[Said]) -> JsonObject:
+    """What chance leaves of the AUROC of fails: its interval, and what the other seed's training says.
+
+    A failure that the other seed of the same case does not share cannot be seen in what they share.
+    """
+    ends = {(s.example.case.id, s.example.seed): s.example.label for s in result}
+    pairs = [
+        (s, other) for s in result if (other := ends.get((s.example.case.id, 1 - s.example.seed)))
+    ]
+    alike = [s for s, other in pairs if _fails(s) == (other.label == "fails")]
+    networks = sorted({s.example.case.network_id for s in result})
+    rows = [[s for s in result if s.example.case.network_id == name] for name in networks]
+    drawn = []
+    for chosen in np.random.default_rng(0).integers(len(rows), size=(DRAWS, len(rows))):
+        some = [s for i in chosen for s in rows[i]]
+        drawn.append(auroc([s.fails for s in some], [_fails(s) for s in some]))
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return {
+        "auroc of fails, 95 %": [round(float(low), 3), round(float(high), 3)],
+        "same in both seeds": len(alike),
+        "auroc of fails, same in both seeds": round(
+            auroc([s.fails for s in alike], [_fails(s) for s in alike]), 3
+        ),
+        "auroc of the other seed's end": round(
+            auroc([-other.progress for _, other in pairs], [_fails(s) for s, _ in pairs]), 3
+        ),
+        "auroc of the other seed's label": round(
+            auroc([other.label == "fails" for _, other in pairs], [_fails(s) for s, _ in pairs]), 3
+        ),
+    }
+
+
+def _fails(said: Said) -> bool:
+    return said.example.label.label == "fails"
 
 
 def _coverage(pairs: Sequence[tuple[tuple[float, float], float]]) -> JsonObject:

@@ -256,15 +256,14 @@ def _how_to_get_a_model(given: object) -> str:
 
 
 def _check_devices(model: nn.Module, tensors: list[Tensor]) -> None:
-    devices = {p.device for p in model.parameters()}
-    if len(devices) != 1:  # a model over several devices carries its tensors over itself
+    first = next(model.parameters(), None)
+    if first is None:
         return
-    (device,) = devices
-    for tensor in tensors:
-        if tensor.device != device:
-            raise UsageError(
-                f"The model is on {device} and the batch on {tensor.device}; move one of them."
-            )
+    device = first.device
+    apart = next((t.device for t in tensors if t.device != device), None)
+    # a model over several devices carries its tensors over itself
+    if apart is not None and all(p.device == device for p in model.parameters()):
+        raise UsageError(f"The model is on {device} and the batch on {apart}; move one of them.")
 
 
 def own_loss(output: object, targets: object) -> Tensor:

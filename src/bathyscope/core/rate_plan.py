@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -20,7 +21,7 @@ MOST_STEPS = 100_000
 """Steps of a scheduler that are simulated; a later step has the rate of the last of these."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RatePlan:
     """Learning rates of every group of an optimizer, step by step.
 
@@ -39,14 +40,17 @@ class RatePlan:
     @property
     def factors(self) -> list[float]:
         """The mean rate of each step as a fraction of the largest of all; ones where all are zero."""
-        means = [sum(row) / len(row) for row in self.rates]
-        largest = max(means)
+        means, largest = self._means, self.largest
         return [mean / largest for mean in means] if largest > 0 else [1.0] * len(means)
 
     @property
     def largest(self) -> float:
         """The largest mean rate."""
-        return max(sum(row) / len(row) for row in self.rates)
+        return max(self._means)
+
+    @cached_property
+    def _means(self) -> list[float]:
+        return [sum(row) / len(row) for row in self.rates]
 
 
 def plan_rates(

@@ -46,6 +46,29 @@ def test_decided_and_wrong_are_counted():
     assert result["auroc of fails"] == pytest.approx((0.5 + 1 + 1 + 0 + 1 + 1) / 6)
 
 
+def test_what_the_other_seed_shares_is_scored_apart():
+    """Of two cases one fails with both seeds; the other fails with one of them, and nobody foresees it."""
+    other = replace(CASE, id="another", network_id="another")
+    rows = []
+    for case, seed, fails, label, progress in (
+        (CASE, 0, 0.9, "fails", 0.0),
+        (CASE, 1, 0.8, "fails", 0.05),
+        (other, 0, 0.1, "trains", 0.9),
+        (other, 1, 0.1, "fails", -1.0),
+    ):
+        one = said(fails, label)
+        result = Labeled(label, "", progress, 0.0, 0.0)
+        rows.append(replace(one, example=replace(one.example, case=case, seed=seed, label=result)))
+    scores = summarize(rows)
+    assert scores["same in both seeds"] == 2
+    assert scores["auroc of fails"] == pytest.approx(2.5 / 3, abs=1e-3)
+    # the training that trained has a failed twin, which ranks it first
+    assert scores["auroc of the other seed's end"] == 0.0
+    assert scores["auroc of the other seed's label"] == pytest.approx(1 / 3, abs=1e-3)
+    low, high = scores["auroc of fails, 95 %"]
+    assert low <= scores["auroc of fails"] <= high
+
+
 def test_a_half_width_holds_four_fifths():
     errors = np.random.default_rng(0).exponential(size=999)
     assert (errors <= conformal_half_width(errors)).mean() == pytest.approx(0.8, abs=0.002)

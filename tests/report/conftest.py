@@ -58,6 +58,8 @@ class Browser:
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         wanted = {"media": media, "features": [theme]}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+        frames = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        self.driver.execute_async_script(frames)  # the page has heard of its new size
 
 
 @pytest.fixture(scope="module")

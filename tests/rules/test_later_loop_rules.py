@@ -410,8 +410,8 @@ def test_a_store_that_cannot_be_reached_ends_the_comparison_alone(monkeypatch):
     def no_store():
         raise RuntimeError("Broken pipe")
 
-    monkeypatch.setattr(ledger_ranks, "_place", lambda: (0, 2))
-    monkeypatch.setattr(ledger_ranks, "_store", no_store)
+    monkeypatch.setattr(ledger_ranks, "rank_and_size", lambda: (0, 2))
+    monkeypatch.setattr(ledger_ranks, "rank_store", no_store)
     model = mlp(6, 8, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with Ledger() as ledger:

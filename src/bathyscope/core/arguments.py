@@ -1,16 +1,33 @@
 """Numbers, names and choices that a user hands in, checked in one sentence."""
 
+import inspect
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
-from bathyscope.core.errors import UsageError, shorten
+from bathyscope.core.errors import BadCall, UsageError, shorten
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _LONGEST_NAME = 255  # bytes of a file's name: the limit of the usual file systems
 _MOST = 2**63 - 1  # what torch counts with
+
+_ARGUMENTS = {
+    "lr": "optimizer=torch.optim.SGD(model.parameters(), lr=…)",
+    "learning_rate": "optimizer=torch.optim.SGD(model.parameters(), lr=…)",
+    "criterion": "loss=criterion",
+    "loss_fn": "loss=loss_fn",
+    "epochs": "budget=, the optimizer's steps that you mean to train for",
+    "device": "model.to(device), and a batch that is there too",
+    "batch_size": "a batch or a loader of that size",
+}
+"""What people call an argument, and how it is given here."""
 
 
 def check_count(name: str, value: object, *, minimum: int = 0, most: int = _MOST) -> int:
@@ -179,3 +196,37 @@ def check_seed(value: object) -> int:
         UsageError: it is none, or too large.
     """
     return check_count("seed", value)
+
+
+def hinted(usage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function whose calls with arguments that do not fit end in one sentence with the usage.
+
+    Args:
+        usage: a call that fits, for what is missing or too many.
+
+    Examples:
+        >>> @hinted("area(w, h)")
+        ... def area(w, h):
+        ...     return w * h
+        >>> area(3, 4)
+        12
+        >>> area(3)
+        Traceback (most recent call last):
+        bathyscope.core.errors.BadCall: area: missing a required argument: 'h'; write area(w, h).
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def checked(*args: P.args, **options: P.kwargs) -> R:
+            try:
+                signature.bind(*args, **options)
+            except TypeError as error:
+                known = next((_ARGUMENTS[name] for name in options if name in _ARGUMENTS), usage)
+                raise BadCall(f"{function.__name__}: {error}; write {known}.") from None
+            return function(*args, **options)
+
+        return checked
+
+    return decorate

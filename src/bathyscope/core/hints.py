@@ -1,66 +1,15 @@
 """What a newcomer most likely meant, said beside what went wrong: the common slips of shapes and types."""
 
-import inspect
 from collections.abc import Callable, Iterator
-from functools import wraps
-from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
-from bathyscope.core.errors import BadCall, UsageError
+from bathyscope.core.errors import UsageError
 from bathyscope.core.nested import tensors_in
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _CHANNELS = (1, 3, 4)  # of images
-
-_ARGUMENTS = {
-    "lr": "optimizer=torch.optim.SGD(model.parameters(), lr=…)",
-    "learning_rate": "optimizer=torch.optim.SGD(model.parameters(), lr=…)",
-    "criterion": "loss=criterion",
-    "loss_fn": "loss=loss_fn",
-    "epochs": "budget=, the optimizer's steps that you mean to train for",
-    "device": "model.to(device), and a batch that is there too",
-    "batch_size": "a batch or a loader of that size",
-}
-"""What people call an argument, and how it is given here."""
-
-
-def hinted(usage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function whose calls with arguments that do not fit end in one sentence with the usage.
-
-    Args:
-        usage: a call that fits, for what is missing or too many.
-
-    Examples:
-        >>> @hinted("area(w, h)")
-        ... def area(w, h):
-        ...     return w * h
-        >>> area(3, 4)
-        12
-        >>> area(3)
-        Traceback (most recent call last):
-        bathyscope.core.errors.BadCall: area: missing a required argument: 'h'; write area(w, h).
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-
-        @wraps(function)
-        def checked(*args: P.args, **options: P.kwargs) -> R:
-            try:
-                signature.bind(*args, **options)
-            except TypeError as error:
-                known = next((_ARGUMENTS[name] for name in options if name in _ARGUMENTS), usage)
-                raise BadCall(f"{function.__name__}: {error}; write {known}.") from None
-            return function(*args, **options)
-
-        return checked
-
-    return decorate
 
 
 def forward_hint(inputs: object, error: Exception) -> str:

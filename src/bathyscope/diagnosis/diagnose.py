@@ -12,13 +12,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import __version__, measure
-from bathyscope.core.arguments import check_count, check_name, check_names
+from bathyscope.core.arguments import check_count, check_name, check_names, hinted
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError, shorten
-from bathyscope.core.hints import hinted
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.precision import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once

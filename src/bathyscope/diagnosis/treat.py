@@ -9,12 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.arguments import check_count, check_function, check_names, check_seed
+from bathyscope.core.arguments import check_count, check_function, check_names, check_seed, hinted
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.core.hints import hinted
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import preserve_model

@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from bathyscope.core.arguments import check_count, check_number
+from bathyscope.core.arguments import check_count, check_number, hinted
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.call_forms import is_trainer, read_call
 from bathyscope.core.errors import UsageError
-from bathyscope.core.hints import hinted
 from bathyscope.core.losses import loss_named
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.preserve import preserve_model

@@ -26,7 +26,7 @@ Takes = Literal["logits", "probabilities", "log-probabilities", "values"]
 _SURE = 30.0
 """A logit whose softmax or sigmoid is 1 to rounding."""
 
-_SAMPLES = 256
+_TRIED_SAMPLES = 256
 """Samples on which a loss is tried."""
 
 
@@ -89,7 +89,7 @@ def trial_of(loss: LossFn, output: Tensor, targets: object) -> LossTrial | None:
     if not isinstance(targets, Tensor) or not targets.numel() or output.ndim == 0:
         return None
     if targets.ndim and output.shape[0] == targets.shape[0]:
-        output, targets = output[:_SAMPLES], targets[:_SAMPLES]
+        output, targets = output[:_TRIED_SAMPLES], targets[:_TRIED_SAMPLES]
     return LossTrial(loss, targets.detach(), tuple(output.shape))
 
 
@@ -269,7 +269,7 @@ def _first_constant(given: Tensor, targets: object) -> Tensor:
     return constant
 
 
-_SAMPLES = 16
+_TERM_SAMPLES = 16
 _MOST_TERMS = 4
 
 
@@ -343,7 +343,7 @@ def loss_terms(model: nn.Module, batch: Batch, *, loss: LossFn) -> LossTerms:
         True
     """
     model = unwrap(model)
-    few = first_samples((batch[0], batch[1]), _SAMPLES)
+    few = first_samples((batch[0], batch[1]), _TERM_SAMPLES)
     with preserve_model(model, copy_parameters=False), torch.enable_grad():
         try:
             output = run_forward(model, copy_tensors(few[0]))

@@ -32,6 +32,7 @@
     hair.hidden = false;
   }
   function hide() { tip.hidden = true; if (hair) hair.hidden = true; }
+  addEventListener("resize", hide);  // where it stood may lie outside of the window now
 
   for (const strip of document.querySelectorAll(".strip")) {
     const under = (event) => {

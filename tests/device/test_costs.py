@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import bathyscope as bs
+from bathyscope.core.errors import UsageError
+from bathyscope.core.stepping import parts_of, take_step
 from tests.device.networks import case
 
 
@@ -106,9 +108,8 @@ def test_the_waits_of_a_diagnosis_do_not_grow_with_the_depth(pretend):
     assert waits[0] <= 35
 
 
-@pytest.mark.parametrize(("kind", "most"), [("sgd", 3.3), ("adamw", 4.2)])
-def test_what_a_diagnosis_takes_beside_the_model(pretend, kind, most):
-    """In sizes of the parameters: gradients, their step, and the weights after it."""
+def wide_network(kind):
+    """An MLP whose weights are most of what there is, with an optimizer that has taken a step."""
     torch.manual_seed(0)
     layers = [part for _ in range(12) for part in (nn.Linear(384, 384), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(384, 8)).to("pretend:0")
@@ -121,6 +122,64 @@ def test_what_a_diagnosis_takes_beside_the_model(pretend, kind, most):
     optimizer.step()
     optimizer.zero_grad()
     gc.collect()
+    return model, batch, optimizer
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "most"),
+    [
+        ("diagnose", "sgd", 3.1),
+        ("diagnose", "adamw", 3.1),
+        ("full", "sgd", 5.3),
+        ("full", "adamw", 6.1),
+        ("forecast", "sgd", 3.2),
+        ("forecast", "adamw", 4.2),
+    ],
+)
+def test_what_a_call_takes_beside_the_model(pretend, call, kind, most):
+    """In sizes of the parameters: gradients, their step, the weights after it; a copy with its optimizer."""
+    model, batch, optimizer = wide_network(kind)
+    probes = "full" if call == "full" else "standard"
     with pretend.counting() as counts:
-        bs.diagnose(model, batch, optimizer=optimizer)
+        if call == "forecast":
+            bs.forecast(model, [batch], optimizer=optimizer, spend=8)
+        else:
+            bs.diagnose(model, batch, optimizer=optimizer, probes=probes, steps=2)
     assert counts.peak <= most * sum(p.nbytes for p in model.parameters())
+
+
+@pytest.mark.parametrize("probes", ["standard", "full"])
+def test_the_memory_that_is_promised_is_kept(pretend, probes):
+    model, batch, optimizer = wide_network("adamw")
+    size = sum(p.nbytes for p in model.parameters())
+    allowed = (8 if probes == "full" else 5) * size
+    with pretend.counting() as counts:
+        found = bs.diagnose(
+            model, batch, optimizer=optimizer, probes=probes, steps=2, memory=allowed / 2**30
+        )
+    assert counts.peak <= allowed
+    assert not any("samples were measured" in note for note in found.notes)
+    with pytest.raises(UsageError, match="the ceiling"):
+        bs.diagnose(model, batch, optimizer=optimizer, probes=probes, memory=2 * size / 2**30)
+
+
+def test_steps_in_parts_are_the_same_steps(pretend, monkeypatch):
+    """Some parameters after the others, to the last bit; the groups stay as they were."""
+    monkeypatch.setattr("bathyscope.core.stepping._LEAST_PART", 64)
+    for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adadelta, torch.optim.RAdam):
+        after = []
+        for in_parts in (False, True):
+            given = case("mlp").to("pretend:0")
+            first, *rest = given.model.parameters()
+            optimizer = kind([{"params": [first], "lr": 0.1}, {"params": rest}], lr=0.01)
+            groups = [group["params"] for group in optimizer.param_groups]
+            for _ in range(3):
+                optimizer.zero_grad()
+                given.loss(given.model(given.batch[0]), given.batch[1]).backward()
+                take_step(optimizer) if in_parts else optimizer.step()
+            assert len(parts_of(optimizer, [first, *rest])) > 2
+            assert all(
+                a is g["params"] for a, g in zip(groups, optimizer.param_groups, strict=True)
+            )
+            after.append([p.detach().cpu() for p in given.model.parameters()])
+        assert all(map(torch.equal, *after)), kind

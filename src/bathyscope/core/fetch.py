@@ -23,11 +23,11 @@ def fetch(tensors: Sequence[Tensor]) -> list[list[float]]:
     return [[float(v) for v in t.reshape(-1).tolist()] for t in to_host(tensors)]
 
 
-def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+def to_host(tensors: Sequence[Tensor], *, at_once: int = _MOST_BYTES) -> list[Tensor]:
     """Each tensor on the CPU, itself where it is there; those of one device come in one transfer.
 
     Their bytes are put together, so that dtypes stay as they are; the wider ones come first, which keeps
-    each of them aligned.
+    each of them aligned. Where there are more bytes than `at_once` it takes several transfers.
 
     Examples:
         >>> to_host([torch.tensor([1.0, 2.0]), torch.tensor(3)])
@@ -43,7 +43,7 @@ def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
         part: list[int] = []
         size = 0
         for i in places:
-            if part and size + tensors[i].nbytes > _MOST_BYTES:
+            if part and size + tensors[i].nbytes > at_once:
                 _transfer(result, part)
                 part, size = [], 0
             part.append(i)

@@ -5,6 +5,9 @@ from typing import Any
 
 import torch
 
+LARGE_VECTOR = 2**20
+"""Bytes of a vector from which a basis of such lies on the host, not on a device: it takes dozens of them."""
+
 
 def available_bytes(device: torch.device) -> int:
     """Memory that can still be taken on a device, what torch's allocator holds in reserve included."""

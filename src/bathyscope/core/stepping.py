@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
 from bathyscope.core.calls import check_takes_hooks, unwrap
@@ -76,7 +77,7 @@ class TrainingStep:
             return
         self._is_taken = True
         try:
-            self._optimizer.step()
+            take_step(self._optimizer)
         except BathyscopeError:
             raise
         except Exception as error:  # a user's own optimizer and its hooks may raise anything
@@ -84,6 +85,66 @@ class TrainingStep:
             raise UsageError(
                 f"The optimizer ({kind}) cannot take a step: {in_a_line(error)}."
             ) from error
+
+
+# Of torch.optim, those in which no parameter's step depends on another parameter's gradient.
+_ONE_BY_ONE = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam")
+_PARTS = 16
+_LEAST_PART = 2**20  # bytes: what is smaller is stepped at once
+
+
+def parts_of(
+    optimizer: torch.optim.Optimizer, stepped: Sequence[nn.Parameter]
+) -> list[list[nn.Parameter]]:
+    """The parameters that step together: all, or runs of about a sixteenth of the model."""
+    kind = type(optimizer)
+    hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if kind.__name__ not in _ONE_BY_ONE or not kind.__module__.startswith("torch.optim") or hooks:
+        return [list(stepped)]
+    largest = max(_LEAST_PART, sum(p.nbytes for p in stepped) // _PARTS)
+    parts: list[list[nn.Parameter]] = [[]]
+    size = 0
+    for parameter in stepped:
+        if parts[-1] and size + parameter.nbytes > largest:
+            parts.append([])
+            size = 0
+        parts[-1].append(parameter)
+        size += parameter.nbytes
+    return parts
+
+
+def take_step(optimizer: TakesSteps) -> None:
+    """Let an optimizer step; on a device some of its parameters after the others, where that is the same.
+
+    torch's kernels for many tensors at once take as much room for what lies between as the tensors have.
+    """
+    parts = _parts_on_device(optimizer)
+    if not isinstance(optimizer, torch.optim.Optimizer) or len(parts) < 2:
+        optimizer.step()
+        return
+    groups = optimizer.param_groups
+    given = [group["params"] for group in groups]
+    try:
+        for part in parts:
+            wanted = {id(p) for p in part}
+            for group, own in zip(groups, given, strict=True):
+                group["params"] = [p for p in own if id(p) in wanted]
+            optimizer.step()
+    finally:
+        for group, own in zip(groups, given, strict=True):
+            group["params"] = own
+
+
+def _parts_on_device(optimizer: TakesSteps) -> list[list[nn.Parameter]]:
+    """What steps apart; nothing where parameters are on the CPU or someone has a hook on whole steps."""
+    if not isinstance(optimizer, torch.optim.Optimizer) or "step" in vars(optimizer):
+        return []
+    if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
+        return []
+    held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    if not held or any(p.device.type == "cpu" for p in held):
+        return []
+    return parts_of(optimizer, held)
 
 
 def train_steps(

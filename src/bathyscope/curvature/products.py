@@ -302,18 +302,17 @@ class CurvatureOperator:
             assert self._plan is not None, "a session makes the plan"
             for size, term in self._each_term([positions[n] for n in chosen]):
                 products = term.times(vectors, together=self._plan.together)
-                outcome = dict(zip(chosen, products, strict=True))
-                flat = [
-                    outcome[n].reshape(part.shape).to(rows.device, rows.dtype)
-                    if n in outcome
-                    else torch.zeros_like(part)
-                    for n, part in enumerate(parts)
-                ]
-                rows.add_(torch.cat(flat, dim=1), alpha=size / self._total)
+                ours = rows.split(
+                    sizes, dim=1
+                )  # summed in place: one more is as large as the model
+                for n, product in zip(chosen, products, strict=True):
+                    flat = product.reshape(ours[n].shape).to(rows.device, rows.dtype)
+                    ours[n].add_(flat, alpha=size / self._total)
         self.num_products += block.shape[1]
         self.on_product(block.shape[1])
         result = self._reduce(rows).T
-        if not bool(torch.isfinite(result).all()):
+        # the largest entry, in one reduction: `isfinite` of all would take two vectors more
+        if not bool(torch.linalg.vector_norm(result, torch.inf).isfinite()):
             raise BathyscopeError(
                 "A product with the curvature matrix is non-finite though the loss is: some second "
                 "derivative overflows (a square root or division at zero?); try float64."

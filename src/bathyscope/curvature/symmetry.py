@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from bathyscope.core.fetch import fetch
 from bathyscope.curvature.terms import Term
 
 # Fraction of ‖Hv‖ + ‖Hw‖ by which the two sides may differ. Rounding makes about √depth units of it; a
@@ -30,29 +31,40 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
     """
     generator = torch.Generator().manual_seed(0)
     v, w = (
-        [
-            torch.randn(p.shape, generator=generator, device="cpu").to(p.device, p.dtype)
-            for p in parameters
-        ]
+        [torch.randn(p.shape, generator=generator, device="cpu").to(p.dtype) for p in parameters]
         for _ in range(2)
     )
-    hv, hw = _product(term, v), _product(term, w)
-    difference = abs(_dot(w, hv) - _dot(v, hw))
-    size = _norm(hv) + _norm(hw)
+    # one product at a time, and of the vectors what is in use: on a device each is as large as the model
+    (wv, of_v), (vw, of_w) = (
+        _dot_and_norm(term, v, w, parameters),
+        _dot_and_norm(term, w, v, parameters),
+    )
     tolerance = max(_TOLERANCE.get(p.dtype, _COARSE_TOLERANCE) for p in parameters)
-    if not difference > tolerance * size:  # non-finite either: the product itself says so later
+    # non-finite either: the product itself says so later
+    if not abs(wv - vw) > tolerance * (of_v + of_w):
         return True
-    both = _product(term, [a + b for a, b in zip(v, w, strict=True)])
+    sums = [a + b for a, b in zip(v, w, strict=True)]
+    hv, hw, both = (_product(term, vector, parameters) for vector in (v, w, sums))
     error = [c.double() - a.double() - b.double() for a, b, c in zip(hv, hw, both, strict=True)]
-    return difference <= _ABOVE_ROUNDING * _norm(error)
+    return abs(wv - vw) <= _ABOVE_ROUNDING * _norm(error)
 
 
-def _product(term: Term, vector: Sequence[Tensor]) -> list[Tensor]:
-    return [result[0] for result in term.times([v[None] for v in vector])]
+def _product(term: Term, vector: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    there = [v[None].to(p.device) for v, p in zip(vector, parameters, strict=True)]
+    return [result[0] for result in term.times(there)]
 
 
-def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
-    return sum(float((x.double() * y.double()).sum()) for x, y in zip(a, b, strict=True))
+def _dot_and_norm(
+    term: Term, vector: Sequence[Tensor], other: Sequence[Tensor], parameters: Sequence[Tensor]
+) -> tuple[float, float]:
+    """The other vector times H times the vector, and ‖Hv‖; read in one transfer."""
+    dots, squares = [], []
+    for product, left in zip(_product(term, vector, parameters), other, strict=True):
+        wide = product.double()
+        dots.append((wide * left.to(wide)).sum())
+        squares.append(wide.square().sum())
+    numbers = [value for (value,) in fetch([*dots, *squares])]
+    return sum(numbers[: len(dots)]), sum(numbers[len(dots) :]) ** 0.5
 
 
 def _norm(a: Sequence[Tensor]) -> float:

@@ -188,6 +188,8 @@ def _pull_back(
             if result is not None:
                 return result
         each = [_pull_back_one(outputs, inputs, [c[i] for c in cotangents]) for i in range(num)]
+    if num == 1:  # a stack would be a copy
+        return [None if part is None else part[None] for part in each[0]]
     return [
         None if parts[0] is None else torch.stack([p for p in parts if p is not None])
         for parts in zip(*each, strict=True)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from scipy.stats import t as student
@@ -77,17 +78,17 @@ def curvature_probe(
                 ends = matrix.extremes(
                     1, max_products=max(2, _SEARCH), tolerance=1e-3, check_copies=False
                 )
+                vectors, ends = _apart(ends)
                 settings |= _ends(ends)
                 settings |= _rates(settings["largest"], optimizer)
-                signs = _signs(matrix)
-                products = matrix @ signs
                 locations = _locations(matrix, unwrap(model), blocks)
-                columns |= _by_block(matrix, locations, signs * products)
+                traces, rest = _times_signs(matrix, locations, vectors)
+                columns |= _by_block(matrix, locations, traces)
                 if matrix.shape[0] <= _FORMED_UP_TO:
                     result, exact = _from_all_eigenvalues(matrix, locations)
                     columns |= exact
                 else:
-                    result = _bounds(ends, products)
+                    result = _bounds(ends, rest, matrix.shape[0])
                 settings |= result
                 settings["products"] = matrix.num_products
         notes = (*matrix.notes, *_left_out(matrix, settings, len(blocks)))
@@ -96,6 +97,14 @@ def curvature_probe(
     return Measurement(
         name="curvature", blocks=tuple(blocks), columns=columns, settings=settings, notes=notes
     )
+
+
+def _apart(result: ExtremeEigenvalues) -> tuple[Tensor, ExtremeEigenvalues]:
+    """The eigenvectors, one a row, on the host, and all else: on a device they would take much room."""
+    both = result.largest, result.smallest
+    vectors = torch.cat([end.vectors.cpu() for end in both])
+    largest, smallest = (replace(end, vectors=end.vectors.new_empty(len(end), 0)) for end in both)
+    return vectors, replace(result, largest=largest, smallest=smallest)
 
 
 def _ends(result: ExtremeEigenvalues) -> dict[str, object]:
@@ -127,25 +136,40 @@ def _locations(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> lis
     return [[i for i, p in enumerate(parameters) if id(p) in own] for own in owned]
 
 
-def _signs(matrix: CurvatureMatrix) -> Tensor:
+def _times_signs(
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], vectors: Tensor
+) -> tuple[list[Tensor], Tensor]:
+    """With random signs v: vᵀ(Hv) over each block, and ‖Hv‖² without what lies along the two ends.
+
+    On a device one v at a time, and its product is read on the host: each is as large as the model.
+    """
     generator = torch.Generator().manual_seed(0)
     bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=generator, device="cpu")
-    return (2.0 * bits - 1).to(device=matrix.device, dtype=matrix.dtype)
+    traces: list[list[Tensor]] = [[] for _ in locations]
+    rest: list[Tensor] = []
+    for part in bits.split(_SIGNS if matrix.device.type == "cpu" else 1, dim=1):
+        signs = (2.0 * part - 1).to(matrix.dtype)
+        products = (matrix @ signs.to(matrix.device)).cpu()
+        both = signs * products
+        for inside, positions in zip(traces, locations, strict=True):
+            sums = [both[s].double().sum(dim=0) for s in matrix.operator.slices_of(positions)]
+            inside.append(torch.stack(sums).sum(dim=0) if sums else both.new_zeros(both.shape[1]))
+        left = products - vectors.T @ (vectors @ products)
+        rest.append(left.double().square().sum(dim=0))
+    return [torch.cat(inside) for inside in traces], torch.cat(rest)
 
 
 def _by_block(
-    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], products: Tensor
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], of_blocks: Sequence[Tensor]
 ) -> dict[str, tuple[Number, ...]]:
-    """Ends and trace of every block; `products` are the entries of v ∘ Hv."""
-    operator, products = matrix.operator, products.double()
+    """Ends and trace of every block; `of_blocks` are its sums of v ∘ Hv."""
+    operator = matrix.operator
     steps = _BY_BLOCK // max(1, len(locations))
     rows: list[tuple[Number, ...]] = []
-    for positions in locations:
+    for positions, traces in zip(locations, of_blocks, strict=True):
         if not positions:
             rows.append((None,) * len(_COLUMNS))
             continue
-        inside = torch.stack([products[s].sum(dim=0) for s in operator.slices_of(positions)])
-        traces = inside.sum(dim=0)
         ends: tuple[Number, Number] = (None, None)
         if steps >= _SMALLEST_STEPS:
             part = DiagonalBlock(operator, positions)
@@ -185,23 +209,22 @@ def _condition_and_index(part: Tensor) -> tuple[Number, Number]:
     return condition.value, index
 
 
-def _bounds(ends: ExtremeEigenvalues, products: Tensor) -> dict[str, object]:
+def _bounds(ends: ExtremeEigenvalues, rest: Tensor, d: int) -> dict[str, object]:
     """What a few products bound: 90 % of |λ| are no smaller than the 10th percentile q, so that
     0.9 d q² ≤ ‖H‖²_F, the mean of ‖Hv‖² over signs v, and κ ≥ |λ|max √(0.9 d) / ‖H‖_F.
 
     The two ends would carry most of the variance and are split off. Ritz values of either sign
-    stand for as many eigenvalues of it.
+    stand for as many eigenvalues of it. `rest` is ‖Hv‖² without them, for each v.
     """
     both = (ends.largest, ends.smallest)
-    vectors, values, errors, residuals = (
+    values, errors, residuals = (
         torch.cat([getattr(end, name) for end in both])
-        for name in ("vectors", "values", "errors", "residuals")
+        for name in ("values", "errors", "residuals")
     )
-    rest = (products - vectors.T @ (vectors @ products)).double().square().sum(dim=0)
     reach = float(student.ppf(_CONFIDENCE, len(rest) - 1) * rest.std()) / len(rest) ** 0.5
     split_off = float((values.square() + residuals.square()).sum())
     frobenius = math.sqrt(split_off + float(rest.mean()) + reach)
-    d, most = len(products), float(values.abs().max())
+    most = float(values.abs().max())
     return {
         "condition_number_at_least": max(1.0, most * math.sqrt(0.9 * d) / (frobenius or math.inf)),
         "negative_index_at_least": float((values < -errors).sum()) / d,

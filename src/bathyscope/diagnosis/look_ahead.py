@@ -73,6 +73,7 @@ def with_look_ahead(
         for stage in look_ahead(
             twin, stepper, [batch] * steps, loss=loss, at=(1, steps), reader=reader
         ):
+            stepper.zero_grad(set_to_none=True)  # read already: as large as the model
             measured = measure.standard(
                 twin, batch, loss=loss, optimizer=stepper, blocks=diagnosis.blocks
             )

@@ -11,7 +11,7 @@ from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.memory import LARGE_VECTOR, available_bytes, readable_size
 from bathyscope.core.nested import first_samples, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import make_differentiable
@@ -59,6 +59,8 @@ _TRIED = 2
 _HELD = {"standard": 4, "full": 30}
 """Times the parameters, as measured: gradients, the optimizer's step and the weights after it; with `full`
 also the copy, its optimizer, and the vectors of the curvature."""
+_HELD_ON_DEVICE = 7
+"""The same of `full` where large vectors of the curvature lie on the host."""
 
 _SLACK = 2.0
 """Gradients on their way back and the matrices of the measurements, beside what the graph holds."""
@@ -95,7 +97,8 @@ def trim_batch(
     device = tensors[0].device
     ceiling = int(memory * _GIB) if memory is not None else int(_FRACTION * available_bytes(device))
     weights = sum(p.nbytes for p in unwrap(model).parameters())
-    fixed = _HELD[probes] * weights
+    is_lean = probes == "full" and device.type != "cpu" and weights > LARGE_VECTOR
+    fixed = (_HELD_ON_DEVICE if is_lean else _HELD[probes]) * weights
     try:
         pair = _graph_bytes(model, first_samples(inputs, _TRIED), most=max(0, ceiling - fixed))
     except _TooMuch:

@@ -14,7 +14,7 @@ from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import preserve_buffers
 from bathyscope.core.progress import report_progress
 from bathyscope.core.rate_plan import RatePlan
-from bathyscope.core.stepping import TrainingStep, copy_with_optimizers, train_steps
+from bathyscope.core.stepping import TrainingStep, copy_with_optimizers, take_step, train_steps
 from bathyscope.foresight.goal import targets_of
 from bathyscope.foresight.readings import STAGES, Reader, Reading
 
@@ -125,7 +125,7 @@ class PlannedStepper:
         if self.plan.clip is not None:
             nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.plan.clip)
         for optimizer in self.optimizers:
-            optimizer.step()
+            take_step(optimizer)
         self.taken += 1
 
 

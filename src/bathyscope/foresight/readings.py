@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, run_forward
-from bathyscope.core.fetch import fetch
+from bathyscope.core.fetch import fetch, to_host
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
@@ -188,7 +188,7 @@ class Reader:
         part = [p for p in self.weights if p.grad is not None or id(p) in self.ran] or self.weights
         self.ran.clear()
         self.taking_part = part
-        self.old = [p.detach().clone() for p in part] if read else []
+        self.old = _kept(part) if read else []
         self.layers = _layer_gradients(part) if read or step.number == 1 else []
         self.is_finite = math.isfinite(step.loss) and all(map(math.isfinite, self.layers))
 
@@ -200,11 +200,12 @@ class Reader:
     def after_step(self) -> None:
         """At a stage, and where it ends: the features."""
         output, self.output = self.output, None
+        old, self.old = self.old, []
         if output is None or self.goal is None or (self.is_finite and self.step not in self.at):
             return
         values = {"depth": math.log10(len(self.weights))}
         if self.is_finite:
-            values |= _step_features(self.taking_part, self.old, self.layers, output)
+            values |= _step_features(self.taking_part, old, self.layers, output)
         values |= _loss_features(self.losses, self.scores, self.goal)
         if self.is_finite and self.step > 1:
             values["alignment"] = _alignment(self.model, self.batches[0], self.first, self.goal)
@@ -213,12 +214,25 @@ class Reader:
         )
 
 
+_LARGE = 2**20
+"""Bytes of weights that are kept on the host, where they do not take from the room of the model."""
+
+
+def _kept(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The weights as they are now; large ones of a device on the host, an eighth after the other."""
+    given = [weight.detach() for weight in weights]
+    size = sum(weight.nbytes for weight in given)
+    kept = to_host(given, at_once=size // 8) if size > _LARGE else given
+    return [old.clone() if old is now else old for old, now in zip(kept, given, strict=True)]
+
+
 def _step_features(
     weights: Sequence[Tensor], old: Sequence[Tensor], layers: Sequence[float], output: object
 ) -> dict[str, float]:
     """Of one step: its gradients, its updates, and the output before it."""
-    moved = fetch([_norm(new.detach() - was) for new, was in zip(weights, old, strict=True)])
     sizes_before = fetch([_norm(was) for was in old])
+    pairs = zip(weights, old, strict=True)
+    moved = fetch([_norm(was.to(new.device).sub_(new.detach())) for new, was in pairs])
     updates = [
         math.log10(max(change, _FLOOR) / max(size, _FLOOR))
         for (change,), (size,) in zip(moved, sizes_before, strict=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from bathyscope.core.errors import UsageError, shorten
+from bathyscope.core.memory import LARGE_VECTOR
 
 # Random vectors that an estimate may ask for: the error falls with their root, memory does not.
 MOST_PROBES = 10_000
@@ -93,15 +94,17 @@ class KrylovBasis:
         generator: torch.Generator,
     ) -> None:
         self.operator = operator
-        self.locked = starts.new_zeros(0, starts.shape[1]) if locked is None else locked
+        self._store = _store_for(starts)
+        locked = starts.new_zeros(0, starts.shape[1]) if locked is None else locked
+        self.locked = locked.to(self._store)
         self.generator = generator
         self.size = 0
         b = len(starts)
         self.alpha: list[NDArray[np.float64]] = []
         self.beta: list[NDArray[np.float64]] = []
         self._scale = np.zeros(b)  # largest |T| entry so far: rounding is relative to it
-        self._vectors = starts.new_zeros(b, 16, starts.shape[1])
-        self._next = self._unlock(starts)
+        self._vectors = starts.new_zeros(b, 16, starts.shape[1], device=self._store)
+        self._next = self._unlock(starts.to(self._store))
         self._next = self._next / vector_norm(self._next, dim=1, keepdim=True)
 
     @property
@@ -133,12 +136,13 @@ class KrylovBasis:
     def lift(self, index: int, columns: NDArray[np.float64]) -> Float[Tensor, " c d"]:
         """Eigenvectors of T_m carried to the whole space, one per row."""
         q = self._vectors[index, : self.size]
-        return torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
+        lifted = torch.as_tensor(columns.T.copy(), dtype=q.dtype, device=q.device) @ q
+        return lifted.to(self.operator.device)
 
     def _step(self) -> None:
         self._append(self._next)
         q = self._next
-        w = (self.operator @ q.T).T
+        w = (self.operator @ q.T.to(self.operator.device)).T.to(self._store)
         alpha = torch.linalg.vecdot(w.double(), q.double())
         before = vector_norm(w, dim=1)
         w = self._orthogonal(w)
@@ -179,8 +183,14 @@ class KrylovBasis:
         return w - (w @ self.locked.T) @ self.locked
 
     def _restart(self, w: Float[Tensor, " b d"], broken: Tensor) -> Float[Tensor, " b d"]:
-        fresh = random_starts(self.operator, len(w), generator=self.generator)
+        fresh = random_starts(self.operator, len(w), generator=self.generator).to(self._store)
         return torch.where(broken.to(w.device)[:, None], self._orthogonal(fresh), w)
+
+
+def _store_for(starts: Float[Tensor, " b d"]) -> torch.device:
+    """Where the basis lies: with the vectors, or on the host."""
+    large = starts.shape[1] * starts.element_size() > LARGE_VECTOR
+    return torch.device("cpu") if large else starts.device
 
 
 def random_starts(

@@ -19,7 +19,7 @@ from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.stepping import check_optimizer
+from bathyscope.core.stepping import check_optimizer, parts_of
 from bathyscope.linalg import (
     Conditioning,
     conditioning_of_many,
@@ -312,40 +312,12 @@ def next_steps(
     stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
     result: dict[str, Tensor] = {}
     with preserve_model(model, copy_parameters=False):
-        for part in _parts(optimizer, stepped):
+        for part in parts_of(optimizer, stepped):
             try:
                 result |= _step_part(optimizer, part, names, gradients)
             except (RuntimeError, TypeError, AttributeError, ValueError) as error:
                 raise _cannot_step(optimizer, error) from error
     return {names[id(p)]: result[names[id(p)]] for p in stepped}
-
-
-# Of torch.optim, those in which no parameter's step depends on another parameter's gradient.
-_ONE_BY_ONE = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam")
-_PARTS = 16
-
-
-def _parts(
-    optimizer: torch.optim.Optimizer, stepped: list[nn.Parameter]
-) -> list[list[nn.Parameter]]:
-    """The parameters that step together: all, or runs of about a sixteenth of the model."""
-    kind = type(optimizer)
-    hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    if kind.__name__ not in _ONE_BY_ONE or not kind.__module__.startswith("torch.optim") or hooks:
-        return [stepped]
-    largest = max(_LEAST_PART, sum(p.nbytes for p in stepped) // _PARTS)
-    parts: list[list[nn.Parameter]] = [[]]
-    size = 0
-    for parameter in stepped:
-        if parts[-1] and size + parameter.nbytes > largest:
-            parts.append([])
-            size = 0
-        parts[-1].append(parameter)
-        size += parameter.nbytes
-    return parts
-
-
-_LEAST_PART = 2**20  # bytes: what is smaller is stepped at once
 
 
 def _step_part(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import bathyscope as bs
-from bathyscope.core.fetch import Readings, fetch, to_host
+from bathyscope.core.fetch import Readings, fetch, host_copies, keep_on_host, near, to_host
 from bathyscope.core.preserve import preserve_model
 from bathyscope.linalg import conditioning_of
 from bathyscope.linalg.conditioning import conditioning_of_many, conditioning_of_modes
@@ -34,6 +34,25 @@ def test_tensors_of_all_kinds_come_in_one_transfer(pretend):
         assert ours.dtype == theirs.dtype
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
     assert fetch([there[1], there[2]]) == [[0.0, 1.0, 2.0, 3.0, 4.0], [1.0]]
+
+
+def test_what_is_kept_on_the_host_is_not_fetched_again_until_someone_writes_to_it(pretend):
+    weight = torch.randn(3, 4).to("pretend:0").requires_grad_()
+    large = torch.zeros(300, 300, device="pretend:0")
+    keep_on_host([weight])
+    assert near(weight) is weight  # outside of `host_copies` nothing is kept
+    with host_copies():
+        keep_on_host([weight, large])
+        assert near(large) is large
+        with pretend.counting() as counts:
+            (first,) = to_host([weight.detach()])
+            assert fetch([weight]) == [first.flatten().tolist()]
+        assert counts.synchronizations == 0
+        assert near(weight.detach().T).device.type == "pretend"  # of another layout
+        with torch.no_grad():
+            weight.add_(1.0)
+        torch.testing.assert_close(to_host([weight])[0], first + 1.0)
+    assert near(weight) is weight
 
 
 def test_readings_wait_until_they_are_asked_for_and_keep_their_order(pretend):

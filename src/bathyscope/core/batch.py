@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
+from bathyscope.core.fetch import near
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, tensors_in
 
@@ -65,7 +66,7 @@ def check_batch(model: nn.Module, batch: object) -> Batch:
                 f"An input of shape {tuple(tensor.shape)} is not dense ({tensor.layout}); make it a buffer "
                 "of the model, or dense with to_dense()."
             )
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not bool(torch.isfinite(near(tensor)).all()):
             bad = int((~torch.isfinite(tensor)).sum())
             raise UsageError(
                 f"Of the {tensor.numel()} values of the inputs {bad} are NaN or infinite; "

@@ -1,6 +1,8 @@
 """Numbers from a device to the host, many at once: each transfer alone makes the host wait."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -33,9 +35,9 @@ def to_host(tensors: Sequence[Tensor], *, at_once: int = _MOST_BYTES) -> list[Te
         >>> to_host([torch.tensor([1.0, 2.0]), torch.tensor(3)])
         [tensor([1., 2.]), tensor(3)]
     """
-    result = list(tensors)
+    result = [near(tensor) for tensor in tensors]
     there: dict[torch.device, list[int]] = {}
-    for i, tensor in enumerate(tensors):
+    for i, tensor in enumerate(result):
         if tensor.device.type != "cpu":
             there.setdefault(tensor.device, []).append(i)
     for places in there.values():
@@ -62,6 +64,57 @@ def _transfer(tensors: list[Tensor], places: list[int]) -> None:
     ends = torch.cat(parts).cpu().split([len(part) for part in parts])
     for i, tensor, end in zip(places, given, ends, strict=True):
         tensors[i] = end.view(tensor.dtype).view(tensor.shape)
+
+
+_kept: ContextVar[dict[tuple[object, ...], tuple[Tensor, Tensor]] | None]
+_kept = ContextVar("kept_on_host", default=None)
+
+
+@contextmanager
+def host_copies() -> Iterator[None]:
+    """Within, what `keep_on_host` has fetched is not fetched again for as long as nobody writes to it."""
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def keep_batch_on_host(batch: object) -> None:
+    """Fetch what a batch holds, where it is not large, in one transfer, and keep the copies."""
+    inside = list(tensors_in(batch))
+    if sum(tensor.numel() for tensor in inside) <= _MOST_OF_BATCH:
+        keep_on_host(inside, most=_MOST_OF_BATCH)
+
+
+def keep_on_host(tensors: Iterable[Tensor], *, most: int | None = None) -> None:
+    """Fetch the small ones of some tensors in one transfer, and keep the copies.
+
+    Outside of `host_copies` this does nothing.
+    """
+    kept = _kept.get()
+    if kept is None:
+        return
+    limit = SMALL if most is None else most
+    far = [
+        t.detach() for t in tensors if _is_far(t) and t.numel() <= limit and not t.is_inference()
+    ]
+    for tensor, copy in zip(far, to_host(far), strict=True):
+        kept[_state_of(tensor)] = tensor, copy  # held, so that its memory stays its own
+
+
+def near(tensor: Tensor) -> Tensor:
+    """The copy of a tensor that is kept on the host, or the tensor itself where there is none."""
+    kept = _kept.get()
+    if not kept or tensor.is_inference() or not _is_far(tensor):
+        return tensor
+    return kept.get(_state_of(tensor), (tensor, tensor))[1]
+
+
+def _state_of(tensor: Tensor) -> tuple[object, ...]:
+    """What two tensors with the same entries of the same memory share, as long as nobody writes to it."""
+    layout = tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+    return tensor.data_ptr(), tensor._version, *layout
 
 
 def small_to_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

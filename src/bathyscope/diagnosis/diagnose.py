@@ -18,6 +18,7 @@ from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import first_batch, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError, shorten
+from bathyscope.core.fetch import host_copies, keep_batch_on_host
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.precision import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once
@@ -127,10 +128,13 @@ def diagnose(
         most_blocks=most_blocks, memory=memory, scheduler=scheduler, clip=clip, scaler=scaler,
         accumulate=accumulate, title=title or given.title,
     )  # fmt: skip
-    checked = check_batch(given.model, first_batch(given.data))
-    if request.settings is not None:
-        request.settings.check(request.optimizer)
-    result = _diagnose(given.model, checked, request)
+    with host_copies():
+        batch = first_batch(given.data)
+        keep_batch_on_host(batch)
+        checked = check_batch(given.model, batch)
+        if request.settings is not None:
+            request.settings.check(request.optimizer)
+        result = _diagnose(given.model, checked, request)
     return replace(result, setting=replace(result.setting, optimizer=given.optimizer))
 
 

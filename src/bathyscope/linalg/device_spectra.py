@@ -9,13 +9,15 @@ from torch import Tensor
 from bathyscope.core.fetch import to_host
 from bathyscope.linalg.conditioning import (
     SMALL_SIDE,
-    STACK_BYTES,
     Asked,
     Conditioning,
     decided_by_gram,
     without_values,
 )
 from bathyscope.linalg.norms import fits_in_squares, gram_matrix
+
+_AT_ONCE = 2**21
+"""Bytes of Gram matrices that wait to be read: they lie beside the model."""
 
 
 def first_spectra(asked: Sequence[Asked]) -> list[Conditioning | None]:
@@ -43,7 +45,7 @@ def first_spectra(asked: Sequence[Asked]) -> list[Conditioning | None]:
         if id(one.tensor) not in ranges:
             ranges[id(one.tensor)] = torch.stack(tensor.aminmax())
         waiting.append((one, ranges[id(one.tensor)], matrix))
-        if sum(m.nbytes for _, _, m in waiting) > STACK_BYTES // 4:
+        if sum(m.nbytes for _, _, m in waiting) > _AT_ONCE:
             read()
     read()
     return result

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import run_forward
 from bathyscope.core.calls import unwrap
+from bathyscope.core.fetch import fetch, near
 from bathyscope.core.nested import copy_tensors, first_samples, map_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.measure.dependence.input_roles import NamedInput, named_inputs
@@ -57,8 +58,8 @@ def position_effect(model: nn.Module, inputs: object) -> float | None:
         )
     # a softmax does not see a common offset of the logits, however large
     before, after = (y.double() - y.double().mean(-1, keepdim=True) for y in (before, after))
-    size = float(before.norm())
-    return float((before - after).norm()) / size if size else None
+    (size,), (moved,) = fetch([before.norm(), (before - after).norm()])
+    return moved / size if size else None
 
 
 def tables_of(model: nn.Module) -> dict[str, str | float | bool | None]:
@@ -76,7 +77,7 @@ def tables_of(model: nn.Module) -> dict[str, str | float | bool | None]:
     shared = any(
         getattr(m, "weight", None) is table.weight for n, m in named.items() if m is not table
     )
-    rms = float(table.weight.detach().double().square().mean().sqrt())
+    rms = float(near(table.weight.detach()).double().square().mean().sqrt())
     return {**result, "table": name, "table_rms": rms, "is_tied": shared}
 
 
@@ -114,14 +115,16 @@ def _permuted(model: nn.Module, inputs: object) -> tuple[object, list[int]]:
     if sum(one.role == "tokens" for one in known) > 1 and not _only_types(known):
         return None, []
     padding = padding_of(known)
-    is_real = torch.ones_like(main, dtype=torch.bool) if padding is None else ~padding.where
+    everywhere = torch.ones(main.shape, dtype=torch.bool, device="cpu")
+    is_real = everywhere if padding is None else ~padding.where.cpu()
     places = [row.nonzero().flatten() for row in is_real]
     if min(len(p) for p in places) < _FEWEST_REAL:
         return None, []
     changed = main.clone()
     for sample, where in enumerate(places):
         inner = where[1:-1]
-        changed[sample, inner] = main[sample, inner[_other_order(len(inner)).to(inner.device)]]
+        others = inner[_other_order(len(inner))].to(main.device)
+        changed[sample, inner.to(main.device)] = main[sample, others]
     replaced = map_tensors(inputs, lambda t: changed if t is main else t)
     return replaced, [int(p[-1]) for p in places]
 

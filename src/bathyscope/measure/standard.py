@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
-from bathyscope.core.fetch import OnHost, Readings
+from bathyscope.core.fetch import OnHost, Readings, keep_on_host
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, needs_closure
@@ -112,6 +112,7 @@ def standard(
             model, batch, loss=loss, blocks=rows, observers=observers, modes=modes,
             at_end=at_end,
         )  # fmt: skip
+    keep_on_host(unwrap(model).parameters())  # those of the blocks and around them are read apart
     activity, of_norms = activation.measurement(), norms.measurement(model, rows)
     measurements = [
         on_body(activity) if beside else activity,
@@ -143,6 +144,7 @@ def standard(
         measurements[-1] = replace(measurements[-1], notes=(*measurements[-1].notes, note))
     elif optimizer is not None:
         changes = next_steps(model, result.gradients, optimizer)
+        keep_on_host(changes.values())
         measurements += [
             update_measurement(
                 model,

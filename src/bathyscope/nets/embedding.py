@@ -66,7 +66,7 @@ class TokenEmbedding(nn.Module):
             )
         if tokens.is_meta:  # shapes alone
             return
-        low, high = int(tokens.min()), int(tokens.max())
+        low, high = torch.stack(tokens.aminmax()).tolist()  # on a device one wait for both
         if low < 0 or high >= self.token.num_embeddings:
             raise UsageError(
                 f"Tokens run from {low} to {high}, but the vocabulary has "

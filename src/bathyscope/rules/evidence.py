@@ -133,9 +133,10 @@ def all_samples_equal(batch: "Batch") -> bool:
         >>> all_samples_equal((torch.ones(3, 2), None)), all_samples_equal((torch.ones(1, 2), None))
         (True, False)
     """
+    from bathyscope.core.fetch import near
     from bathyscope.core.nested import tensors_in
 
-    tensors = [t for t in tensors_in(batch[0]) if t.ndim > 0]
+    tensors = [near(t) for t in tensors_in(batch[0]) if t.ndim > 0]
     return any(len(t) > 1 for t in tensors) and all(bool((t == t[:1]).all()) for t in tensors)
 
 

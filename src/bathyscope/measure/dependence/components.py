@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.fetch import fetch, to_host
+from bathyscope.core.fetch import fetch, near, to_host
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
@@ -156,9 +156,9 @@ class ComponentWatch:
         """Each table once: with the rows that the tokens of a whole batch ask of it, or those looked up."""
         result: dict[str, TableUse] = {}
         looked_up = [index for _, index, _ in self.look_ups]
-        near = to_host([*looked_up, *tokens])
-        batch = near[len(looked_up) :]
-        for (table, _, padding_idx), index in zip(self.look_ups, near, strict=False):
+        fetched = to_host([*looked_up, *tokens])
+        batch = fetched[len(looked_up) :]
+        for (table, _, padding_idx), index in zip(self.look_ups, fetched, strict=False):
             name = self.names[id(table)].removesuffix(".weight")
             for_positions = bool(_POSITIONS.search(name.rsplit(".", 1)[-1])) or any(
                 _stands_still(index, t, table) for t in batch
@@ -211,6 +211,7 @@ def _table_use(
     ids = wanted.unique()
     if padding_idx is not None:
         ids = ids[ids != padding_idx]
+    table = near(table)
     rows, columns_in_use = to_host([table[ids.to(table.device)], table.any(0)])
     zero = int((~rows.any(1)).sum())
     # two rows with one product with random numbers are the same row, but for chance

@@ -354,9 +354,12 @@ def unread_of_pass(
         padding: (samples, positions) of the first input, true where there is padding.
     """
     results = []
-    is_read = any(gradient is not None and bool(gradient.any()) for gradient in gradients)
-    for source, gradient in zip(ran.sources, gradients, strict=True):
-        strength = source.strengths(gradient).cpu()[asked]
+    strengths = [s.strengths(g) for s, g in zip(ran.sources, gradients, strict=True)]
+    read = [gradient.any() for gradient in gradients if gradient is not None]
+    near = to_host([*strengths, *read])
+    is_read = any(map(bool, near[len(strengths) :]))
+    for source, of_samples in zip(ran.sources, near, strict=False):
+        strength = of_samples[asked]
         real = torch.ones_like(strength, dtype=torch.bool)
         if source is ran.main and padding is not None and padding.shape[1] == strength.shape[1]:
             real = ~padding[asked]

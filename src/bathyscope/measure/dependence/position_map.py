@@ -295,7 +295,7 @@ def head_split(ran: EvalPass) -> HeadSplit | None:
     )
     if gradient is None:
         return None
-    strength = source.strengths(gradient)[0]
+    strength = source.strengths(gradient)[0].cpu()
     most = int(strength.argmax())
     itself = float(strength[last]) > 0
     return HeadSplit(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
+from bathyscope.core.fetch import fetch, to_host
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.randomness import preserve_random_state, seed_generators
@@ -67,6 +68,9 @@ def sample_axis(inputs: object, targets: object) -> int:
         return 0
     if len(targets) != main.shape[0] and len(targets) == main.shape[1] and targets.ndim < main.ndim:
         return 1
+    if main.is_floating_point() or main.shape != targets.shape:
+        return 0
+    main, targets = to_host([main, targets])
     along_first, along_second = (next_along(main, targets, axis) for axis in (0, 1))
     return 1 if along_first > _SHIFTED and along_second < _SHIFTED / 2 else 0
 
@@ -329,9 +333,10 @@ def _output(model: nn.Module, ran: EvalPass, chosen: list[int]) -> Tensor | None
 
 
 def _relative(before: Tensor, after: Tensor) -> float:
-    size = float(before.abs().max()) if before.numel() else 0.0
+    if not before.numel():
+        return 0.0
     apart = (before.double() - after.double()).abs()
-    largest = float(apart.nan_to_num(0.0).max()) if apart.numel() else 0.0
+    (size,), (largest,) = fetch([before.abs().max(), apart.nan_to_num(0.0).max()])
     return largest / size if size else largest
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from bathyscope.core.calls import unwrap
+from bathyscope.core.fetch import near
 
 _ENTRIES = 256
 """Entries that are needed to show a distribution: the standard error of a standard deviation is then 4 %."""
@@ -111,7 +112,7 @@ def looks_drawn(weight: Tensor) -> bool:
         >>> looks_drawn(3 * torch.randn(64, 64)), looks_drawn(torch.randn(64, 64) ** 3)
         (True, False)
     """
-    values = weight.detach().flatten()
+    values = near(weight.detach()).flatten()
     values = values[:: max(1, values.numel() // _MOST_ENTRIES)].cpu().double()
     size = float(values.square().mean())
     if not size or not bool(torch.isfinite(values).all()):
@@ -125,11 +126,12 @@ def is_fresh(module: nn.Module, *, normal_scale: float | None = None) -> bool:
     """Whether a layer's weight has the distribution that its initializer draws from."""
     weight = module.weight
     assert isinstance(weight, Tensor)
-    values = weight.detach().flatten()
+    weight = near(weight.detach())
+    values = weight.flatten()
     if isinstance(module, nn.Embedding) and module.padding_idx is not None:
         rows = torch.ones(module.num_embeddings, dtype=torch.bool, device=weight.device)
         rows[module.padding_idx] = False
-        values = weight.detach()[rows].flatten()
+        values = weight[rows].flatten()
     values = values[:: max(1, values.numel() // _MOST_ENTRIES)].cpu().double()
     if values.numel() < _ENTRIES or not bool(torch.isfinite(values).all()):
         return False

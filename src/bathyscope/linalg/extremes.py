@@ -26,7 +26,8 @@ class Eigenpairs:
     """Some eigenvalues, outermost first, with what is known of each.
 
     `residuals` are ‖A u − λ u‖; `errors` bound the eigenvalues' error: the smaller of the residual
-    and residual²/gap (Kato, Temple), plus the rounding of the operator; `vectors` one per row.
+    and residual²/gap (Kato, Temple), plus the rounding of the operator, which one with an attribute
+    `rounding` (the relative error of its products) says itself; `vectors` one per row.
     """
 
     values: Float[Tensor, " k"]
@@ -277,11 +278,12 @@ class _Search:
         if not indices:
             return []
         vectors = basis.lift(0, view.vectors[:, indices])
+        rounding = getattr(self.operator, "rounding", 0.0)  # of its products, where it knows
         return [
             _Pair(
                 float(view.values[i]),
                 float(view.residuals[i]),
-                float(view.errors[i] + view.rounding),
+                float(view.errors[i] + max(view.rounding, rounding * view.norm)),
                 vector / vector.norm(),
                 self._is_converged(view, i) or basis.room <= 0,
             )

@@ -150,3 +150,10 @@ def test_an_explanation_across_the_catalog_orders_more_pairs_than_chance(ranges,
 def test_few_networks_of_the_catalog_decide_nothing():
     few = catalog_runs([0.1] * 6 + [1.0] * 6).iloc[3:9]
     assert passed(catalog.checks(few, quick("beyond.catalog"))) == []
+
+
+def test_a_group_of_which_none_trains_has_no_pairs_and_no_numbers():
+    runs = catalog_runs([0.1] * 6 + [1.0] * 6)
+    runs["normalization"] = runs["trains"]
+    values = [c.value for c in catalog.checks(runs, quick("beyond.catalog"))][-2:]
+    assert values == ["6 of 6 train", "0 of 6 train"]

@@ -197,10 +197,13 @@ def checks(table: pd.DataFrame, preset: CatalogPreset) -> tuple[Check, ...]:
 def _by_normalization(table: pd.DataFrame) -> Iterator[Check]:
     """The same fractions among networks with batch normalization and among those without."""
     for with_norms, part in table.groupby("normalization", sort=False):
-        areas = ", ".join(f"{n} {in_order(part[n], part['trains'])[0]:.2f}" for n in MEASURED)
         word = "with their normalizations" if with_norms else "without batch normalization"
-        trained = f"{int(part['trains'].sum())} of {len(part)} train"
-        yield Check(f"{word}: pairs in order by each quantity", None, f"{trained}; {areas}")
+        value = f"{int(part['trains'].sum())} of {len(part)} train"
+        if part["trains"].nunique() > 1:  # else there is no pair
+            value += "".join(
+                f"; {n} {in_order(part[n], part['trains'])[0]:.2f}" for n in MEASURED
+            )
+        yield Check(f"{word}: pairs in order by each quantity", None, value)
 
 
 def draw(table: pd.DataFrame, preset: CatalogPreset) -> Figure:
@@ -265,5 +268,8 @@ STUDY = Study(
         "explain by their number alone.",
         "The accuracy from which on a network counts as trained, the rates and the steps were set before the "
         "first run of the study.",
+        "Of the sixteen runs of the longer preset that do not train, eleven have their best rate at an end of the grid. "
+        "These and one more were tried once at rates beyond it: resnest-56 without normalization came to "
+        "82 % at 0.0003, preresnet-56 without to 78 %, the others stayed below 55 %.",
     ),
 )

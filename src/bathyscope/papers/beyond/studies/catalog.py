@@ -200,9 +200,7 @@ def _by_normalization(table: pd.DataFrame) -> Iterator[Check]:
         word = "with their normalizations" if with_norms else "without batch normalization"
         value = f"{int(part['trains'].sum())} of {len(part)} train"
         if part["trains"].nunique() > 1:  # else there is no pair
-            value += "".join(
-                f"; {n} {in_order(part[n], part['trains'])[0]:.2f}" for n in MEASURED
-            )
+            value += "".join(f"; {n} {in_order(part[n], part['trains'])[0]:.2f}" for n in MEASURED)
         yield Check(f"{word}: pairs in order by each quantity", None, value)
 
 

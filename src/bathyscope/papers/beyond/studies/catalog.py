@@ -266,8 +266,8 @@ STUDY = Study(
         "explain by their number alone.",
         "The accuracy from which on a network counts as trained, the rates and the steps were set before the "
         "first run of the study.",
-        "Of the sixteen runs of the longer preset that do not train, eleven have their best rate at an end of "
-        "the grid. These and one more were tried once at rates beyond it: resnest-56 without normalization came to "
-        "82 % at 0.0003, preresnet-56 without to 78 %, the others stayed below 55 %.",
+        "Of the sixteen runs of the longer preset that do not train, eleven have their best rate at an end "
+        "of the grid. These and one more were tried once at rates beyond it: resnest-56 without "
+        "normalization came to 82 % at 0.0003, preresnet-56 without to 78 %, the others stayed below 55 %.",
     ),
 )

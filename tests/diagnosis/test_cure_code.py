@@ -107,6 +107,16 @@ def test_shortcut_and_norm_of_a_sequential_block_are_one_line():
     assert "return input + 0.25 * super().forward(F.layer_norm(input, input.shape[-1:]))" in text
 
 
+def test_equal_sequentials_share_one_class():
+    spans = tuple((f"{i}.0", f"{i}.1") for i in range(1, 11))  # the sixth halves the size
+    text = Recipe(steps=(AddShortcuts(spans=spans, scale=0.5),)).code(
+        fresh("convolutions")[0], batch()[0]
+    )
+    assert text.count("(nn.Sequential):") == 2
+    assert "return x + 0.5 * super().forward(x)\nfor name in [" in text
+    assert 'return fit_to(kept, x) + 0.5 * x\nmodel.get_submodule("6")' in text
+
+
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_order_of_shortcut_and_norm_is_kept(norm_first):
     steps = [AddShortcuts(spans=(("0", "0"),), scale=0.5), AddNorms(layers=("0",))]

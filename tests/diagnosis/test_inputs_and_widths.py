@@ -107,6 +107,10 @@ def bare(*activations):
 )
 def test_maps_in_a_row_weigh_by_their_fraction(model, severity):
     assert [s for s, _ in severities(model, table(), "linear-network")] == [severity]
+    whys = [f.why for f in diagnose(model, table()).findings if f.code == "linear-network"]
+    assert ["the network is a single linear map" in why for why in whys] == [
+        severity is Severity.PROBLEM
+    ]
 
 
 @pytest.mark.parametrize(

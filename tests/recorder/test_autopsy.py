@@ -64,6 +64,8 @@ def test_a_resume_with_corrupted_weights_is_told_from_the_log(tmp_path):
     assert (first.steps, first.events) == (30, ())
     state, second = session(tmp_path / "log", state, seed=1)
     assert (second.steps, second.events) == (30, ())
+    assert "from step 30 on" in repr(second)
+    assert "from step" not in repr(first)
     assert "up to step 59" in str(autopsy_of_log(tmp_path / "log"))
     state["blocks.4.one.weight"] *= 6
     session(tmp_path / "log", state, seed=2)

@@ -132,6 +132,11 @@ def test_undone_saved_and_printed_as_code(name, tmp_path):
     assert not torch.allclose(changed, trained(*mixed()), atol=1e-7)
 
 
+def test_a_recipe_without_steps_says_that_nothing_is_changed():
+    assert Recipe(steps=()).code() == "# nothing is changed\n"
+    assert Recipe(steps=()).code(mixed()[0]) == "# nothing is changed\n"
+
+
 def test_weights_saved_after_a_recipe_load_into_a_network_with_its_structure():
     recipe = Recipe(steps=COMPOSITIONS["all"])
     model, optimizer = mixed()

@@ -25,6 +25,15 @@ def folded(*findings):
     return {root.code: [effect.code for effect in root.effects] for root in roots}
 
 
+def test_a_cause_that_the_evidence_gives_brings_its_remedy():
+    rule = rule_of("vanishing-gradient")
+    own = rule.finding(Severity.PROBLEM, ["b0"], score=1.0)
+    squashed = rule.finding(Severity.PROBLEM, ["b0"], score=1.0, cause="activation")
+    assert own.remedy == rule.advice
+    assert squashed.remedy.startswith("Activations that do not saturate")
+    assert squashed.remedy.endswith(rule.advice)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_of_effects_has_one_root(name):
     make, code, block = CHAINS[name]

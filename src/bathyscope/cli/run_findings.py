@@ -67,7 +67,8 @@ def _treatment_code(diagnosis: "Diagnosis") -> Iterator[str]:
         yield f"   optimizer = {_optimizer_code(diagnosis)}"
         yield "   diagnosis = bs.diagnose(model, loader, loss=loss_function, optimizer=optimizer)"
         yield "   treatment = bs.treat(model, diagnosis, batches=loader)"
-    yield "   print(treatment.outcome, treatment.code())"
+    yield "   print(treatment.outcome)"
+    yield "   print(treatment.code())"
 
 
 def _is_treatable(root: RootCause, diagnosis: "Diagnosis") -> bool:

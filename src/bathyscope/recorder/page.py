@@ -97,7 +97,9 @@ class WatchedTraining(Shown):
 
     def _headline(self) -> str:
         events = f"{len(self.events)} event{'s' * (len(self.events) != 1)}"
-        return f"{own_class(self.model).__name__}: {self.steps} steps, {events}"
+        first = 0 if self.recording is None else self.recording.first_step
+        resumed = f" (from step {first} on, where its log had ended)" if first else ""
+        return f"{own_class(self.model).__name__}: {self.steps} steps{resumed}, {events}"
 
     def _rows(self) -> Iterable[tuple[str, str]]:
         for event in self.events:

@@ -10,6 +10,7 @@ from bathyscope.remedies.edits import (
     Spans,
     can_be_subclassed,
     observe,
+    residual_sequential,
     spans_of_sequential,
     subclass,
 )
@@ -178,13 +179,18 @@ def _printed(
         text = subclass(model, tuple(names), tuple(edits[names[0]]), records, titles)
         needs_fit = needs_fit or any("fit_to(" in line for line in text)
         lines += text
+    residual: dict[tuple[str, ...], list[str]] = {}
     for group in groups:
         ends = [(seen.get(a, ModulePasses()), seen.get(b, ModulePasses())) for a, b in group.names]
         fits = all(a.read_shapes == b.given_shapes for a, b in ends)
         needs_fit = needs_fit or not fits
         firsts = (model.get_submodule(a) for a, _ in group.names)
         clone = not all(isinstance(m, KEEPS_INPUT) for m in firsts)
-        lines += group.spans.lines(fits=fits, overwrites=clone, titles=titles)
+        length = len(model.get_submodule(group.spans.parent)._modules)
+        forward = group.spans.forward(length, fits=fits, overwrites=clone)
+        residual.setdefault(forward, []).append(group.spans.parent)
+    for forward, parents in residual.items():
+        lines += residual_sequential(parents, forward, titles)
     return lines, needs_fit
 
 

@@ -137,14 +137,25 @@ def subclass(
     lines = [f"class {title}({parent}):{where}", f"    def forward(self, {x}{rest}):"]
     body, out = _body(edits, x, rest, seen)
     lines += [f"        {line}" for line in (*body, f"return {out}")]
-    if len(names) == 1:
-        target = f"model.get_submodule({python_string(names[0])})" if names[0] else "model"
-        return [*lines, f"{target}.__class__ = {title}"]
-    return [
-        *lines,
-        f"for name in {python_list(names)}:",
-        f"    model.get_submodule(name).__class__ = {title}",
-    ]
+    return [*lines, *_assigned(names, title)]
+
+
+def residual_sequential(
+    names: Sequence[str], forward: Sequence[str], titles: set[str]
+) -> list[str]:
+    """The lines of a Sequential with a changed forward, and those that give it to the modules."""
+    title = _title("ResidualSequential", titles)
+    head = [f"class {title}(nn.Sequential):", "    def forward(self, x):"]
+    return [*head, *(f"        {line}" for line in forward), *_assigned(names, title)]
+
+
+def _assigned(names: Sequence[str], title: str) -> list[str]:
+    """The lines that give a class to modules."""
+    if len(names) > 1:
+        each = f"    model.get_submodule(name).__class__ = {title}"
+        return [f"for name in {python_list(tuple(names))}:", each]
+    target = f"model.get_submodule({python_string(names[0])})" if names[0] else "model"
+    return [f"{target}.__class__ = {title}"]
 
 
 def _title(title: str, taken: set[str]) -> str:
@@ -205,23 +216,25 @@ class Spans:
     lasts: tuple[int, ...]
     scale: float
 
-    def lines(self, *, fits: bool, overwrites: bool, titles: set[str]) -> list[str]:
-        """The Sequential as a class with a changed forward."""
-        title = _title("ResidualSequential", titles)
-        kept = "fit_to(kept, x)" if not fits else "kept"
-        target = f"model.get_submodule({python_string(self.parent)})" if self.parent else "model"
-        return [
-            f"class {title}(nn.Sequential):",
-            "    def forward(self, x):",
-            "        for i, layer in enumerate(self):",
-            f"            if i in {_positions(self.firsts)}:",
-            f"                kept = x{'.clone()' * overwrites}",
-            "            x = layer(x)",
-            f"            if i in {_positions(self.lasts)}:",
-            f"                x = {kept} + {self.scale:.9g} * x",
-            "        return x",
-            f"{target}.__class__ = {title}",
-        ]
+    def forward(self, length: int, *, fits: bool, overwrites: bool) -> tuple[str, ...]:
+        """The lines of the changed forward of a Sequential of this many modules."""
+        around_all = (self.firsts, self.lasts) == ((0,), (length - 1,))
+        if around_all and fits and not overwrites:
+            return (f"return x + {self.scale:.9g} * super().forward(x)",)
+        keeps = f"kept = x{'.clone()' * overwrites}"
+        kept = "kept" if fits else "fit_to(kept, x)"
+        added = f"{kept} + {self.scale:.9g} * x"
+        if around_all:
+            return (keeps, "x = super().forward(x)", f"return {added}")
+        return (
+            "for i, layer in enumerate(self):",
+            f"    if i in {_positions(self.firsts)}:",
+            f"        {keeps}",
+            "    x = layer(x)",
+            f"    if i in {_positions(self.lasts)}:",
+            f"        x = {added}",
+            "return x",
+        )
 
 
 def _positions(numbers: tuple[int, ...]) -> str:

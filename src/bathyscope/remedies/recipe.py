@@ -134,6 +134,8 @@ class Recipe(BaseModel):
                 that is the same, and hooks are left for the others.
             inputs: what the model takes.
         """
+        if not self.steps:
+            return "# nothing is changed\n"
         plan = None if model is None else plan_edits(self.steps, unwrap(model), inputs)
         rest = self.steps if plan is None else plan.rest
         helpers = dict.fromkeys(helper for step in rest if step for helper in step.helpers)

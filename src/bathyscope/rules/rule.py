@@ -121,6 +121,13 @@ FindInLoop = Callable[[LoopRecord, Thresholds], Iterator[Finding]]
 Targeted = str | Callable[..., Iterator[Any]]
 
 
+# What helps where a finding's cause is known better than its rule does.
+_REMEDY_OF_CAUSE: dict[Cause | None, str] = {
+    "activation": "Activations that do not saturate (ReLU, GELU), with their initialization, in place of "
+    "sigmoid, tanh or softmax. ",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A fault: how it is found, what it means, what it brings about, what helps.
@@ -179,7 +186,11 @@ class Rule:
         cause: Cause | None = None,
         **numbers: Number,
     ) -> Finding:
-        """A finding of this rule at some blocks, with the numbers that decided."""
+        """A finding of this rule at some blocks, with the numbers that decided.
+
+        A cause that evidence gives in place of the rule's own brings its remedy with it.
+        """
+        first = _REMEDY_OF_CAUSE.get(cause, "") if cause != self.cause else ""
         return Finding(
             code=self.code,
             severity=severity,
@@ -188,7 +199,7 @@ class Rule:
             evidence=numbers,
             why=self.explanation,
             source=self.source,
-            remedy=self.advice,
+            remedy=first + self.advice if self.advice else first or None,
             score=score,
             cause=cause or self.cause,
         )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
@@ -24,7 +25,7 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
             everywhere=True,
         )
     elif pairs:
-        yield LINEAR_NETWORK.finding(
+        finding = LINEAR_NETWORK.finding(
             Severity.WARNING if fraction > thresholds["linear_fraction"] else Severity.NOTE,
             (),
             score=fraction,
@@ -32,7 +33,13 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
             pairs=pairs,
             fraction_of_maps=fraction,
         )
+        yield replace(finding, why=_PAIR)
 
+
+_PAIR = (
+    "A product of matrices is a matrix: two layers without an activation function between them can do "
+    "no more than one."
+)
 
 LINEAR_NETWORK = Rule(
     code="linear-network",

@@ -152,7 +152,10 @@ def test_findings_have_their_blocks_in_a_row_evidence_and_a_next_step(tmp_path):
     assert "`bathyscope explain " in said
     assert "torch.optim.AdamW(model.parameters(), lr=0.0001, weight_decay=0.05)" in said
     assert "bs.treat(model, diagnosis, batches=loader)" in said
-    assert "   print(treatment.outcome)\n   print(treatment.code())\n" in said
+    assert (
+        "   print(treatment.outcome)\n   print(treatment.code())\n   optimizer = treatment.optimizer"
+        in said
+    )
 
 
 def test_a_loss_that_stays_at_the_constant_baseline_is_no_all_clear(tmp_path):

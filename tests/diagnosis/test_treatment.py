@@ -22,7 +22,7 @@ from bathyscope.diagnosis.race import (
 from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.verification import falls_short
 from bathyscope.measure.loss_form import fit_constant_baseline
-from bathyscope.remedies import Recipe
+from bathyscope.remedies import DrawWeights, Recipe
 from bathyscope.report import from_json, to_html, to_json
 from tests.diagnosis.networks import ResidualMLP, batch, chain
 from tests.support.model_state import assert_same, state_of
@@ -71,6 +71,8 @@ def test_a_network_that_does_not_train_does_after_treatment_and_can_be_put_back(
     assert treatment.verification.steps <= 300
     assert not treatment.notes
     assert "It helped" in treatment.outcome
+    draws = any(isinstance(step, DrawWeights) for step in treatment.recipe.steps)
+    assert ('allow="settings" keeps' in treatment.outcome) is draws
     assert "Less was tried: settings" in treatment.lower_levels
     assert "problems found" in treatment.before_after.index
     report = treatment.report()

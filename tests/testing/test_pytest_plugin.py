@@ -1,5 +1,7 @@
 """The pytest plugin, run by pytest itself in a folder of its own."""
 
+import importlib.metadata
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -57,18 +59,26 @@ def test_a_wrong_severity(bathyscope):
 """
 
 
+PLUGIN = "bathyscope.testing.pytest_plugin"
+IS_INSTALLED = PLUGIN in {p.value for p in importlib.metadata.entry_points(group="pytest11")}
+GIVEN = ("-p", "no:cacheprovider", "--strict-markers", "-rA")
+
+
 @pytest.fixture
 def result(pytester):
     pytester.makepyfile(TESTS)
-    plugin = "bathyscope.testing.pytest_plugin"
-    given = ["-p", "no:cacheprovider", "-p", "no:randomly", "--strict-markers", "-rA"]
-    try:
-        import importlib.metadata
+    return pytester.runpytest_subprocess(
+        *GIVEN, "-p", "no:randomly", *(() if IS_INSTALLED else ("-p", PLUGIN))
+    )
 
-        known = {p.value for p in importlib.metadata.entry_points(group="pytest11")}
-    except ImportError:
-        known = set()
-    return pytester.runpytest_subprocess(*given, *(() if plugin in known else ("-p", plugin)))
+
+@pytest.mark.skipif(not IS_INSTALLED, reason="the sources are not installed")
+@pytest.mark.parametrize("loads_itself", [True, False])
+def test_the_name_loads_it_whether_or_not_it_was_loaded(pytester, monkeypatch, loads_itself):
+    if not loads_itself:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile("def test_it_is_there(bathyscope):\n    pass\n")
+    pytester.runpytest_subprocess(*GIVEN, "-p", "bathyscope").assert_outcomes(passed=1)
 
 
 def test_fixture_and_mark(result):

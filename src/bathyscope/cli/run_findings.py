@@ -57,18 +57,23 @@ def _next_step(result: "LoopDiagnosis") -> Iterator[str]:
 
 def _treatment_code(diagnosis: "Diagnosis") -> Iterator[str]:
     """The calls that search for a recipe, to copy into the script before its training."""
+    goes_on = "optimizer"
     if "transformers.trainer" in sys.modules:  # loaded where a script asks for Trainer
         yield "To search for a recipe that trains the network, before trainer.train():"
         yield "   import bathyscope as bs"
-        yield "   treatment = bs.treat(trainer, bs.diagnose(trainer))"
+        yield "   # settings alone keep pre-trained weights; without allow= all else is tried, too"
+        yield '   treatment = bs.treat(trainer, bs.diagnose(trainer), allow="settings")'
+        goes_on = "trainer.optimizer"
     else:
-        yield "To search for a recipe that trains the network, before the loop (loader: your batches):"
+        yield "To search for a recipe that trains the network, before the loop (loader: a DataLoader, or a"
+        yield "list of batches as the loop has them; loss_function: yours):"
         yield "   import bathyscope as bs"
         yield f"   optimizer = {_optimizer_code(diagnosis)}"
         yield "   diagnosis = bs.diagnose(model, loader, loss=loss_function, optimizer=optimizer)"
         yield "   treatment = bs.treat(model, diagnosis, batches=loader)"
     yield "   print(treatment.outcome)"
     yield "   print(treatment.code())"
+    yield f"   {goes_on} = treatment.optimizer   # the model is changed in place; go on with this one"
 
 
 def _is_treatable(root: RootCause, diagnosis: "Diagnosis") -> bool:

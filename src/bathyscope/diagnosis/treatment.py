@@ -15,7 +15,7 @@ from bathyscope.diagnosis.race import (
     Attempt,
 )
 from bathyscope.diagnosis.verification import Verification
-from bathyscope.remedies import CHANGE_LEVELS, Change, ChangeLevel, Recipe
+from bathyscope.remedies import CHANGE_LEVELS, Change, ChangeLevel, DrawWeights, Recipe
 from bathyscope.report.record import Judgment, Report
 from bathyscope.report.reported import Reported
 
@@ -106,18 +106,28 @@ class Treatment(Reported):
         if self.helped and self.num_batches == 1:
             return (
                 f"It helped on the one batch that could be seen: with another seed it trains ({seen}). "
-                f"{self._expected} Other batches were not seen."
+                f"{self._expected} Other batches were not seen.{self._redrawn}"
             )
         if self.helped:
             others = (
                 "other batches" if self.num_batches is None else f"the {self.num_batches} batches"
             )
             how = "it trains" if last.passes else f"it learns within {len(last.losses)} steps"
-            return f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
+            return (
+                f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
+                f"{self._redrawn}"
+            )
         return (
             f"A training of {len(last.losses)} steps is better ({seen}), but not by enough to say that "
-            f"it helped. {self._expected}"
+            f"it helped. {self._expected}{self._redrawn}"
         )
+
+    @property
+    def _redrawn(self) -> str:
+        """A warning to those whose weights were pre-trained."""
+        if not any(isinstance(s, DrawWeights) for s in (self.recipe or Recipe()).steps):
+            return ""
+        return ' It re-initializes weights: allow="settings" keeps those that were pre-trained.'
 
     @property
     def _by(self) -> str:

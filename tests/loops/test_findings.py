@@ -9,7 +9,7 @@ import torch
 from bathyscope.core.records import RootCause, Severity
 from bathyscope.diagnosis.loop import diagnose_loop
 from bathyscope.recorder.ledger import Ledger
-from tests.loops import forum, healthy, held_out, programs, unseen
+from tests.loops import forum, further, healthy, held_out, programs, unseen
 
 CAUSES = {
     "lo02": "eval-mode",
@@ -134,4 +134,30 @@ def test_programs_of_forums(name):
     train, codes = forum.PROGRAMS[name]
     first = [f.code for f in findings_of(lambda: train(True, 0))[:3]]
     assert any(code in first for code in codes)
+    assert problems(findings_of(lambda: train(False, 0))) == []
+
+
+FURTHER_MISSES = (
+    "both_factors_are_zero",  # said as steps whose gradients are all zero
+    "all_units_alike",  # said as weights that have lost their rank
+    "smoothing_of_nine_tenths",
+    "classes_on_the_wrong_axis",
+)
+FAST_FURTHER = ("warmup_of_the_first_group_alone", "divided_twice", "scale_that_is_set_back")
+
+
+@pytest.mark.parametrize(
+    "name", marked([n for n in further.PROGRAMS if n not in FURTHER_MISSES], FAST_FURTHER)
+)
+def test_further_programs(name):
+    train, codes = further.PROGRAMS[name]
+    assert {f.code for f in findings_of(lambda: train(True, 0))[:3]} & set(codes)
+    assert problems(findings_of(lambda: train(False, 0))) == []
+
+
+@pytest.mark.parametrize("name", marked(FURTHER_MISSES, ("classes_on_the_wrong_axis",)))
+def test_nothing_untrue_is_said_of_the_further_programs_that_are_not_named(name):
+    train, _ = further.PROGRAMS[name]
+    wrong = {"negated-loss", "summed-loss", "scrambled-outputs"}
+    assert not {f.code for f in findings_of(lambda: train(True, 0))} & wrong
     assert problems(findings_of(lambda: train(False, 0))) == []

@@ -101,6 +101,10 @@ class OptimizerUse:
     """Steps whose gradient held what an earlier step had used already."""
     without_gradient: int = 0
     """Steps at which no parameter had a gradient, or all were zero."""
+    looks: int = 0
+    """Steps at which entries of the gradients were read."""
+    zero_looks: int = 0
+    """Of these, those at which every entry was zero."""
     cleared_before_step: int = 0
     """Of these, those where gradients were cleared between backward and step."""
     eval_steps: int = 0
@@ -112,6 +116,8 @@ class OptimizerUse:
     leading_zero_lr: int = 0
     """Of these, those before the first other learning rate."""
     highest_lr: float = 0.0
+    group_lrs: list[float] = field(default_factory=list)
+    """The highest learning rate that each group of parameters has had."""
     has_closure: bool = False
     micro_batches: Counter[int] = field(default_factory=Counter)
     """How often a step was preceded by this many backward passes at one line."""

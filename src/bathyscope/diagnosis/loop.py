@@ -28,8 +28,8 @@ _FIRST_LEARNING = 16
 _HARDLY_BEATEN = (0.95, 1.3)
 """Times the constant baseline's loss: nothing is learned in between; above, losses are of another kind."""
 
-_OF_BOTH = ("missing-logarithm", "output-misfit")
-"""What a loop shows where it computes the loss, and a diagnosis where the model does: said once."""
+_OF_BOTH = ("missing-logarithm", "output-misfit", "small-update")
+"""What a loop shows, or else a diagnosis of its first step: said once."""
 
 _SHOWN_BY_LOSS = (
     *(CausalStage.FLATNESS, CausalStage.WEIGHTS, CausalStage.UNITS, CausalStage.REPRESENTATIONS),

@@ -27,6 +27,7 @@ from bathyscope.measure.loss_on_output import (
 _MOST_ENTRIES = 1 << 24
 """Of an output on which a loss is computed again: 64 MB in float32."""
 _MOST_CLASSES = 1000
+_FEWEST_IGNORED = 4
 _SHIFTS = range(-3, 5)
 _SAME = 0.9
 """Fraction of asked tokens that equal the input's at one shift, from which that shift is the task."""
@@ -211,11 +212,16 @@ def _class_axis(y: Tensor, targets: Tensor | None, gradient: Tensor) -> int:
     if targets is not None and targets.ndim + 1 == y.ndim:
         axis = class_axis(y, targets) % y.ndim
         if targets.shape == (*y.shape[:axis], *y.shape[axis + 1 :]):
-            return axis
-    sums = {a: float(gradient.double().sum(a).abs().max()) for a in range(1, y.ndim)}
+            return axis if y.shape[1] != y.shape[-1] else _softmax_axis(gradient, axis)
+    return _softmax_axis(gradient, y.ndim - 1)
+
+
+def _softmax_axis(gradient: Tensor, otherwise: int) -> int:
+    """The axis along which the gradient adds up to zero, as that of a softmax does."""
+    sums = {a: float(gradient.double().sum(a).abs().max()) for a in range(1, gradient.ndim)}
     minimum = min(sums, key=sums.__getitem__)
     is_softmax = sums[minimum] < 1e-4 * float(gradient.abs().max())
-    return minimum if is_softmax else y.ndim - 1
+    return minimum if is_softmax else otherwise
 
 
 def _sequences(asked: Tensor, inputs: object) -> tuple[int, ...]:
@@ -344,14 +350,38 @@ def _of_numbers(
         size = float(targets.double().std(correction=0)) if targets.numel() > 1 else 0.0
         by_row = values.double().std(correction=0)
         spread = float(by_row) / size if size > 0 else None
+    ignored, fraction = _ignored_values(on_output, y, gradient, targets)
     return EffectiveTargets(
         None,
         silent=silent,
+        ignored=ignored,
+        ignored_fraction=fraction,
         values=values,
         values_spread=spread,
         weights=class_weights(on_output, y, targets, None) if on_output else None,
         floor=floor,
     )
+
+
+def _ignored_values(
+    on_output: LossOnOutput | None, y: Tensor, gradient: Tensor, targets: Tensor | None
+) -> tuple[tuple[int, ...], float]:
+    """Which of two values of the targets has no gradient, whatever the output: zeros where −1 is meant."""
+    if on_output is None or targets is None or targets.numel() != y.numel():
+        return (), 0.0
+    flat = targets.reshape(y.shape)
+    kinds = flat.unique()
+    if len(kinds) != 2 or not bool((kinds == kinds.round()).all()):
+        return (), 0.0
+    silent = [k for k in kinds.tolist() if not bool(gradient[flat == k].any())]
+    if len(silent) != 1 or int((flat == silent[0]).sum()) < _FEWEST_IGNORED:
+        return (), 0.0
+    size = max(1.0, float(y.abs().max()))
+    for there in (-y, y + 3 * size, y - 3 * size):
+        other = on_output.gradient(there)
+        if other is None or bool(other[flat == silent[0]].any()):
+            return (), 0.0
+    return (int(silent[0]),), float((flat == silent[0]).float().mean())
 
 
 def asked_values(on_output: LossOnOutput, y: Tensor, gradient: Tensor) -> Tensor | None:

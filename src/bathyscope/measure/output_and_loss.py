@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import LossFn
@@ -126,7 +127,7 @@ def _of_loss(
         "smallest_loss": floor,
         "broadcast": _broadcast(trial),
         "ignores_targets": _ignores_targets(trial, rows),
-        "summed": _is_summed(trial, rows),
+        "summed": _is_summed(trial, rows) and not _is_scaled_to_a_mean(trial, form, rows),
         "binary_targets": trial.binary(),
         "index_targets": trial.has_indices,
         "num_labels": _num_labels(targets),
@@ -168,9 +169,22 @@ def _reachable(
     return trial.value(nearest)
 
 
+_SMALL = 0.01
+
+
 def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float) -> bool:
-    """Whether the wrong answer costs less than the right one."""
+    """Whether the wrong answer costs less than the right one.
+
+    Of logits also where they are small: labels that are smoothed ask for no large one. Of numbers on both
+    sides: a margin asks for ever more on one.
+    """
     wrong = -perfect if form.takes == "logits" else perfect + 1.0
+    if form.takes == "logits":
+        near, far = trial.value(_SMALL * perfect), trial.value(_SMALL * wrong)
+        if near is None or far is None or far >= near:
+            return False
+    if form.takes == "values" and (trial.value(perfect - 1.0) or math.inf) >= floor:
+        return False
     if form.takes in ("probabilities", "log-probabilities"):
         wrong = perfect.roll(1, 0) if len(perfect) > 1 else wrong
         if form.takes == "probabilities":
@@ -259,6 +273,20 @@ def _is_summed(trial: LossTrial, rows: Tensor) -> bool:
     if total is None or parts[0] is None or parts[1] is None or not math.isfinite(total):
         return False
     return abs(total) > 1e-9 and math.isclose(total, parts[0] + parts[1], rel_tol=1e-4)
+
+
+def _is_scaled_to_a_mean(trial: LossTrial, form: LossForm, rows: Tensor) -> bool:
+    """Whether a sum was divided by a number, so that it is no larger than the mean over the samples."""
+    total = trial.value(rows)
+    if total is None or not trial.targets.ndim or form.asks not in ("one class", "distance"):
+        return False
+    mean: Tensor | None = None
+    if form.asks == "distance" and trial.targets.shape == rows.shape:
+        mean = F.mse_loss(rows.double(), trial.targets.double())
+    elif form == LossForm("one class", "logits") and trial.has_indices:
+        logits = rows.movedim(trial.axis, 1).double()
+        mean = F.cross_entropy(logits, trial.targets.clamp(0, trial.num_classes - 1).long())
+    return mean is not None and abs(total) < 1.5 * float(mean)
 
 
 def _num_labels(targets: Tensor) -> int:

@@ -158,6 +158,8 @@ class StepLedger:
         use.num_parameters = len(parameters)
         lrs = [_number(group.get("lr", math.nan)) for group in optimizer.param_groups]
         lr = max(lrs, default=math.nan)
+        before = use.group_lrs + [0.0] * (len(lrs) - len(use.group_lrs))
+        use.group_lrs = [max(a, b) for a, b in zip(before, lrs, strict=False)]
         tracked.row = StepRow(
             step=self.record.steps,
             optimizer=use.index,
@@ -242,6 +244,9 @@ class StepLedger:
                 use.cleared_passes = number
                 use.backward_at = line or use.backward_at
         is_empty = row.num_with_gradient == 0 or row.gradient_rms == 0.0
+        if row.gradient_rms is not None:
+            use.looks += 1
+            use.zero_looks += row.gradient_rms == 0.0
         if is_empty and not use.has_closure:
             use.without_gradient += 1
             use.cleared_before_step += tracked.was_cleared_after_backward

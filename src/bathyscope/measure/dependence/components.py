@@ -20,6 +20,7 @@ from bathyscope.core.fetch import fetch, near, to_host
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
+from bathyscope.measure.dependence.input_roles import PADDING_INSIDE, padding_in_text
 
 _NORM_NAME = re.compile(r"norm|^ln_", re.IGNORECASE)
 _NOT_OVER_FEATURES = (
@@ -70,6 +71,8 @@ class TableUse:
         equal_rows: how many of them equal one before; zero ones are not counted again.
         rows: how many different rows were asked for.
         zero_columns: fraction of the table's columns that are zero throughout.
+        padding_in_text: fraction of all look-ups that ask for the row of padding, where that stands inside
+            of sequences more often than at their ends.
     """
 
     name: str
@@ -78,6 +81,7 @@ class TableUse:
     equal_rows: int
     rows: int
     zero_columns: float
+    padding_in_text: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +173,7 @@ class ComponentWatch:
             if not for_positions:
                 whole = next((t for t in batch if torch.isin(index, t).all()), index)
                 wanted = whole if int(whole.max()) < len(table) else index
-            result[name] = _table_use(
-                name, table.detach(), wanted.flatten(), padding_idx, for_positions
-            )
+            result[name] = _table_use(name, table.detach(), wanted, padding_idx, for_positions)
         return tuple(result.values())
 
 
@@ -209,8 +211,11 @@ def _table_use(
     name: str, table: Tensor, wanted: Tensor, padding_idx: int | None, for_positions: bool
 ) -> TableUse:
     ids = wanted.unique()
+    in_text = 0.0
     if padding_idx is not None:
         ids = ids[ids != padding_idx]
+        if wanted.ndim == 2 and padding_in_text(wanted, padding_idx) > PADDING_INSIDE:
+            in_text = float((wanted == padding_idx).float().mean())
     table = near(table)
     rows, columns_in_use = to_host([table[ids.to(table.device)], table.any(0)])
     zero = int((~rows.any(1)).sum())
@@ -223,7 +228,7 @@ def _table_use(
     asked = int(wanted.numel()) if for_positions else len(ids)
     equal = (asked - zero if for_positions else len(living)) - different
     columns = float((~columns_in_use).double().mean())
-    return TableUse(name, for_positions, zero, max(0, equal), asked, columns)
+    return TableUse(name, for_positions, zero, max(0, equal), asked, columns, in_text)
 
 
 @contextmanager

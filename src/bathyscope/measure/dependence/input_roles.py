@@ -149,3 +149,27 @@ def kind_of_values(model: nn.Module, tensor: Tensor) -> tuple[InputKind, tuple[i
     if tensor.shape[-1] in _CHANNELS and tensor.shape[1] not in _CHANNELS:
         return "image", tuple(range(1, tensor.ndim - 1))
     return "image", tuple(range(2, tensor.ndim))
+
+
+def runs_at_ends(is_pad: Tensor) -> Tensor:
+    """Of the positions that may be padding those in a run at either end of their sequence."""
+    right = is_pad.flip(1).long().cumprod(1).flip(1).bool()
+    left = is_pad.long().cumprod(1).bool()
+    whole = is_pad.all(1, keepdim=True)
+    return (right | left) & ~whole
+
+
+PADDING_INSIDE = 0.25
+"""Of the places of a padding token, the fraction inside of sequences from which on it is a word."""
+
+
+def padding_in_text(tokens: Tensor, padding_idx: int) -> float:
+    """Of the places of the padding token the fraction that is not at either end of a sequence.
+
+    Examples:
+        >>> padding_in_text(torch.tensor([[5, 0, 3, 0], [0, 4, 0, 7]]), 0)
+        0.5
+    """
+    is_pad = tokens == padding_idx
+    inside = is_pad & ~runs_at_ends(is_pad)
+    return float(inside.sum()) / max(1, int(is_pad.sum()))

@@ -187,6 +187,9 @@ def _of_components(result: Dependence) -> JsonObject:
                 f"{kind}_equal_rows": lost.equal_rows,
                 f"{kind}_table": lost.name,
             }
+    read = max(parts.tables, key=lambda t: t.padding_in_text, default=None)
+    if read is not None and read.padding_in_text > 0:
+        settings |= {"padding_in_text": read.padding_in_text, "padding_table": read.name}
     dead = max(parts.tables, key=lambda t: t.zero_columns, default=None)
     if dead is not None:
         settings |= {"zero_columns": dead.zero_columns, "zero_columns_table": dead.name}

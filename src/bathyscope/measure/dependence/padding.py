@@ -10,9 +10,12 @@ from bathyscope.measure.dependence.eval_pass import EvalPass, InputInGraph
 from bathyscope.measure.dependence.input_roles import (
     _TRUE_IS_PADDING,
     _TRUE_IS_REAL,
+    PADDING_INSIDE,
     InputKind,
     NamedInput,
     named_inputs,
+    padding_in_text,
+    runs_at_ends,
 )
 from bathyscope.measure.dependence.position_map import PositionMap, map_of_pass, output_positions
 from bathyscope.measure.effective_targets import EffectiveTargets
@@ -72,11 +75,13 @@ def padding_of(inputs: tuple[NamedInput, ...], *, padding_idx: int | None = None
     if main.is_floating_point():
         if main.ndim != 3:
             return None
-        return _padding(_at_ends((main == 0).all(-1)), "zeros", given=False)
+        return _padding(runs_at_ends((main == 0).all(-1)), "zeros", given=False)
     if main.ndim != 2:
         return None
     if padding_idx is not None:
-        return _padding(_at_ends(main == padding_idx), "padding_idx", given=False)
+        if padding_in_text(main, padding_idx) > PADDING_INSIDE:
+            return None
+        return _padding(runs_at_ends(main == padding_idx), "padding_idx", given=False)
     return _from_tokens(main)
 
 
@@ -102,14 +107,6 @@ def _from_mask(mask: NamedInput) -> Tensor | None:
     return None
 
 
-def _at_ends(is_pad: Tensor) -> Tensor:
-    """Of the positions that may be padding those in a run at either end of their sequence."""
-    right = is_pad.flip(1).long().cumprod(1).flip(1).bool()
-    left = is_pad.long().cumprod(1).bool()
-    whole = is_pad.all(1, keepdim=True)
-    return (right | left) & ~whole
-
-
 def _from_tokens(tokens: Tensor) -> Padding | None:
     """One token that ends or begins most sequences, in runs of different lengths, and stands nowhere else."""
     device = tokens.device
@@ -117,7 +114,7 @@ def _from_tokens(tokens: Tensor) -> Padding | None:
     for end in (-1, 0):
         last = tokens[:, end]
         token = int(last.mode().values)
-        runs = _at_ends(tokens == token)
+        runs = runs_at_ends(tokens == token)
         lengths = runs.sum(1)
         most = int((lengths > 0).sum()) * 2 >= len(tokens)
         several = most and int(lengths.max()) > 1 and len(lengths.unique()) > 1

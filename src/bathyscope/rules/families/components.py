@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import median
 
 from bathyscope.core.records import Finding, Severity
@@ -149,6 +150,17 @@ def lost_tokens(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]
                 zero_rows=facts.number(f"{kind}_zero_rows"),
                 rows_equal_to_others=facts.number(f"{kind}_equal_rows"),
             )
+    in_text = facts.number("padding_in_text") or 0.0
+    if in_text > thresholds["lost_rows"]:
+        finding = LOST_TOKENS.finding(
+            Severity.WARNING,
+            [facts.word("padding_table") or ""],
+            score=in_text,
+            fraction_of_tokens=in_text,
+        )
+        yield replace(
+            finding, title="padding_idx is a token of the text: its vector is never learned"
+        )
     merged = facts.number("merged_tokens") or 0.0
     if merged > thresholds["lost_rows"]:
         yield LOST_TOKENS.finding(
@@ -182,6 +194,7 @@ LOST_TOKENS = Rule(
         "dependence.token_rows",
         "dependence.position_rows",
         "dependence.merged_tokens",
+        "dependence.padding_in_text",
         "dependence.zero_columns",
     ),
     find=lost_tokens,

@@ -62,7 +62,8 @@ def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[
         if use.steps < thresholds["loop_steps"]:
             continue
         fraction = use.without_gradient / use.steps
-        if fraction < thresholds["loop_habit"]:
+        are_zero = use.looks >= thresholds["loop_steps"] and use.zero_looks == use.looks
+        if fraction < thresholds["loop_habit"] and not are_zero:
             continue
         finding = NO_GRADIENT_AT_STEP.finding(
             Severity.PROBLEM, (), score=fraction,
@@ -75,6 +76,11 @@ def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[
             reason = "backward is never called"
         elif 2 * use.leaf_losses >= record.backward_passes:
             reason = "the loss was wrapped into a new tensor, as by torch.tensor(loss): backward ends there"
+        elif are_zero and use.without_gradient < use.steps:
+            reason = (
+                "all are exactly zero: no parameter that it holds changes the loss, as where two factors "
+                "of a product both begin at zero"
+            )
         else:
             reason = "no backward pass reaches the parameters that this optimizer holds"
         yield replace(
@@ -232,6 +238,49 @@ ACCUMULATION_NOT_DIVIDED = Rule(
     },
     find_in_loop=accumulation_not_divided,
     effects=OF_WRONG_SCALE,
+)
+
+
+def accumulation_divided_twice(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Micro-batches whose mean is divided by their number once more."""
+    for use in record.optimizers:
+        if use.steps < thresholds["loop_steps"] or not use.mean_weights or use.has_closure:
+            continue
+        number = use.micro_batches.most_common(1)[0][0]
+        factors = use.rescaled or [1.0]
+        is_steady = max(factors) <= 1.01 * min(factors)
+        whole = median(use.mean_weights) * median(factors)
+        if number > 1 and is_steady and abs(whole * number - 1) < thresholds["twice_divided"]:
+            finding = ACCUMULATION_DIVIDED_TWICE.finding(
+                Severity.WARNING, (), score=float(number),
+                micro_batches=number, weight_of_gradient=whole, at=use.backward_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"The {number} micro-batches of backward at {use.backward_at} are divided by {number} "
+                f"twice: the gradient is {number} times too small",
+            )
+
+
+ACCUMULATION_DIVIDED_TWICE = Rule(
+    code="accumulation-divided-twice",
+    stage=CausalStage.LOOP,
+    cause="loop",
+    title="Accumulated gradients that are divided twice",
+    explanation="The loss of each micro-batch is divided by their number, and so is the sum: each step is "
+    "shorter by this number than the learning rate says.",
+    source="the mean over a large batch is the mean of the means of its equal parts",
+    advice="Divide once: the loss of each micro-batch, or the gradient before the step.",
+    thresholds={
+        "loop_steps": SMALLEST_STEPS,
+        "twice_divided": Threshold(
+            0.1,
+            "distance from 1 of the number of micro-batches times the weight of their mean",
+            "0 where it is divided twice, the number less 1 where it is divided once",
+        ),
+    },
+    find_in_loop=accumulation_divided_twice,
+    effects=("small-update", "small-budget"),
 )
 
 

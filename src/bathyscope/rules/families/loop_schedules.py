@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
 
-from bathyscope.core.loop_record import LoopRecord, StepRow
+from bathyscope.core.loop_record import LoopRecord, OptimizerUse, StepRow
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
 from bathyscope.rules.rule import CausalStage, Rule
@@ -15,6 +15,7 @@ from bathyscope.rules.thresholds import Threshold, Thresholds
 def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """A learning rate that is zero from the first step on; one step of it is how warm-ups begin."""
     for use in record.optimizers:
+        yield from _zero_groups(use, thresholds)
         if use.leading_zero_lr < thresholds["zero_lr_steps"]:
             continue
         schedules = [s for s in record.schedules if s.optimizer == use.index]
@@ -31,6 +32,23 @@ def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
             title=f"The learning rate is zero at {until} {use.leading_zero_lr} steps"
             + (f": see the schedule made at {at}" if schedules else ""),
         )
+
+
+def _zero_groups(use: OptimizerUse, thresholds: Thresholds) -> Iterator[Finding]:
+    """Groups of parameters whose rate is never above zero, while that of another group is."""
+    still = [number for number, lr in enumerate(use.group_lrs) if lr == 0]
+    if not still or use.highest_lr == 0 or use.steps < thresholds["zero_lr_steps"]:
+        return
+    finding = ZERO_LEARNING_RATE.finding(
+        Severity.WARNING, (), score=len(still) / len(use.group_lrs),
+        groups=len(still), of_groups=len(use.group_lrs), steps=use.steps, at=use.created_at,
+    )  # fmt: skip
+    which = ", ".join(str(number) for number in still[:4])
+    yield replace(
+        finding,
+        title=f"Group {which} of the parameters of {use.kind} has a learning rate of zero at all "
+        f"{use.steps} steps, and another group has not",
+    )
 
 
 ZERO_LEARNING_RATE = Rule(

@@ -117,6 +117,43 @@ SHORT_WINDOW = Rule(
 )
 
 
+def skipped_steps(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """A scaler of the loss that leaves out most steps."""
+    for use in record.optimizers:
+        wanted = use.steps + use.skipped
+        if use.skipped < thresholds["skipped_steps"] or use.skipped < 0.5 * wanted:
+            continue
+        finding = SKIPPED_STEPS.finding(
+            Severity.PROBLEM, (), score=use.skipped / wanted, skipped=use.skipped, of=wanted,
+            optimizer=use.kind, at=use.created_at,
+        )  # fmt: skip
+        yield replace(
+            finding,
+            title=f"The gradient scaler leaves out {use.skipped} of {wanted} steps: gradients are NaN or Inf",
+        )
+
+
+SKIPPED_STEPS = Rule(
+    code="skipped-steps",
+    stage=CausalStage.LOOP,
+    cause="precision",
+    title="Steps that the gradient scaler leaves out",
+    explanation="A scaler leaves out a step whose gradient is NaN or Inf, and lowers its scale: where this "
+    "goes on, the scale is set back, or gradients are not finite at any scale.",
+    source="GradScaler.step skips the optimizer where it finds Inf or NaN",
+    advice="Let scaler.update() choose the scale, once per step; where the loss itself is NaN, look there.",
+    thresholds={
+        "skipped_steps": Threshold(
+            20.0,
+            "steps left out, and at least half of all",
+            "a scale of 2¹⁶ is halved at most about 16 times before gradients fit",
+        )
+    },
+    find_in_loop=skipped_steps,
+    effects=("small-update", "loss-does-not-fall"),
+)
+
+
 def turns_non_finite(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """A loss, gradient or weight that became NaN or Inf."""
     if record.first_non_finite is not None:

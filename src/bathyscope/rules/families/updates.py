@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isfinite
+from statistics import fmean
 
+from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
 from bathyscope.rules.rule import NINE_IN_TEN, ROUNDING, CausalStage, Rule, Transition, When
@@ -178,6 +181,32 @@ def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
         )
 
 
+def small_updates_of_a_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Steps that cannot have moved the weights far, all together, in a training whose loss hardly fell."""
+    for use in record.optimizers:
+        rows = record.optimizer_rows(use.index)
+        ratios = [
+            r for row in rows if (r := row.update_ratio) is not None and isfinite(r) and r > 0
+        ]
+        losses = [row.loss for row in rows if row.loss is not None]
+        if use.steps < thresholds["judged_steps"] or len(ratios) < 8 or len(losses) < 40:
+            continue
+        far = fmean(ratios) * use.steps
+        first, last = fmean(losses[:5]), fmean(losses[-20:])
+        fell = 1 - last / first if first > 0 else 1.0
+        if far < thresholds["whole_way"] and fell < thresholds["loss_fell"]:
+            finding = SMALL_UPDATE.finding(
+                Severity.WARNING, (), score=decades(thresholds["whole_way"] / far),
+                relative_update=fmean(ratios), steps=use.steps, at_most=far, loss_fell=fell,
+                learning_rate=use.highest_lr, at=use.stepped_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"All {use.steps} steps of {use.kind} together can have changed the weights by "
+                f"{far:.1%}, and the loss fell by {max(0.0, fell):.0%}: steps are too small",
+            )
+
+
 SMALL_UPDATE = Rule(
     code="small-update",
     stage=CausalStage.UPDATES,
@@ -194,12 +223,22 @@ SMALL_UPDATE = Rule(
             "the same in every block, worth a look",
             "a hundredth of the smallest usual step, 1e-4",
         ),
+        "judged_steps": Threshold(100.0, "steps of a loop", "fewer are a test of it"),
+        "whole_way": Threshold(
+            0.2,
+            "sum of ‖ΔW‖ / ‖W‖ over the steps of a loop",
+            "usual steps lie between 1e-4 and 1e-2: a training of some hundred goes farther",
+        ),
+        "loss_fell": Threshold(
+            0.2, "fraction of the first loss", "a training that works falls farther"
+        ),
     },
     when=(
         When("updates.ratio", below="small_update"),
         When("updates.ratio", below="small_update_warning"),
     ),
     find=small_update,
+    find_in_loop=small_updates_of_a_loop,
     downstream=("small-budget", "loss-does-not-fall"),
     reads_gradients=True,
     event=Transition(

@@ -307,3 +307,10 @@ def test_a_recipe_of_anyone_cannot_leave_its_quotes_in_the_code(step):
     assert "os" not in names
     literals = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     assert EVIL in literals, "the name itself stands there, as a text"
+
+
+def test_a_network_with_lazy_buffers_is_refused():
+    net = nn.Sequential(nn.Linear(4, 4), nn.LazyBatchNorm1d(affine=False), nn.Linear(4, 2))
+    recipe = Recipe(steps=(remedies.DrawWeights(),))
+    with pytest.raises(UsageError, match=r"1.running_mean of the model has no values yet"):
+        recipe.apply_(net, torch.optim.SGD(net.parameters(), lr=0.1))

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from bathyscope.core.arguments import check_path
-from bathyscope.core.batch import check_parameters
+from bathyscope.core.batch import check_parameters, check_values
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import check_location, make_folder, write_atomic
@@ -224,9 +224,11 @@ class Recipe(BaseModel):
             One change that takes all of them back; its `optimizer` is the one to train with.
 
         Raises:
-            UsageError: a step does not fit; it is named, and nothing is left changed.
+            UsageError: a step does not fit; it is named, and nothing is left changed. Or the model has
+                tensors without values.
         """
         root = unwrap(model)
+        check_values(root)
         whole = Change(self.description, optimizer=optimizer)
         for number, step in enumerate(self.steps, 1):
             try:

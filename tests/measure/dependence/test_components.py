@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bathyscope import diagnose
-from bathyscope.measure.dependence.components import norm_use, partly_frozen
+from bathyscope.measure.dependence.components import constant_outputs, norm_use, partly_frozen
 from bathyscope.measure.dependence.dependence import dependence
 from bathyscope.measure.dependence.without_pass import fresh_weights
 from tests.diagnosis.components import networks
@@ -122,3 +122,12 @@ def test_an_end_that_is_padding_is_never_asked_for(masked_by):
     result = diagnose(model, batch, loss=networks.loss)
     reported = [f.severity for f in result.findings if f.code == "end-never-asked"]
     assert reported == ([] if masked_by == "mask" else ["problem"])
+
+
+def test_outputs_that_differ_by_rounding_alone_are_not_told_apart():
+    rounding = torch.tensor([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
+    rounding[1, 0] += 1e-8
+    assert rounding[0, 0] != rounding[1, 0]
+    assert constant_outputs(rounding) == 0
+    assert constant_outputs(torch.tensor([[0.1, 0.2], [0.1, 0.9]])) == 0.5
+    assert constant_outputs(torch.tensor([[1, 2], [1, 3]])) == 0

@@ -350,16 +350,21 @@ def _size(values: Tensor) -> Tensor:
 def constant_outputs(output: Tensor) -> float:
     """Fraction of the last axis that is the same for every sample and position, and hides nothing.
 
+    Zero where no output differs by more than rounding does: which of them are the same is chance then.
+
     Examples:
         >>> constant_outputs(torch.tensor([[1.0, 2.0, 0.0], [1.0, 3.0, 0.5]]))
         0.3333333333333333
     """
-    if output.ndim < 2:
+    if output.ndim < 2 or not output.is_floating_point():
         return 0.0
     rows = output.detach().flatten(0, -2)
     if len(rows) < 2 or rows.shape[1] < 2:
         return 0.0
     low, high = rows.amin(0), rows.amax(0)
+    rounding = 100 * torch.finfo(rows.dtype).eps * rows.abs().amax()
+    if not bool((high - low > rounding).any()):
+        return 0.0
     # a class that is ruled out has a large negative number; behind a ReLU it rests at zero for a while
     is_meant = (high <= -1e4) | ((high == 0) & (low.amin() == 0))
     return float(((low == high) & ~is_meant).double().mean())

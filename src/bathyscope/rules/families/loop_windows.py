@@ -139,7 +139,7 @@ SKIPPED_STEPS = Rule(
     cause="precision",
     title="Steps that the gradient scaler leaves out",
     explanation="A scaler leaves out a step whose gradient is NaN or Inf, and lowers its scale: where this "
-    "continues, the scale is set back, or gradients are not finite at any scale.",
+    "continues, the scale is set back, or gradients are non-finite at any scale.",
     source="GradScaler.step skips the optimizer where it finds Inf or NaN",
     advice="Let scaler.update() choose the scale, once per step; where the loss itself is NaN, look there.",
     thresholds={

@@ -1,6 +1,7 @@
 """Six planted differences between two models, found at their block and step; equal ones are equal."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 import bathyscope as bs
 from bathyscope.core.errors import UsageError
+from bathyscope.diagnosis.twin import Parting
 from tests.loops.language import LanguageModel, sentences
 from tests.two_processes import results
 from tests.unchecked import unchecked
@@ -199,3 +201,8 @@ def test_bad_input(pair):
     a, _, batch = pair
     with unchecked(), pytest.raises(UsageError, match=r"torch\.nn\.Module"):
         bs.twin(a, "model", batch)
+
+
+@pytest.mark.parametrize(("difference", "is_apart"), [(0.1, False), (0.3, True), (math.nan, True)])
+def test_a_difference_beyond_rounding_or_no_number(difference, is_apart):
+    assert Parting(0, "loss", "", difference, allowed=0.2).is_apart is is_apart

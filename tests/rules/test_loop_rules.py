@@ -139,6 +139,20 @@ def test_a_schedule_of_epochs_that_is_stepped_per_batch():
     assert find(loop)["learning-rate-gone"].severity is Severity.PROBLEM
 
 
+def test_a_learning_rate_that_falls_behind_the_loss_is_no_fault():
+    def loop():
+        model, (x, y) = mlp(6, 8, 3), sample()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        schedule = lr_scheduler.StepLR(optimizer, step_size=20, gamma=1e-3)
+        for _ in range(60):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            schedule.step()
+
+    assert "learning-rate-gone" not in find(loop)
+
+
 def test_a_warm_up_from_zero_is_no_fault():
     def loop():
         one = Loop()
@@ -224,12 +238,13 @@ def test_full_batch_training_is_only_noted():
     assert "repeated-batch" in findings
 
 
-def test_inputs_that_grow():
+@pytest.mark.parametrize("factor", [1.2, 1 / 1.2])
+def test_inputs_that_grow_or_shrink(factor):
     def loop():
         model, (x, y) = mlp(6, 8, 3), sample()
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
         for _ in range(60):
-            x *= 1.2
+            x *= factor
             optimizer.zero_grad()
             F.cross_entropy(model(x), y).backward()
             optimizer.step()
@@ -274,6 +289,15 @@ def test_statistics_that_cannot_move():
     assert find(loop)["frozen-statistics"].blocks == ("1",)
 
 
+def test_statistics_of_a_frozen_network_need_not_move():
+    def loop():
+        body = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=0.0)).eval()
+        one = Loop()
+        one.steps(before=lambda: body(sample()[0]))
+
+    assert "frozen-statistics" not in find(loop)
+
+
 def test_a_compiled_model_that_is_not_called():
     def loop():
         one = Loop()
@@ -282,6 +306,15 @@ def test_a_compiled_model_that_is_not_called():
         assert compiled is not None
 
     assert find(loop)["wrapper-bypassed"].severity is Severity.WARNING
+
+
+def test_a_compiled_model_that_is_called_beside_its_inner_one():
+    def loop():
+        one = Loop()
+        compiled = torch.compile(one.model, backend="eager")
+        one.steps(before=lambda: compiled(sample()[0]))
+
+    assert "wrapper-bypassed" not in find(loop)
 
 
 def test_gradients_below_epsilon():

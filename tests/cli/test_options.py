@@ -241,3 +241,24 @@ def test_help_and_errors_do_not_load_torch():
     print(json.dumps("torch" in sys.modules))
     """
     assert printed_by(script) is False
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "expected"),
+    [
+        (None, ["--version"], "PASSIVE"),
+        ("ACTIVE", ["--version"], "ACTIVE"),
+        (None, ["run", "-h"], None),
+    ],
+)
+def test_threads_sleep_while_they_wait_unless_their_user_says_otherwise(
+    monkeypatch, given, words, expected
+):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # put back behind the test
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    monkeypatch.setattr(sys, "argv", ["bathyscope", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert os.environ.get("OMP_WAIT_POLICY") == expected

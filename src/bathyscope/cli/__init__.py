@@ -166,6 +166,8 @@ def main() -> None:
     if sys.argv[1:2] != ["run"]:
         # every picture goes into a file; a backend that is not there would end matplotlib's import
         os.environ["MPLBACKEND"] = "Agg"
+        # torch's threads spin where they wait, which on a busy machine takes many times their work
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     given = sys.argv[1:]  # a script that is run gets others
     try:
         app()

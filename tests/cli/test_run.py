@@ -429,3 +429,11 @@ def test_twin_of_another_script(tmp_path, epsilon):
     assert is_same is (epsilon == "1e-5"), result.stderr
     if not is_same:
         assert "They part at step 0 in the output" in result.stderr
+
+
+def test_an_option_of_run_behind_the_script_is_noted(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("print('done')\n")
+    assert "put it before: bathyscope run --out" in run(path, "--out", "report.html").stderr
+    path.write_text("import sys\nout = sys.argv[2]  # --out\n")
+    assert "put it before" not in run(path, "--out", "report.html").stderr

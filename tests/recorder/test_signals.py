@@ -7,7 +7,7 @@ from torch import nn
 
 from bathyscope.core import blocks_of
 from bathyscope.recorder.groups import parameter_groups
-from bathyscope.recorder.samples import COLUMNS, SampleObserver
+from bathyscope.recorder.samples import COLUMNS, SampleObserver, TakenSamples
 
 NETWORK = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 
@@ -71,3 +71,15 @@ def test_norms_of_groups_with_gradients_that_are_missing_sparse_or_of_another_dt
     for norm, layer in zip(groups.weight_norms(), model, strict=True):
         squares = [(p.detach().double() ** 2).sum().item() for p in layer.parameters()]
         assert norm == pytest.approx(sum(squares) ** 0.5, rel=1e-3)
+
+
+def test_samples_drawn_by_an_event_do_not_push_out_the_rest_of_the_training():
+    samples = TakenSamples(blocks_of(NETWORK, torch.zeros(2, 4)), most=12)
+    steps = [*range(0, 150, 10), *range(150, 170), *range(170, 240, 10)]
+    for step in steps:
+        samples.append(step, np.zeros((1, 1)))
+    assert samples.steps[0] == 0
+    assert samples.steps[-6:] == steps[-6:]
+    assert len(samples.steps) == len(samples.values) == 12
+    gaps = np.diff(samples.steps)
+    assert gaps.max() <= 2 * 240 / 6

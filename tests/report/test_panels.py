@@ -16,6 +16,7 @@ from bathyscope.report.panels import (
     main_panels,
     panel_named,
 )
+from bathyscope.report.training_page import TrainingPage, block_panels
 from tests.report.specimens import clean, exploding, staged
 
 
@@ -199,3 +200,20 @@ def test_a_panel_that_is_not_there_is_refused():
         panel_named(clean(3), "no_such")
     with pytest.raises(UsageError, match="nothing was measured"):
         panel_named(dataclasses.replace(clean(3), measurements=(), curves={}))
+
+
+@pytest.mark.parametrize(
+    ("values", "is_log"),
+    [
+        ([1.0, 2.0, 9.0], False),
+        ([1.0, 2.0, 11.0], True),
+        ([0.0, 2.0, 30.0], False),
+        ([0.0, 1.0, 2e5, None], True),  # a gradient that stopped hides no decades
+        ([-1.0, 1.0, 2e5], False),
+        ([0.0, 0.0], False),
+    ],
+)
+def test_a_curve_over_decades_is_logarithmic(values, is_log):
+    curves = {"gradient": {"a": ([float(i) for i in range(len(values))], values)}}
+    page = TrainingPage(title="", num_steps=3, events=[], curves={}, block_curves=curves)
+    assert [panel.log for panel in block_panels(page)] == [is_log]

@@ -1,6 +1,7 @@
 """`bathyscope run`: a training script, unchanged, with its loop under watch."""
 
 import os
+import re
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,6 +17,8 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.records import Severity
 from bathyscope.core.terminal import printable, printable_json, terminal_width, wrapped
 
+# Of `run`, which people write behind the script.
+_OPTIONS = ("--out", "--fail-on", "--format", "--json", "--no-diagnose", "--steps", "--twin")
 FORMS = ("compiled", "bfloat16", "ranks")
 
 if TYPE_CHECKING:
@@ -109,6 +112,8 @@ def run(
     as_json = "-" if form == "json" and as_json is None else as_json
     findings = _in_formats(result, name=script[0], fail_on=fail_on)
     _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
+    if note := "" if is_module else _misplaced(script[0], script[1:]):
+        print(printable(note), file=sys.stderr, flush=True)
     if twin is not None:
         from bathyscope.cli.twin_step import compare_first_step
 
@@ -122,6 +127,18 @@ def run(
     if not code and fail_if_severe(result.roots, fail_on):
         code = 3
     sys.exit(code)
+
+
+def _misplaced(script: str, arguments: list[str]) -> str:
+    """A note on options of `run` that were given behind a script which does not know them."""
+    text = Path(script).read_text(encoding="utf-8", errors="replace")
+    names = set(re.findall(r"\w+", text.replace("-", "_")))
+    given = (argument.partition("=")[0] for argument in arguments)
+    mine = [o for o in given if o in _OPTIONS and o.strip("-").replace("-", "_") not in names]
+    if not mine:
+        return ""
+    before = f"put it before: bathyscope run {mine[0]} …"
+    return f"Note: what follows {script} is for the script; to give it to run, {before}"
 
 
 def _exchange(ledger: "Ledger") -> "RankExchange":

@@ -107,7 +107,7 @@ class Course:
             done.after.report(),
             title=f"{self.start.title}, treated",
             curves={"training loss": tuple(enumerate(verified[0].losses))} if verified else {},
-            outcome=f"{text[:1].upper()}{text[1:]}. {done.outcome}",
+            outcome=f"{text[:1].upper()}{text[1:]}. {done.result}",
             code=done.code(),
         )
 

@@ -81,6 +81,13 @@ class Treatment(Reported):
 
     @property
     def outcome(self) -> str:
+        """What came of it, in a sentence, and a warning to those whose weights were pre-trained."""
+        drawn = any(isinstance(s, DrawWeights) for s in (self.recipe or Recipe()).steps)
+        note = ' Weights are re-initialized; allow="settings" keeps pre-trained ones.'
+        return f"{self.result}{note if drawn else ''}"
+
+    @property
+    def result(self) -> str:
         """What came of it, in a sentence."""
         untreated = self.attempts[0]
         if self.recipe is None:
@@ -106,28 +113,18 @@ class Treatment(Reported):
         if self.helped and self.num_batches == 1:
             return (
                 f"It helped on the one batch that could be seen: with another seed it trains ({seen}). "
-                f"{self._expected} Other batches were not seen.{self._redrawn}"
+                f"{self._expected} Other batches were not seen."
             )
         if self.helped:
             others = (
                 "other batches" if self.num_batches is None else f"the {self.num_batches} batches"
             )
             how = "it trains" if last.passes else f"it learns within {len(last.losses)} steps"
-            return (
-                f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
-                f"{self._redrawn}"
-            )
+            return f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
         return (
             f"A training of {len(last.losses)} steps is better ({seen}), but not by enough to say that "
-            f"it helped. {self._expected}{self._redrawn}"
+            f"it helped. {self._expected}"
         )
-
-    @property
-    def _redrawn(self) -> str:
-        """A warning to those whose weights were pre-trained."""
-        if not any(isinstance(s, DrawWeights) for s in (self.recipe or Recipe()).steps):
-            return ""
-        return ' It re-initializes weights: allow="settings" keeps those that were pre-trained.'
 
     @property
     def _by(self) -> str:

@@ -210,7 +210,9 @@ def _fraction_of(whole: int, part: float) -> float:
 
 
 class TakenSamples:
-    """The samples taken so far; beyond a limit every other one of the older half is let go.
+    """The samples taken so far; beyond a limit those of the older half that lie closest are let go.
+
+    So the older half is spread over the training, however many samples an event has drawn.
 
     Attributes:
         blocks: in the order of the rows of `values`.
@@ -228,9 +230,9 @@ class TakenSamples:
         self.steps.append(step)
         self.values.append(values)
         if len(self.steps) > self.most:
-            half = len(self.steps) // 2
-            del self.steps[1:half:2]
-            del self.values[1:half:2]
+            older = range(1, len(self.steps) // 2)
+            closest = min(older, key=lambda i: self.steps[i + 1] - self.steps[i - 1])
+            del self.steps[closest], self.values[closest]
 
     @property
     def num_bytes_each(self) -> int:

@@ -11,7 +11,13 @@ from bathyscope.report.svg import Drawing, strip
 TREATABLE = frozenset({"activation", "architecture", "initialization", "learning-rate"})
 """Causes for which `treat` has recipes."""
 
-_TREAT = "treatment = bs.treat(model, diagnosis, optimizer=optimizer)\nprint(treatment.code())"
+_TREAT = (
+    "import bathyscope as bs\n"
+    "diagnosis = bs.diagnose(model, inputs, targets, optimizer=optimizer)\n"
+    "treatment = bs.treat(model, diagnosis)\n"
+    "print(treatment.outcome)\n"
+    "print(treatment.code())"
+)
 _WATCH = "with bs.watch(model) as watch:\n    train(model)  # your own loop, unchanged"
 
 

@@ -234,7 +234,7 @@ def _overview_sheet(seen: Overview) -> Figure:
     heights = [
         max(_LEAST, 0.55 + 0.19 * sum(t.count("\n") + 1 for t, _ in lines)) for lines in result
     ]
-    sheet = Sheet(_MARGIN + 0.3 + sum(heights))
+    sheet = Sheet(_MARGIN + 0.1 + sum(heights))  # nothing follows the last row's gap
     at_strip, at_curve = _MARGIN + _TEXT + _GAP, _MARGIN + _TEXT + _STRIP + 2.2 * _GAP
     soft = {"size": 8.5, "color": LIGHT["soft"]}
     y = _MARGIN

@@ -107,5 +107,9 @@ def _marks(page: TrainingPage) -> list[float]:
 
 
 def _is_logarithmic(values: Sequence[float | None]) -> bool:
+    """Over more than a decade; over three where zeros, as of a gradient that stopped, become gaps."""
     known = [v for v in values if v is not None]
-    return bool(known) and min(known) > 0 and max(known) > 10 * min(known)
+    positive = [v for v in known if v > 0]
+    if not positive or min(known) < 0:
+        return False
+    return max(positive) > (10 if min(known) > 0 else 1000) * min(positive)

@@ -12,7 +12,6 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.precision import (
     ON_A_COPY,
-    at_least_single,
     differentiable_rnns,
     exact_products,
     has_double,
@@ -128,9 +127,6 @@ def test_recurrent_layers_in_eval_mode_leave_cudnn(monkeypatch):
 
 
 def test_half_precision_is_measured_in_float32():
-    x = torch.full((4096,), 300.0, dtype=torch.float16)  # whose square is beyond float16
-    assert at_least_single(x).square().sum().isfinite()
-    assert at_least_single(x.double()).dtype is torch.float64
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)).to(torch.bfloat16)
     batch = (200 * torch.randn(16, 64)).to(torch.bfloat16), torch.randint(4, (16,))

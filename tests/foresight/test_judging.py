@@ -13,7 +13,6 @@ from bathyscope.foresight.small_networks import (
     differences,
     failure_kind,
     judge,
-    stages_up_to,
 )
 from bathyscope.foresight.words import describe_evidence
 
@@ -147,16 +146,6 @@ def test_batches_taken_again_are_said():
     assert again.notes[0].startswith("7 batches for 8 steps")
     one = judge([reading(score=4.0)], budget=100, num_batches=1, model=model())
     assert one.notes[0].startswith("1 batch for 8 steps")
-
-
-def test_stages_up_to():
-    assert [stages_up_to(n) for n in (1, 7, 8, 32, 99)] == [
-        [1],
-        [1],
-        [1, 8],
-        [1, 8, 16, 32],
-        [1, 8, 16, 32],
-    ]
 
 
 def test_a_budget_between_two_is_linear_in_its_logarithm():

@@ -61,7 +61,6 @@ class ParameterUse:
     is_contiguous: bool = True
     looks: int = 0
     with_gradient: int = 0
-    with_nonzero_gradient: int = 0
     moved: int = 0
     entries: int = 0
     """Entries looked at that had a gradient other than zero, while the learning rate was not zero."""
@@ -111,10 +110,8 @@ class OptimizerUse:
     """Steps for which every pass of a trained model ran in eval mode."""
     skipped: int = 0
     """Steps that the loss scaler left out because of gradients that are NaN or Inf."""
-    zero_lr: int = 0
-    """Steps at a learning rate of zero since the first one."""
     leading_zero_lr: int = 0
-    """Of these, those before the first other learning rate."""
+    """Steps at a learning rate of zero before the first other one."""
     highest_lr: float = 0.0
     group_lrs: list[float] = field(default_factory=list)
     """The highest learning rate that each group of parameters has had."""
@@ -244,10 +241,6 @@ class DataUse:
     first_scale: float | None = None
     last_scale: float | None = None
     label_batches: int = 0
-    labels_in_batch: float = 0.0
-    """Sum over these of the number of different classes in the batch."""
-    expected_in_batch: float = 0.0
-    """Sum over these of the number that shuffled batches of that size would hold."""
     label_counts: Counter[int] = field(default_factory=Counter)
     label_batch_counts: list[tuple[int, int]] = field(default_factory=list)
     relation: float | None = None
@@ -281,10 +274,6 @@ class ModelUse:
     """Calls without gradients in train mode, after the first step."""
     blind_eval_passes: int = 0
     """Calls without gradients in eval mode."""
-    inside_calls: int = 0
-    """Calls from inside its wrapper."""
-    bypassing_calls: int = 0
-    """Calls with gradients from outside of its wrapper."""
     called_at: Line | None = None
     eval_at: Line | None = None
     mode_layers: tuple[str, ...] = ()
@@ -314,7 +303,6 @@ class ModelUse:
     has_moved: bool = False
     half_precision: str | None = None
     """Dtype of autocast in its training passes, if any."""
-    was_scaled: bool = False
     overwritten_after_load: tuple[str, ...] = ()
     """Parameters that were loaded from a state dict and changed before the first step."""
 
@@ -391,8 +379,6 @@ class LoopRecord:
     """Optimizers that stepped, also those beyond the bound of `optimizers`."""
     backward_passes: int = 0
     scaler_calls: int = 0
-    was_ended: bool = False
-    """Whether the loop was seen to its end."""
     notes: list[str] = field(default_factory=list)
     """What could not be checked."""
 

@@ -36,11 +36,6 @@ def has_double(device: torch.device) -> bool:
     return True
 
 
-def at_least_single(x: Tensor) -> Tensor:
-    """A tensor of half precision in float32; any other as it is."""
-    return x.float() if x.is_floating_point() and x.element_size() < 4 else x
-
-
 def is_packed(parameter: Tensor) -> bool:
     """Whether a parameter is no array of numbers, but bytes that a layer unpacks (4-bit weights).
 

@@ -112,12 +112,6 @@ class CurvatureOperator:
         assert self._plan is not None
         return self._plan
 
-    @property
-    def active_columns(self) -> list[int]:
-        """The flat positions of parameters that are not frozen."""
-        free = [i for i, p in enumerate(self.parameters) if p.requires_grad]
-        return [c for i in free for c in range(self.offsets[i], self.offsets[i + 1])]
-
     def slices_of(self, positions: Sequence[int]) -> list[slice]:
         """Where some parameters lie in the flat vector."""
         return [slice(self.offsets[i], self.offsets[i + 1]) for i in positions]

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -202,8 +202,3 @@ def standard_curve_model() -> CurveModel:
     """The model that comes with the package."""
     with resources.files("bathyscope.foresight").joinpath(FILE).open("rb") as file:
         return read_curve_model(dict(np.load(file, allow_pickle=False)), source=FILE)
-
-
-def forest_names() -> Sequence[str]:
-    """The forests that a model holds."""
-    return _FORESTS

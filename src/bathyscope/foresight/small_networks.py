@@ -13,7 +13,7 @@ from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.nested import tensors_in
 from bathyscope.foresight.course import FirstSteps
 from bathyscope.foresight.model import Model, standard_model
-from bathyscope.foresight.readings import STAGES, Reading, is_telling
+from bathyscope.foresight.readings import Reading, is_telling
 from bathyscope.foresight.record import FailureKind, Forecast, ForecastVerdict
 from bathyscope.foresight.words import describe_evidence
 
@@ -36,11 +36,6 @@ def is_small(course: FirstSteps, batch: Batch) -> bool:
     size = inputs[0].numel() if inputs.ndim > 1 else 1
     fits = _NUMBERS[0] <= size <= _NUMBERS[1] if inputs.is_floating_point() else size <= _TOKENS
     return fits and _BATCH[0] <= len(inputs) <= _BATCH[1]
-
-
-def stages_up_to(most: int) -> list[int]:
-    """After which steps a look-ahead of at most this many is judged."""
-    return [step for step in STAGES if step <= most]
 
 
 def judge(

@@ -165,8 +165,6 @@ class ModelLedger:
     ) -> None:
         self._open.append(use)
         if len(self._open) > 1:
-            wrapper = self._open[-2].wrapper
-            use.inside_calls += wrapper is not None and self._open[-2] is not use
             return
         use.calls += 1
         result = self._models.get(id(module))

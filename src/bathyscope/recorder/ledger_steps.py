@@ -251,7 +251,6 @@ class StepLedger:
             use.without_gradient += 1
             use.cleared_before_step += tracked.was_cleared_after_backward
         if row.lr == 0:
-            use.zero_lr += 1
             use.leading_zero_lr += use.highest_lr == 0
         elif row.lr > use.highest_lr:
             use.highest_lr = row.lr
@@ -397,7 +396,6 @@ class StepLedger:
 
     def finish(self) -> None:
         """Nothing more will come: let go of what was held."""
-        self.record.was_ended = True
         self._tracked.clear()
         self._owner.clear()
 

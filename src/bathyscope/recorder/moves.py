@@ -102,14 +102,12 @@ def take_in(look: Look, row: StepRow) -> None:
     plain = np.nan_to_num(plain, nan=0.0, posinf=1e9)
     starts = np.array(look.starts)
     moved = np.logical_or.reduceat(changed, starts)
-    nonzero = np.logical_or.reduceat(look.gradients != 0, starts)
     num_asked, num_lost = np.add.reduceat(asked, starts), np.add.reduceat(lost, starts)
     largest = np.maximum.reduceat(plain, starts)
     for i, use in enumerate(look.uses):
         use.looks += 1
         use.trainable = look.tensors[i].requires_grad
         use.with_gradient += look.has_gradient[i]
-        use.with_nonzero_gradient += bool(nonzero[i])
         use.moved += bool(moved[i])
         use.entries += int(num_asked[i])
         use.entries_unchanged += int(num_lost[i])

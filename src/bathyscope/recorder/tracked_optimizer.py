@@ -36,7 +36,6 @@ class Tracked:
         self.clip_factor: float | None = None
         self.passes = (0, 0)
         self.probes: list[weakref.ref[Tensor]] = []
-        self.probe_marks: list[tuple[int, int]] = []
         self.probe_values: list[list[float]] | None = None
         self.at_step: list[list[float]] | None = None  # as they were before the step under way
         self._views: dict[int, tuple[int, Any]] = {}

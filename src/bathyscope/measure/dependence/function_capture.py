@@ -54,7 +54,6 @@ class FunctionCapture(TorchFunctionMode):
         super().__init__()
         self.tokens = tokens
         self.labels = labels
-        self.has_shifted_labels = False
         self.components = ComponentWatch(model)
         self.attention = AttentionCalls(lambda call: None)
         self.merged_tokens = 0.0
@@ -150,7 +149,6 @@ class FunctionCapture(TorchFunctionMode):
                 continue
             known = labels[:, :-1] >= 0
             if bool(known.any()) and bool((index[:, 1:] == labels[:, :-1])[known].all()):
-                self.has_shifted_labels = True
                 return f"{one.name}, shifted", "as given", None
         return None
 

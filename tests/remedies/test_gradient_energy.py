@@ -47,3 +47,17 @@ def test_measured_gain_of_a_stem_whose_input_needs_no_gradient():
     assert 1 <= stem.target <= 4 * math.sqrt(8 / 3)
     assert stem.target != math.sqrt(8 / 3)
     assert head.target == pytest.approx(1, abs=0.2)  # 10 outputs of 256 inputs: no null space
+
+
+def test_a_gradient_of_zero_says_nothing_of_the_gain():
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 8)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.0)
+    handle = procrustes_(optimizer, layer, every=1, gain="measured")
+    before = handle.report().layers[0].target
+    (0 * layer(torch.randn(8, 4))).sum().backward()
+    optimizer.step()
+    assert handle.report().layers[0].target == pytest.approx(before)
+    layer(torch.randn(8, 4)).square().sum().backward()
+    optimizer.step()
+    assert handle.report().layers[0].target != pytest.approx(before)

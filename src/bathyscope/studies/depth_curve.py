@@ -1,5 +1,6 @@
 """The commonest study in few lines: a number over depth, one curve per kind of network, over seeds."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -57,6 +58,8 @@ def depth_curve(
     presets: Mapping[str, DepthPreset],
     checks: Callable[[pd.DataFrame], tuple[Check, ...]],
     label: str,
+    decides: Mapping[str, str] | None = None,
+    undecided: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> Study:
     """A study that draws `task.value()` over depth, one curve per kind, means over seeds with their range.
@@ -69,6 +72,8 @@ def depth_curve(
         presets: quick and full, and the paper's where it has settings.
         checks: from the table with the columns kind, depth, seed and value.
         label: of the vertical axis.
+        decides: what the paper says there, by the first words of the check that decides it.
+        undecided: what it says there and no check decides.
         notes: what a reader must know.
     """
     return Study(
@@ -80,6 +85,8 @@ def depth_curve(
         table=partial(_table, task),
         checks=lambda table, _: checks(table),
         draw=partial(_draw, title, label),
+        decides=decides or {},
+        undecided=undecided,
         notes=notes,
     )
 
@@ -90,6 +97,38 @@ def slope_over_depth(table: pd.DataFrame, kind: str) -> float:
     ratio = pd.Series(means.iloc[[0, -1]]).apply("log").diff().iloc[-1]
     depths = pd.Series(means.index[[0, -1]], dtype=float).apply("log").diff().iloc[-1]
     return float(ratio / depths)
+
+
+def slope_check(
+    statement: str,
+    table: pd.DataFrame,
+    kind: str,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> Check:
+    """Whether the exponent over depth lies between two bounds, with its distance from the nearer one.
+
+    The error is that of the two means over the seeds, √(Σ (s/(x̄ √n))²) over the logarithm of the depths'
+    ratio; without a bound the exponent is reported and not judged.
+    """
+    slope, error = slope_over_depth(table, kind), _slope_error(table, kind)
+    margin = min(slope - above, below - slope)
+    if math.isinf(margin):
+        return Check(statement, None, slope)
+    return Check(
+        f"{statement}; exponent, and distance from the bound",
+        margin > 0,
+        f"{slope:.4g}, {margin:.2g} ± {error:.1g}",
+    )
+
+
+def _slope_error(table: pd.DataFrame, kind: str) -> float:
+    """The standard error of `slope_over_depth`, from the seeds at the smallest and the largest depth."""
+    values = table[table["kind"] == kind].groupby("depth")["value"]
+    relative = (values.sem() / values.mean()).iloc[[0, -1]]
+    depths = relative.index.to_numpy(dtype=float)
+    return float(math.hypot(*relative) / math.log(depths[-1] / depths[0]))
 
 
 def _tasks(task: type[DepthTask], preset: DepthPreset) -> list[DepthTask]:

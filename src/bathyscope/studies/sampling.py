@@ -1,6 +1,9 @@
 """Errors of what is counted on samples, so that one image does not decide a comparison."""
 
 import math
+from dataclasses import dataclass
+
+import pandas as pd
 
 from bathyscope import data
 
@@ -16,6 +19,41 @@ def difference_error(first: float, second: float, num_samples: int) -> float:
     """
     middle = (first + second) / 2
     return math.sqrt(2 * middle * (1 - middle) / num_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much the mean of one set of seeds is above that of another.
+
+    Attributes:
+        value: of the two means; infinite where the first diverged.
+        error: standard error √(s₁²/n₁ + s₂²/n₂); NaN where one of them has one seed.
+    """
+
+    value: float
+    error: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Positive, and where there are seeds to tell by more than twice the error."""
+        return self.value > (0.0 if math.isnan(self.error) else 2 * self.error)
+
+    def __str__(self) -> str:
+        shown = f"{self.value:.3g}"
+        return shown if math.isnan(self.error) else f"{shown} ± {self.error:.1g}"
+
+
+def difference_of_means(first: "pd.Series[float]", second: "pd.Series[float]") -> Difference:
+    """The first mean less the second, over the seeds of each.
+
+    Examples:
+        >>> str(difference_of_means(pd.Series([2.0, 4.0]), pd.Series([1.0, 1.0])))
+        '2 ± 1'
+    """
+    value = float(first.mean() - second.mean())
+    if not math.isfinite(value):
+        return Difference(value, math.nan)
+    return Difference(value, math.hypot(float(first.sem()), float(second.sem())))
 
 
 def num_test_images(name: str, kept: int | None) -> int:

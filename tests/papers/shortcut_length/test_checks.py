@@ -1,12 +1,20 @@
 """The checks of shortcut_length on small made-up tables: they say yes to one, and no to another."""
 
 import itertools
+import math
 
 import pandas as pd
 import pytest
 
 from bathyscope.papers.shortcut_length.studies import figure_2 as weight_norms
-from bathyscope.papers.shortcut_length.studies import figure_9, figure_10, figure_11
+from bathyscope.papers.shortcut_length.studies import (
+    figure_4,
+    figure_7,
+    figure_8,
+    figure_9,
+    figure_10,
+    figure_11,
+)
 from tests.papers.judged import passed, quick
 
 
@@ -114,3 +122,76 @@ def test_a_block_outside_the_pattern_is_seen():
     assert passed(figure_11.checks(pattern(elsewhere=0.1), preset))[0] is False
     assert passed(figure_11.checks(pattern(differs=0.1), preset))[1] is False
     assert passed(figure_11.checks(pattern(three=0.1), preset))[-1] is False
+
+
+def grid(**ends):
+    """Two depths, three seeds around each loss, at one learning rate but for 2-shortcut's higher one."""
+    return pd.DataFrame(
+        [
+            {
+                "kind": kind,
+                "depth": depth,
+                "rate": 1.0 if kind == "shortcut_2" else 0.1,
+                "seed": seed,
+                "loss": loss * around,
+                "excess": loss * around,
+            }
+            for kind, losses in ends.items()
+            for depth, loss in zip((4, 32), losses, strict=True)
+            for seed, around in enumerate((0.9, 1.0, 1.1))
+        ]
+    )
+
+
+def test_figure_8_wants_depth_to_pay_for_length_2_alone():
+    preset = quick("shortcut_length.figure_8")
+
+    def met(two=(0.3, 0.1), orthogonal=(0.2, 0.4), xavier=(0.2, 0.5)):
+        table = grid(shortcut_2=two, orthogonal=orthogonal, xavier=xavier)
+        return passed(figure_8.checks(table, preset))
+
+    assert met() == [True] * 4
+    assert met(two=(0.1, 0.11)) == [False, True, True, True]
+    assert met(orthogonal=(0.2, 0.11)) == [True, False, True, True]  # within twice the error
+    assert met(xavier=(0.5, 0.45)) == [True, True, True, False]
+    assert met(xavier=(0.5, math.inf)) == [True] * 4
+
+
+def test_figure_7_wants_length_2_at_the_optimum_and_the_others_farther():
+    preset = quick("shortcut_length.figure_7")
+
+    def met(two=(1e-4, 1e-4), orthogonal=(1e-3, 1e-3), xavier=(1e-3, 1e-1)):
+        table = grid(shortcut_2=two, orthogonal=orthogonal, xavier=xavier)
+        return passed(figure_7.checks(table, preset))
+
+    assert met() == [True] * 4
+    assert met(two=(2e-3, 1e-4))[0] is False
+    assert met(orthogonal=(1e-3, 1e-4)) == [True, False, True, True]
+    assert met(xavier=(1e-3, 1.05e-4)) == [True, True, False, True]
+
+
+def test_figure_4_wants_growth_beyond_the_seeds():
+    preset = quick("shortcut_length.figure_4")
+
+    def met(**deepest):
+        ends = {
+            "zero_2": 1.5,
+            "shortcut_2": 1.5,
+            "shortcut_1": 9.0,
+            "xavier": 1e6,
+            "orthogonal": 9.0,
+        }
+        rows = [
+            {"kind": kind, "depth": depth, "seed": seed, "condition": value * around}
+            for kind, last in (ends | deepest).items()
+            for depth, value in ((2, 1.5), (24, last))
+            for seed, around in enumerate((1.0, 1.0) if kind == "zero_2" else (0.8, 1.2))
+        ]
+        return passed(figure_4.checks(pd.DataFrame(rows), preset))
+
+    assert met() == [True] * 5
+    assert met(zero_2=1.6)[0] is False
+    assert met(shortcut_1=2.9)[1] is False
+    assert met(orthogonal=4.0)[3] is False  # 2.7-fold, where the seeds differ by half
+    assert met(xavier=math.inf)[2] is True
+    assert met(xavier=5.0)[-1] is False

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bathyscope.papers.completep.claims import movement
-from bathyscope.studies.depth_curve import DepthPreset, DepthTask, depth_curve, slope_over_depth
+from bathyscope.studies.depth_curve import DepthPreset, DepthTask, depth_curve, slope_check
 from bathyscope.studies.record import Check
 
 _POWERS = {"as they are": 0.0, "divided by √L": 0.5, "divided by L": 1.0}
@@ -19,12 +19,11 @@ class Movement(DepthTask):
 
 def checks(table: pd.DataFrame) -> tuple[Check, ...]:
     """The exponent over depth of each."""
-    slopes = {kind: slope_over_depth(table, kind) for kind in _POWERS}
-    whole, root = slopes["divided by L"], slopes["divided by √L"]
+    whole = "divided by L: exponent within 0.2 of zero"
     return (
-        Check("divided by L: exponent within 0.2 of zero", abs(whole) < 0.2, whole),
-        Check("divided by √L: exponent above 0.3", root > 0.3, root),
-        Check("as they are: exponent", None, slopes["as they are"]),
+        slope_check(whole, table, "divided by L", above=-0.2, below=0.2),
+        slope_check("divided by √L: exponent above 0.3", table, "divided by √L", above=0.3),
+        slope_check("as they are: exponent", table, "as they are"),
     )
 
 
@@ -47,6 +46,11 @@ STUDIES = (
         },
         checks=checks,
         label="relative change of the last representation",
+        decides={
+            "divided by L": "its rule: with branches over L one learning rate serves all depths",
+            "divided by √L": "its rule: of the powers that keep signals finite, no other does",
+        },
+        undecided=("that the best learning rate of whole trainings transfers over depth",),
         notes=("One step at the start; the paper compares whole trainings of language models.",),
     ),
 )

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bathyscope.papers.curse_of_depth.claims import branch_sizes
-from bathyscope.studies.depth_curve import DepthPreset, DepthTask, depth_curve, slope_over_depth
+from bathyscope.studies.depth_curve import DepthPreset, DepthTask, depth_curve, slope_check
 from bathyscope.studies.record import Check
 
 PLAIN, SCALED = "as usual", "divided by √l"
@@ -19,10 +19,9 @@ class Variance(DepthTask):
 
 def checks(table: pd.DataFrame) -> tuple[Check, ...]:
     """In proportion to the depth as usual, and hardly with the factor."""
-    usual, scaled = (slope_over_depth(table, kind) for kind in (PLAIN, SCALED))
     return (
-        Check("the variance grows with depth: exponent above 0.7", usual > 0.7, usual),
-        Check("with 1/√l it does not: exponent below 0.3", scaled < 0.3, scaled),
+        slope_check("the variance grows with depth: exponent above 0.7", table, PLAIN, above=0.7),
+        slope_check("with 1/√l it does not: exponent below 0.3", table, SCALED, below=0.3),
     )
 
 
@@ -41,6 +40,13 @@ STUDIES = (
         },
         checks=checks,
         label="variance after the last block",
+        decides={
+            "the variance grows": "abstract: with norms before the branches the variance grows with depth",
+            "with 1/√l": "abstract: dividing the norm's output by √l mitigates that growth",
+        },
+        undecided=(
+            "that the variance grows exponentially, and all that is said of trained language models",
+        ),
         notes=("Random networks at the start; the paper measures trained language models.",),
     ),
 )

@@ -43,6 +43,11 @@ STUDIES = (
         },
         checks=checks,
         label="largest gain of a stream",
+        decides={
+            "free mixing": "summaries: unconstrained mixing amplifies signals by orders of magnitude",
+            "doubly stochastic": "summaries: products of doubly stochastic mixings do not amplify",
+        },
+        undecided=("its figures for large language models, which could not be looked up",),
         notes=("Random matrices near the identity stand in for learned ones.",),
     ),
 )

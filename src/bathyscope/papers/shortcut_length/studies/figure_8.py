@@ -12,39 +12,39 @@ from bathyscope.papers.shortcut_length.studies.learning_rates import (
     at_best_rates,
 )
 from bathyscope.studies.record import Check, Study
+from bathyscope.studies.sampling import difference_of_means
 
 
 def checks(table: pd.DataFrame, preset: RatePreset) -> tuple[Check, ...]:
     """The 2-shortcut network gains from depth, the others lose."""
-    losses = at_best_rates(table).groupby(["kind", "depth"])["loss"].mean().unstack("kind")
-    first, last = losses.iloc[0], losses.iloc[-1]
-    best = float(losses["shortcut_2"].min() / first["shortcut_2"])
+    runs = at_best_rates(table).groupby(["kind", "depth"])["loss"]
+    means = runs.mean().unstack("kind")
+    losses = {kind: [runs.get_group((kind, d)) for d in means.index] for kind in LABELS}
+    first, last = losses["shortcut_2"][0], losses["shortcut_2"][-1]
+    best = losses["shortcut_2"][int(means["shortcut_2"].argmin())]
     result = [
-        Check(
-            "2-shortcut: a deeper network reaches a smaller loss than the shallowest; smallest loss "
-            "as a fraction of the shallowest's",
-            best < 1,
-            best,
+        _apart(
+            "2-shortcut: a deeper network reaches a smaller loss than the shallowest", first, best
         )
     ]
     for kind in ("orthogonal", "xavier"):
-        times = float(last[kind] / last["shortcut_2"])
-        result.append(
-            Check(
-                f"{LABELS[kind]}: greater loss than 2-shortcut at the largest depth; times",
-                times > 1,
-                times,
-            )
-        )
-    degraded = float(last["xavier"] / first["xavier"])
+        statement = f"{LABELS[kind]}: greater loss than 2-shortcut at the largest depth"
+        result.append(_apart(statement, losses[kind][-1], last))
     result.append(
-        Check(
-            "no shortcut, Xavier: worse at the largest depth than at the smallest; times",
-            degraded > 1,
-            degraded,
+        _apart(
+            "no shortcut, Xavier: worse at the largest depth than at the smallest",
+            losses["xavier"][-1],
+            losses["xavier"][0],
         )
     )
     return (*result, learning_rates.at_the_edge(table))
+
+
+def _apart(statement: str, greater: pd.Series, smaller: pd.Series) -> Check:
+    """Whether the first mean loss is above the second by more than twice the error."""
+    gap = difference_of_means(greater, smaller)
+    times = f"{float(greater.mean() / smaller.mean()):.4g} times"
+    return Check(f"{statement}; difference, and times", gap.is_clear, f"{gap}, {times}")
 
 
 def draw(table: pd.DataFrame, preset: RatePreset) -> Figure:

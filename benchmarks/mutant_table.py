@@ -1167,7 +1167,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return (self.location or 0.0) > self.tolerance",
         ),
         (
-            "measure/dependence/padding.py",
+            "measure/dependence/input_roles.py",
             "return (right | left) & ~whole",
             "return right & ~whole",
         ),

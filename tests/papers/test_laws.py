@@ -47,6 +47,11 @@ LAWS = [
         {("blocks", 1, "delta"): 0.99},
     ),
     (
+        branch_bound.says_something_at_he,
+        {"blocks": [block(1.0, 0.2), block(1.0, 1.0), block(1.0, 9.0, branch_bound._SCALED)]},
+        {("blocks", 0, "delta"): 1.01, ("blocks", 1, "delta"): 1.01},
+    ),
+    (
         assumptions.assumption_1,
         {"drawn": 5, "of": 5, "dead": False, "perturbed": True},
         {("drawn",): 4, ("dead",): True, ("perturbed",): False},

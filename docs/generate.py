@@ -360,16 +360,21 @@ def _results_table(own: list[Study], results: dict[str, dict[str, dict[str, Any]
         evidence.add(frozenset(_runs(study, preset)))
         theme, _, rest = study.name.partition(".")
         anchor = f"{theme}-figures.md#{theme}{rest}"
-        rows += f"| [{_plain(study.name)}]({anchor}) | {word} (`{preset}`) | {_plain(reason)} |\n"
+        other = _SUBSTITUTE.search(shown[preset]["title"])
+        run = f"`{preset}`, {other[1]} instead" if other else f"`{preset}`"
+        rows += f"| [{_plain(study.name)}]({anchor}) | {word} ({run}) | {_plain(reason)} |\n"
     total = ", ".join(f"{count} {word}" for word, count in counts.items())
     sets = "one set" if len(evidence) == 1 else f"{len(evidence)} sets"
     return (
         f"\n## Results\n\n{total}; from {sets} of runs, for studies that look at the same runs are no "
-        f"further evidence. Each by its longest preset that was run.\n\n"
+        f"further evidence. Each by its longest preset that was run, with the data where they are not the "
+        f"paper's.\n\n"
         f"| study | result | reason |\n|---|---|---|\n{rows}"
     )
 
 
+_SUBSTITUTE = re.compile(r"\[substitute: (.+)\]")
+"""In the title of a result that other data than the paper's stand behind."""
 OUTCOMES = ("reproduced", "contradicted at this scale", "unresolved")
 
 

@@ -190,8 +190,8 @@ def gallery(results: Any) -> str:
     """The page of all published figures, theme by theme."""
     outcome = read_published(results)
     text = (
-        "# Gallery\n\nEvery figure and table that was run here, with the preset that made it; a click "
-        "leads to what was met and what was not.\n"
+        "---\nhide: [navigation, toc]\n---\n\n# Gallery\n\nEvery figure and table that was run here, "
+        "with the preset that made it; a click leads to what was met and what was not.\n"
     )
     for theme in dict.fromkeys(name.split(".")[0] for name in all_studies()):
         members = [

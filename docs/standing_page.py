@@ -14,26 +14,37 @@ For each of the four papers: how many of its numbered statements are here, what 
 its figures and tables came out, each linked. A figure counts by its longest preset that was run:
 *reproduced* where every check of it is met, *contradicted at this scale* where one is not, *unresolved* where
 what is not met lies within two standard errors, or nothing is judged. Scale is the usual reason: networks
-are narrower and trained for minutes. Newer papers, of which a statement or two each is checked, are not
-counted here.
+are narrower and trained for minutes. A result on other data than the paper's is counted, and counted apart.
+Newer papers, of which a statement or two each is checked, are not counted here.
 
-{summary}
-{papers}"""
-_COLUMNS = (
-    "paper",
-    "numbered statements",
+Each line of a review of these pages, with what was changed, stands on [a page of its own](review.md).
+
+## Statements
+
+{statements}
+## Figures and tables
+
+{figures}{papers}"""
+
+
+STATEMENTS = (
+    "numbered statements that are here",
     "missing",
     "further statements",
     "hold",
-    "hold under",
-    "violated or not supported",
+    "hold under an assumption",
+    "violated",
+    "not supported here",
     "nothing to test",
-    "figures and tables run",
+)
+FIGURES = (
+    "run",
     "reproduced",
+    "of these on other data",
     "contradicted at this scale",
+    "of these on other data",
     "unresolved",
 )
-HEAD = f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|\n"
 _STATEMENTS = (
     "theorem",
     "lemma",
@@ -52,7 +63,8 @@ def page(
     verdicts: Mapping[str, Any], results: Results, outcome: Outcome, presets: tuple[str, ...]
 ) -> str:
     """The page, from published verdicts and results."""
-    rows, text = "", ""
+    columns: dict[str, tuple[list[Any], list[Any]]] = {}
+    text = ""
     for theme, package in papers().items():
         module = importlib.import_module(package)
         if not hasattr(module, "NUMBERED"):
@@ -62,21 +74,52 @@ def page(
         numbered, missing = _numbered(module.NUMBERED, claims)
         by_verdict = _by_verdict(claims, verdicts)
         by_outcome = _by_outcome(studies, results, outcome, presets)
-        against = len(by_verdict["violated"]) + len(by_verdict["not supported here"])
         numbers = [
             f"{len(numbered)} of {len(numbered) + len(missing)}",
             len(missing),
             len(claims) - len(numbered),
             len(by_verdict["holds"]) + len(by_verdict["holds by definition"]),
             len(by_verdict["holds under"]),
-            against,
+            len(by_verdict["violated"]),
+            len(by_verdict["not supported here"]),
             len(by_verdict["nothing to test"]),
-            len(studies),
-            *(len(names) for names in by_outcome.values()),
         ]
-        rows += f"| [{theme}](#{theme}) | " + " | ".join(map(str, numbers)) + " |\n"
+        other = {
+            word: _on_other_data(names, results, presets) for word, names in by_outcome.items()
+        }
+        reproduced, contradicted, unresolved = by_outcome
+        figures = [
+            sum(map(len, by_outcome.values())),
+            *(
+                len(part[word])
+                for word in (reproduced, contradicted)
+                for part in (by_outcome, other)
+            ),
+            len(by_outcome[unresolved]),
+        ]
+        columns[theme] = numbers, figures
         text += _paper(theme, module, missing, by_verdict, by_outcome, claims, studies)
-    return PAGE.format(summary=HEAD + rows, papers=text)
+    return PAGE.format(
+        statements=_table(STATEMENTS, {theme: numbers for theme, (numbers, _) in columns.items()}),
+        figures=_table(FIGURES, {theme: numbers for theme, (_, numbers) in columns.items()}),
+        papers=text,
+    )
+
+
+def _table(rows: tuple[str, ...], columns: Mapping[str, list[Any]]) -> str:
+    """A column per paper, as there are more numbers than a page is wide."""
+    head = f"| | {' | '.join(f'[{theme}](#{theme})' for theme in columns)} |\n"
+    lines = (
+        f"| {row} | {' | '.join(str(c[k]) for c in columns.values())} |\n"
+        for k, row in enumerate(rows)
+    )
+    return head + "|---" * (len(columns) + 1) + "|\n" + "".join(lines)
+
+
+def _on_other_data(names: list[str], results: Results, presets: tuple[str, ...]) -> list[str]:
+    """Those whose longest preset ran on a substitute for the paper's data."""
+    longest = {name: max(results[name], key=presets.index) for name in names}
+    return [name for name in names if "[substitute" in results[name][longest[name]]["title"]]
 
 
 def _numbered(counts: Mapping[str, int], claims: list[Claim]) -> tuple[list[str], list[str]]:

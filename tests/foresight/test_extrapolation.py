@@ -7,6 +7,7 @@ from bathyscope.foresight.extrapolation import (
     HIGHEST,
     LOWEST,
     METHODS,
+    absolute_loss,
     exponential,
     logarithm,
     power_law,
@@ -57,6 +58,12 @@ def test_relative_losses() -> None:
     found = relative_losses(np.array([2.3, 1.15, np.nan, np.inf, 1e30, 4.6]), 2.3, 2.3)
     assert found == pytest.approx([0, -0.5, HIGHEST, HIGHEST, HIGHEST, np.log(2)])
     assert np.all(np.diff(relative_losses(np.geomspace(1, 1e6, 50), 2.3, 2.3)) > 0)
+
+
+@pytest.mark.parametrize("loss", [-0.5, 0.01, 2.3, 2.4, 40.0, 1e4])
+def test_an_absolute_loss_is_the_one_that_a_relative_one_was_made_of(loss: float) -> None:
+    relative = relative_losses(np.array([loss]), 2.3, 2.0)[0]
+    assert absolute_loss(relative, 2.3, 2.0) == pytest.approx(loss, abs=1e-9)
 
 
 def test_windows_cover_every_step_once() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bathyscope.studies.depth_curve import slope_check, slope_over_depth
-from bathyscope.studies.sampling import Difference, difference_of_means
+from bathyscope.studies.sampling import MeanDifference, difference_of_means
 
 
 def test_the_error_is_that_of_two_independent_means():
@@ -32,7 +32,7 @@ def test_the_error_is_that_of_two_independent_means():
     ],
 )
 def test_two_errors_make_a_difference_clear(value, error, clear):
-    assert Difference(value, error).is_clear is clear
+    assert MeanDifference(value, error).is_clear is clear
 
 
 def test_one_seed_and_one_that_diverged_have_no_error():

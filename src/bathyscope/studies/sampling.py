@@ -22,7 +22,7 @@ def difference_error(first: float, second: float, num_samples: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeanDifference:
     """By how much the mean of one set of seeds is above that of another.
 
     Attributes:
@@ -43,7 +43,7 @@ class Difference:
         return shown if math.isnan(self.error) else f"{shown} ± {self.error:.1g}"
 
 
-def difference_of_means(first: "pd.Series[float]", second: "pd.Series[float]") -> Difference:
+def difference_of_means(first: "pd.Series[float]", second: "pd.Series[float]") -> MeanDifference:
     """The first mean less the second, over the seeds of each.
 
     Examples:
@@ -52,8 +52,8 @@ def difference_of_means(first: "pd.Series[float]", second: "pd.Series[float]") -
     """
     value = float(first.mean() - second.mean())
     if not math.isfinite(value):
-        return Difference(value, math.nan)
-    return Difference(value, math.hypot(float(first.sem()), float(second.sem())))
+        return MeanDifference(value, math.nan)
+    return MeanDifference(value, math.hypot(float(first.sem()), float(second.sem())))
 
 
 def num_test_images(name: str, kept: int | None) -> int:

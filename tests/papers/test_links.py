@@ -68,3 +68,15 @@ def test_claims_are_held_against_claims_too():
     link = replace(first.links[0], to=second.name, check="", difference="")
     verdicts = {CLAIM: {"verdict": "holds"}, second.name: {"verdict": "violated"}}
     assert contradictions({CLAIM: replace(first, links=(link,))}, verdicts, {})
+
+
+def test_the_flipped_verdict_of_a_linked_claim_is_noticed(published):
+    """Of every published claim that is linked without a reason to differ."""
+    verdicts, results = published
+    flipped = {"holds": "violated", "holds under": "violated"}
+    for name, claim in all_claims().items():
+        if name not in verdicts or all(link.difference for link in claim.links):
+            continue
+        word = flipped.get(str(verdicts[name]["verdict"]), "holds")
+        planted = {**verdicts, name: {**verdicts[name], "verdict": word}}
+        assert any(name in c for c in contradictions(all_claims(), planted, results)), name

@@ -135,7 +135,7 @@ def checks(table: pd.DataFrame, preset: StartPreset) -> tuple[Check, ...]:
 def _grows(table: pd.DataFrame, kind: str) -> Check:
     """Whether the mean of log κ grows by more than that of two, beyond twice the error over the seeds."""
     logs = np.log10(table[table["kind"] == kind].set_index("depth")["condition"])
-    last, first = logs[logs.index.max()], logs[logs.index.min()]
+    last, first = logs.loc[[logs.index.max()]], logs.loc[[logs.index.min()]]
     grown = difference_of_means(last, first)
     beyond = difference_of_means(last - math.log10(_GROWS), first)
     return Check(

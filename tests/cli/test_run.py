@@ -190,6 +190,20 @@ def test_an_exception_is_the_scripts_own(tmp_path):
     assert "gradients-not-cleared" in result.stderr
 
 
+def test_an_exception_before_the_first_step(tmp_path):
+    """It was said that weights which a rule of one's own updates are not seen."""
+    path = tmp_path / "frozen.py"
+    path.write_text(
+        "import torch\n"
+        "layer = torch.nn.Linear(2, 2).requires_grad_(False)\n"
+        "layer(torch.ones(1, 2)).sum().backward()\n"
+    )
+    said = run(path).stderr
+    assert "does not require grad" in said
+    assert "ended with an error before its first step" in said
+    assert "rule of your own" not in said
+
+
 def test_a_module(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
@@ -434,6 +448,10 @@ def test_twin_of_another_script(tmp_path, epsilon):
 def test_an_option_of_run_behind_the_script_is_noted(tmp_path):
     path = tmp_path / "train.py"
     path.write_text("print('done')\n")
-    assert "put it before: bathyscope run --out" in run(path, "--out", "report.html").stderr
+    said = run(path, "--out", "report.html").stderr
+    assert "write it before: bathyscope run --out … " in said
+    assert said.index("write it before") < said.index(
+        "no step of an optimizer"
+    )  # it is said at once
     path.write_text("import sys\nout = sys.argv[2]  # --out\n")
-    assert "put it before" not in run(path, "--out", "report.html").stderr
+    assert "write it before" not in run(path, "--out", "report.html").stderr

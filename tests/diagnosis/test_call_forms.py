@@ -1,6 +1,8 @@
 """The forms in which people call `diagnose`: they all say the same as the pair of inputs and targets."""
 
 import copy
+import re
+import types
 
 import pytest
 import torch
@@ -182,6 +184,7 @@ class _Trainer:
 
     def __init__(self, model, dataset):
         self.model, self.dataset, self.optimizer = model, dataset, None
+        self.args = types.SimpleNamespace(learning_rate=1e-8)
 
     def get_train_dataloader(self):
         return DataLoader(self.dataset, batch_size=16, shuffle=True)
@@ -210,6 +213,30 @@ def test_what_has_the_form_of_a_trainer_is_treated_and_forecast():
     """`treat(trainer, diagnosis)` asked for a module made "from a name"."""
     torch.manual_seed(0)
     _treated(_Trainer(Own(), Rows()))
+
+
+def test_settings_found_for_a_trainer_are_printed_as_its_arguments():
+    x = torch.randn(96, 6, generator=torch.Generator().manual_seed(1))
+    rows = [{"x": one, "labels": one[:4].argmax()} for one in x]
+    trainer = _Trainer(Own(), rows)
+    done = bs.treat(trainer, bs.diagnose(trainer), allow="settings", spend=300)
+    printed = re.search(r"# TrainingArguments\(.*learning_rate=([^,)]+)", done.code())
+    assert float(printed[1]) == pytest.approx(done.optimizer.param_groups[0]["lr"], rel=1e-4)
+
+
+def test_a_trainer_is_diagnosed_in_the_mode_in_which_it_trains():
+    """`from_pretrained` gives models in eval mode, and `train()` of a trainer sets train mode."""
+    model = Own()
+    model.network.append(torch.nn.Dropout(0.1))
+    model.eval()
+    model.network[0].train()
+    modes = [part.training for part in model.modules()]
+    result = bs.diagnose(_Trainer(model, Rows()))
+    assert result.provenance["mode"] == "train"
+    assert "eval-mode" not in [f.code for f in result.findings]
+    assert [part.training for part in model.modules()] == modes
+    alone = bs.diagnose(model, next(iter(DataLoader(Rows(), batch_size=16))), loss=None)
+    assert "eval-mode" in [f.code for f in alone.findings]
 
 
 def test_a_trainer_is_treated_and_forecast_with_its_own_optimizer(tmp_path):

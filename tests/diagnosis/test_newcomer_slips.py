@@ -191,6 +191,14 @@ FURTHER = {
         lambda: bs.watch(torch.optim.SGD(mlp().parameters(), lr=0.1)),
         r"bs\.watch\(model|watch\(model\)",
     ),
+    "numbers squeezed under cross-entropy": (
+        lambda: bs.diagnose(Wrapped(lambda x: x.sum(1)), X, torch.randn(8)),
+        r'one number for each sample.*loss="mse"',
+    ),
+    "two classes squeezed": (
+        lambda: bs.diagnose(Wrapped(lambda x: x.sum(1)), X, (Y > 1).float()),
+        r'one number for each sample.*loss="bce"',
+    ),
     "parameters as optimizer": (
         lambda: bs.diagnose(mlp(), X, Y, optimizer=mlp().parameters()),
         r"torch\.optim",
@@ -203,7 +211,7 @@ FURTHER = {
         "output.*(first|before)|(output, targets)",
     ),
 }
-"""Fifteen more, written down later and likewise before their hints."""
+"""Seventeen more, written down later and likewise before their hints."""
 
 
 @pytest.mark.parametrize("name", SLIPS | FURTHER)
@@ -218,6 +226,6 @@ def test_one_sentence_with_the_hint(name):
     assert len(text) < 500, text
 
 
-def test_there_are_forty_and_fifteen():
+def test_there_are_forty_and_seventeen():
     assert len(SLIPS) == 40
-    assert len(FURTHER) == 15
+    assert len(FURTHER) == 17

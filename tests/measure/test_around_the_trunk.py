@@ -104,6 +104,14 @@ def test_linear_networks_are_those_that_map_a_mean_to_the_mean():
     )  # a bottleneck
 
 
+def test_the_layers_of_a_linear_pair_are_named():
+    model = nn.Sequential(
+        nn.Linear(5, 6), nn.Flatten(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)
+    )
+    settings = standard(model, (torch.randn(8, 5), LABELS), loss=F.cross_entropy)["output"].settings
+    assert settings["adjacent_names"] == "0 and 2"
+
+
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
 def test_the_loss_after_a_step_is_that_of_the_step_taken(kind):
     torch.manual_seed(0)

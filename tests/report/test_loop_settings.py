@@ -1,5 +1,6 @@
 """The learning rate in effect: against the gradient that the optimizer really gets."""
 
+import dataclasses
 import math
 
 import pytest
@@ -7,9 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from bathyscope.core.loop_record import LoopRecord
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.report.loop_page import LoopReport
 from bathyscope.report.loop_settings import effective_settings, settings_curves
+from bathyscope.report.record import Judgment, Report
 from tests.loops.tasks import mlp
 
 LR = 0.2
@@ -77,3 +80,15 @@ def test_the_figure_stands_on_the_page(tmp_path):
     report.save(tmp_path / "report.html")
     assert "learning rate in effect × clip factor" in (tmp_path / "report.html").read_text()
     assert settings_curves(Ledger().record) == {}
+
+
+def test_a_loop_that_was_watched_is_not_said_to_be_unchecked():
+    """The diagnosis of its first step alone could not judge it: `bs.watch` was asked for."""
+    record, _ = loop()
+    reasons = {"gradients-not-cleared": "shows only while training", "loss-spike": "the same"}
+    verdict = Judgment(level="clean", sentence="No fault found.")
+    first = Report(title="mlp", verdict=verdict, blocks=(), not_checked=reasons)
+    page = LoopReport("train.py", "watched 6 steps", record, (), (), (), first)
+    assert set(page.report().not_checked) == {"loss-spike"}
+    unwatched = dataclasses.replace(page, record=LoopRecord())
+    assert set(unwatched.report().not_checked) == set(reasons)

@@ -5,7 +5,7 @@ import pytest
 
 from bathyscope.core.records import Measurement, Severity
 from bathyscope.report.block_table import block_table
-from bathyscope.report.glossary import glossary, notes, provenance
+from bathyscope.report.glossary import glossary, notes, provenance, recorded_settings
 from bathyscope.report.page import step_places, strip_groups
 from bathyscope.report.panels import Panel, Trace, curve_panels, depth_panels
 from bathyscope.report.svg import drawn_panel, strip
@@ -157,21 +157,21 @@ def test_an_entry_of_the_glossary_stands_once_for_all_modes():
 
 def test_provenance_tells_settings_and_notes_tell_whose_they_are():
     report = clean(2)
-    result = dict(provenance(report))
-    assert result["seed"] == "0"
-    assert result["gradients"] == "tolerance 1e-7"
+    assert dict(provenance(report))["seed"] == "0"
+    assert dict(recorded_settings(report))["gradients"] == "tolerance 1e-7"
     made = Measurement(
         name="m",
         blocks=(),
         columns={},
-        settings={"modes": ("a", None, True), "dtype": complex},
+        settings={"modes": ("a", None, True), "dtype": complex, "held_by": None, "names": ()},
         notes=("careful",),
     )
-    other = dataclasses.replace(report, measurements=(made,), notes=("first",))
-    assert dict(provenance(other))["m"] == "modes a, –, yes, dtype <class 'complex'>"
-    assert notes(other) == ["first", "m: careful"]
+    again = dataclasses.replace(made, name="n", notes=("careful", "slowly"))
+    other = dataclasses.replace(report, measurements=(made, again), notes=("first",))
+    assert dict(recorded_settings(other))["m"] == "modes a, –, yes, dtype <class 'complex'>"
+    assert notes(other) == ["first", "m, n: careful", "n: slowly"]
     bare = dataclasses.replace(made, settings={})
-    assert "m" not in dict(provenance(dataclasses.replace(report, measurements=(bare,))))
+    assert not recorded_settings(dataclasses.replace(report, measurements=(bare,)))
 
 
 def test_stages_have_strips_of_every_moment():

@@ -86,6 +86,8 @@ def run(
             "--twin ranks compares processes, and there is one; start it with torchrun "
             "--nproc-per-node 2 -m bathyscope run --twin ranks train.py."
         )
+    if note := "" if is_module else _misplaced(script[0], script[1:]):
+        print(printable(note), file=sys.stderr, flush=True)
     from bathyscope.core.randomness import RngState
     from bathyscope.recorder.ledger import Ledger
 
@@ -109,11 +111,12 @@ def run(
     if code == STOPPED and diagnoses:
         note = "Model, batch and loss were not diagnosed: the script was interrupted."
         result = replace(result, not_checked=(*result.not_checked, note))
+    elif code and not ledger.record.steps:
+        note = "The script ended with an error before its first step; what it says stands above."
+        result = replace(result, not_checked=(note,))
     as_json = "-" if form == "json" and as_json is None else as_json
     findings = _in_formats(result, name=script[0], fail_on=fail_on)
     _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
-    if note := "" if is_module else _misplaced(script[0], script[1:]):
-        print(printable(note), file=sys.stderr, flush=True)
     if twin is not None:
         from bathyscope.cli.twin_step import compare_first_step
 
@@ -137,8 +140,10 @@ def _misplaced(script: str, arguments: list[str]) -> str:
     mine = [o for o in given if o in _OPTIONS and o.strip("-").replace("-", "_") not in names]
     if not mine:
         return ""
-    before = f"put it before: bathyscope run {mine[0]} …"
-    return f"Note: what follows {script} is for the script; to give it to run, {before}"
+    return (
+        f"Note: {mine[0]} stands after {script} and goes to the script; for bathyscope write it before: "
+        f"bathyscope run {mine[0]} … {script}"
+    )
 
 
 def _exchange(ledger: "Ledger") -> "RankExchange":

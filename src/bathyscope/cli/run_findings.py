@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bathyscope.core.records import Finding, RootCause, Severity
+from bathyscope.core.records import RootCause, Severity
 from bathyscope.report.findings import TREATABLE
-from bathyscope.report.numbers import block_extent, number
+from bathyscope.report.numbers import block_extent, evidence_of
 
 if TYPE_CHECKING:
     from bathyscope.core.loop_record import LoopRecord
@@ -24,9 +24,8 @@ def finding_lines(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str
         where = f" at {blocks}" if blocks else ""
         yield f"{place}. {root.severity}: {root.title}{where} [{root.code}]"
         yield f"   {root.why}"
-        evidence = _evidence(root)
-        if evidence:
-            yield f"   Evidence: {evidence}"
+        if evidence := evidence_of(root)[:_MOST_EVIDENCE]:  # the first have decided
+            yield f"   Evidence: {', '.join(evidence)}"
         if root.effects:
             brought = dict.fromkeys(effect.code for effect in root.effects)
             yield f"   It brings about: {', '.join(brought)}."
@@ -41,13 +40,6 @@ def finding_lines(result: "LoopDiagnosis", record: "LoopRecord") -> Iterator[str
         yield f"Nothing is wrong with the loop{what}, as far as it was watched."
 
 
-def _evidence(root: Finding) -> str:
-    """The first numbers of a finding, which decided it."""
-    left_out = ("first_block", "last_block") if root.block_range else ()
-    every = [(k, v) for k, v in root.evidence.items() if k not in left_out and v is not None]
-    return ", ".join(f"{k.replace('_', ' ')} {number(v)}" for k, v in every[:_MOST_EVIDENCE])
-
-
 def _next_step(result: "LoopDiagnosis") -> Iterator[str]:
     yield f"Next: `bathyscope explain {result.roots[0].code}` says more of the first."
     diagnosis = result.diagnosis
@@ -57,13 +49,17 @@ def _next_step(result: "LoopDiagnosis") -> Iterator[str]:
 
 def _treatment_code(diagnosis: "Diagnosis") -> Iterator[str]:
     """The calls that search for a recipe, to copy into the script before its training."""
-    goes_on = "optimizer"
+    goes_on = (
+        "optimizer = treatment.optimizer   # the model is changed in place; go on with this one"
+    )
     if "transformers.trainer" in sys.modules:  # loaded where a script asks for Trainer
         yield "To search for a recipe that trains the network, before trainer.train():"
         yield "   import bathyscope as bs"
         yield "   # settings alone keep pre-trained weights; without allow= all else is tried, too"
         yield '   treatment = bs.treat(trainer, bs.diagnose(trainer), allow="settings")'
-        goes_on = "trainer.optimizer"
+        goes_on = (
+            "trainer.optimizer = treatment.optimizer   # or the arguments that code() ends with"
+        )
     else:
         yield "To search for a recipe that trains the network, before the loop (loader: a DataLoader, or a"
         yield "list of batches as the loop has them; loss_function: yours):"
@@ -73,7 +69,7 @@ def _treatment_code(diagnosis: "Diagnosis") -> Iterator[str]:
         yield "   treatment = bs.treat(model, diagnosis, batches=loader)"
     yield "   print(treatment.outcome)"
     yield "   print(treatment.code())"
-    yield f"   {goes_on} = treatment.optimizer   # the model is changed in place; go on with this one"
+    yield f"   {goes_on}"
 
 
 def _is_treatable(root: RootCause, diagnosis: "Diagnosis") -> bool:

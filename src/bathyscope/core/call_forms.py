@@ -1,7 +1,7 @@
 """The forms in which people hand over what they train: x and y, a loader, a trainer, a Lightning module."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,24 @@ def is_trainer(model: object) -> bool:
         _is_a(model, "lightning", "LightningModule")
         and callable(getattr(model, "training_step", None))
     )
+
+
+@contextmanager
+def as_trained(model: object) -> Iterator[None]:
+    """Within, the model of a Hugging Face `Trainer` is in train mode, as its `train()` has it.
+
+    `from_pretrained` gives models in eval mode. Anything else is left in the mode in which it was given.
+    """
+    if not _is_a(model, "transformers", "Trainer"):
+        yield
+        return
+    modes = {part: part.training for part in model.model.modules()}  # type: ignore[attr-defined]
+    model.model.train()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
 
 
 def read_call(

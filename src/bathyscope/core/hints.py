@@ -55,6 +55,8 @@ def check_class_targets(output: object, targets: object) -> None:
         return
     if output.ndim == 2 and output.shape[1] == 1:
         _check_one_output(targets)
+    elif output.ndim == 1 and targets.ndim == 1 and targets.is_floating_point():
+        _check_flat_output(targets)
     elif targets.is_floating_point() and output.ndim == targets.ndim + 1:
         _check_float_labels(targets)
     elif targets.ndim == output.ndim and targets.dtype not in _FLOATS:
@@ -72,6 +74,17 @@ def _check_one_output(targets: Tensor) -> None:
             "Cross-entropy of a single output is always 0; for two classes give the model two outputs, "
             'or pass float targets of shape (n, 1) with loss="bce".'
         )
+
+
+def _check_flat_output(targets: Tensor) -> None:
+    """Cross-entropy takes both for the logits and the class probabilities of one sample."""
+    if bool((targets >= 0).all()) and abs(float(targets.sum()) - 1) < 1e-3:
+        return
+    meant = "bce" if bool(((targets == 0) | (targets == 1)).all()) else "mse"
+    raise UsageError(
+        "The model puts out one number for each sample, which cross-entropy would take for the logits of "
+        f'one sample; did you mean loss="{meant}"?'
+    )
 
 
 def _check_float_labels(targets: Tensor) -> None:

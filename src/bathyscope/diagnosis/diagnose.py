@@ -15,7 +15,7 @@ from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_name, check_names, hinted
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
-from bathyscope.core.call_forms import first_batch, read_call
+from bathyscope.core.call_forms import as_trained, first_batch, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.fetch import host_copies, keep_batch_on_host
@@ -119,16 +119,17 @@ def diagnose(
     Thresholds.of(thresholds)
     if batch is not None and batches is not None:
         raise UsageError("Both batch and batches were given; one of them is enough.")
-    given = read_call(
-        model, batches if batch is None else batch, targets, loss=loss, optimizer=optimizer
-    )
+    with as_trained(model):
+        given = read_call(
+            model, batches if batch is None else batch, targets, loss=loss, optimizer=optimizer
+        )
     request = _Request(
         loss=given.loss, optimizer=given.optimizer, probes=probes, blocks=blocks,
         thresholds=thresholds, silence=silenced, steps=steps, budget=budget,
         most_blocks=most_blocks, memory=memory, scheduler=scheduler, clip=clip, scaler=scaler,
         accumulate=accumulate, title=title or given.title,
     )  # fmt: skip
-    with host_copies():
+    with as_trained(model), host_copies():
         batch = first_batch(given.data)
         keep_batch_on_host(batch)
         checked = check_batch(given.model, batch)

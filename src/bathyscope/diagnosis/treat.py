@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_names, check_seed, hinted
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
-from bathyscope.core.call_forms import is_trainer, read_call
+from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import copy_tensors
@@ -28,6 +28,7 @@ from bathyscope.diagnosis.helped import choose, judge
 from bathyscope.diagnosis.race import ROUNDS, Race
 from bathyscope.diagnosis.recipe_search import find_recipe
 from bathyscope.diagnosis.supply import Supply
+from bathyscope.diagnosis.trainer_arguments import trainer_arguments
 from bathyscope.diagnosis.treatment import Treatment
 from bathyscope.diagnosis.verification import Verification, verify_untreated
 from bathyscope.foresight.baseline import fitted_baseline
@@ -89,11 +90,8 @@ def treat(
             is trained, or a copy cannot be made.
     """
     if is_trainer(model):
-        call = read_call(model, batches, loss=None, optimizer=optimizer)
-        return treat(
-            call.model, diagnosis, optimizer=call.optimizer, batches=call.batches, budget=budget,
-            allow=allow, spend=spend, seed=seed, notify=notify,
-        )  # fmt: skip
+        alone = partial(treat, budget=budget, allow=allow, spend=spend, seed=seed, notify=notify)
+        return _treat_trainer(model, diagnosis, optimizer, batches, alone)
     root, allowed = _check(model, diagnosis, allow)
     optimizer = _diagnosed_optimizer(root, diagnosis) if optimizer is None else optimizer
     if notify is not None:
@@ -136,6 +134,27 @@ def treat(
         return done
     judgement = judge(chosen, verification, racers, budget=budget)
     return _applied(replace(done, judgement=judgement), root, chosen.recipe)
+
+
+def _treat_trainer(
+    trainer: object,
+    diagnosis: Diagnosis,
+    optimizer: torch.optim.Optimizer | None,
+    batches: object,
+    treat_one: Callable[..., Treatment],
+) -> Treatment:
+    """Treat what it trains; the settings of the recipe stand below the code as arguments of a `Trainer`."""
+    with as_trained(trainer):
+        call = read_call(trainer, batches, loss=None, optimizer=optimizer)
+        done = treat_one(call.model, diagnosis, optimizer=call.optimizer, batches=call.batches)
+    learning_rate = getattr(
+        getattr(trainer, "args", None), "learning_rate", None
+    )  # not of Lightning
+    if done.recipe is None or not isinstance(learning_rate, float):
+        return done
+    arguments = trainer_arguments(done.recipe, learning_rate)
+    text = f"\n# As arguments of the Trainer, in place of the optimizer above:\n# {arguments}\n"
+    return replace(done, printed=done.code() + text * bool(arguments))
 
 
 def _applied(found: Treatment, model: nn.Module, recipe: Recipe) -> Treatment:

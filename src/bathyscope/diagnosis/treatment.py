@@ -107,9 +107,8 @@ class Treatment(Reported):
                 "The network is as it was."
             )
         last = self._treated
-        seen = f"loss {last.end:.3g}" + (
-            "" if last.accuracy is None else f", accuracy {last.accuracy:.0%}"
-        )
+        accuracy = "" if last.accuracy is None else f", accuracy {last.accuracy:.0%}"
+        seen = f"loss {last.end:.3g}{accuracy} after {len(last.losses)} steps"
         if self.helped and self.num_batches == 1:
             return (
                 f"It helped on the one batch that could be seen: with another seed it trains ({seen}). "
@@ -119,11 +118,11 @@ class Treatment(Reported):
             others = (
                 "other batches" if self.num_batches is None else f"the {self.num_batches} batches"
             )
-            how = "it trains" if last.passes else f"it learns within {len(last.losses)} steps"
+            how = "it trains" if last.passes else "it learns"
             return f"It helped: with {others} and another seed {how} ({seen}). {self._expected}"
         return (
-            f"A training of {len(last.losses)} steps is better ({seen}), but not by enough to say that "
-            f"it helped. {self._expected}"
+            f"A training with it is better ({seen}), but not by enough to say that it helped. "
+            f"{self._expected}"
         )
 
     @property
@@ -142,8 +141,8 @@ class Treatment(Reported):
             else f"none untreated{self._by}, which diverges"
         )
         return (
-            f"After {one.budget} steps a loss of {one.treated:.3g} is expected, against {without}; two "
-            f"seeds differ by {one.noise:.2g}."
+            f"Expected after {one.budget} steps: a loss of {one.treated:.3g} with it, {without}; two "
+            f"seeds were {one.noise:.2g} apart."
         )
 
     @property

@@ -79,13 +79,13 @@ class FitCertificate(Figured):
         return self.risk + self.penalty <= self.linear_risk + self.linear_penalty + slack
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Training risks as bars: the best constant, the best linear predictor, the estimator, its bound."""
+        """Training risks as bars: best constant, best linear predictor, the estimator, it without ridge."""
         ax = axes_or_new(ax)
         risks = {
             "best constant": self.constant_risk,
             "best linear": self.linear_risk,
             "estimator": self.risk,
-            "bound": self.bound,
+            "without ridge": self.bound,
         }
         colors = ["#9aa1a9", "#9aa1a9", "#0a7bbd", "#2c7a3f"]
         bars = ax.barh(list(risks), list(risks.values()), color=colors)
@@ -117,7 +117,7 @@ class FitCertificate(Figured):
             >>> X, y = load_diabetes(return_X_y=True)
             >>> print(DenseNEstRegressor(ridge=1e-3, max_epochs=5, random_state=0).fit(X, y).certificate_)
             ... # doctest: +ELLIPSIS
-            No worse than linear in training: guaranteed, as the prediction weights act on ...
+            No worse than linear in training: guaranteed, as the linear predictor is among ...
               risk on all data given to fit (squared): 1..., best linear 2860, best constant 5930
               ridge 0.001 on the nonlinear features; without it the training risk could be 1...
         """

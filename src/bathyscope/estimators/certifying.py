@@ -96,8 +96,8 @@ def _guarantee(
     if solution is None:
         return False, "the prediction weights were moved by gradient steps and not solved for"
     if width is None:
-        return True, "the prediction weights act on each feature alone (propositions 2 and 3)"
+        return True, "the linear predictor is among its solutions (nests, propositions 2 and 3)"
     return True, (
         f"width M = {width.width} of {needed_width} needed and rank {width.rank} of "
-        f"{width.needed} (theorem 1, corollary 2)"
+        f"{width.needed} (nests, theorem 1, corollary 2)"
     )

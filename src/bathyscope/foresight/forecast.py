@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from bathyscope.core.arguments import check_count, check_number, hinted
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
-from bathyscope.core.call_forms import is_trainer, read_call
+from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.errors import UsageError
 from bathyscope.core.losses import loss_named
 from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
@@ -113,12 +113,13 @@ def forecast(
     clip = None if clip is None else check_number("clip", clip, low=0.0, open_low=True)
     baseline = None if baseline is None else check_number("baseline", baseline, low=-math.inf)
     if is_trainer(model):
-        call = read_call(model, batches, loss=None)
-        return forecast(
-            call.model, call.batches, loss=None, budget=budget, spend=spend, scheduler=scheduler,
-            optimizer=call.optimizer if optimizer is None else optimizer, clip=clip,
-            accumulate=accumulate, baseline=baseline,
-        )  # fmt: skip
+        with as_trained(model):
+            call = read_call(model, batches, loss=None)
+            return forecast(
+                call.model, call.batches, loss=None, budget=budget, spend=spend, scheduler=scheduler,
+                optimizer=call.optimizer if optimizer is None else optimizer, clip=clip,
+                accumulate=accumulate, baseline=baseline,
+            )  # fmt: skip
     check_parameters(model)  # raises where it is no module
     assert isinstance(model, nn.Module)
     steps = look_ahead_steps(budget, spend)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import Tensor
@@ -169,10 +169,12 @@ class AdjacentMaps:
         pairs: how many follow one another with nothing but reshapes between them.
         fraction: of all maps but the first; a stem or a head without an activation of its own is one
             pair, which costs a deep network nothing.
+        weights: the matrices of each pair, the earlier first.
     """
 
     pairs: int
     fraction: float
+    weights: tuple[tuple[Tensor | None, Tensor | None], ...] = field(default=(), repr=False)
 
 
 def adjacent_maps(output: Tensor) -> AdjacentMaps:
@@ -188,7 +190,7 @@ def adjacent_maps(output: Tensor) -> AdjacentMaps:
         >>> adjacent_maps(three(two(one(torch.randn(4, 3))).relu()))
         AdjacentMaps(pairs=1, fraction=0.5)
     """
-    pairs = 0
+    pairs: list[tuple[Tensor | None, Tensor | None]] = []
     nodes = list(_nodes(output.grad_fn))
     maps = sum(operation(node) in _MAPS for node in nodes)
     readers = Counter(following for node in nodes for following, _ in node.next_functions)
@@ -201,8 +203,15 @@ def adjacent_maps(output: Tensor) -> AdjacentMaps:
             continue
         if operation(before) == "Addmm" and width is not None:
             outer = [side for side in (_width_in(before), _width_out(node)) if side is not None]
-            pairs += width >= min(outer, default=0)
-    return AdjacentMaps(pairs, pairs / max(1, maps - 1))
+            if width >= min(outer, default=0):
+                pairs.append((_matrix(before), _matrix(node)))
+    return AdjacentMaps(len(pairs), len(pairs) / max(1, maps - 1), tuple(reversed(pairs)))
+
+
+def _matrix(node: Node) -> Tensor | None:
+    """The parameter that an `Addmm` multiplies by, where it is one."""
+    leaf = _first_opaque(node.next_functions[2][0])
+    return getattr(leaf, "variable", None)
 
 
 def _width_in(node: Node) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn
 from bathyscope.core.fetch import OnHost
@@ -14,6 +14,7 @@ from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.graph import (
+    AdjacentMaps,
     OutputActivation,
     adjacent_maps,
     is_linear,
@@ -29,12 +30,16 @@ from bathyscope.measure.loss_form import (
     trial_of,
 )
 
+_MOST_PAIRS = 3
+
 
 class OutputAndLoss:
     """Reads the end of a pass: called with the output and the loss while their graph is there."""
 
-    def __init__(self, loss: LossFn, targets: object, on_host: OnHost | None = None) -> None:
-        self.loss = loss
+    def __init__(
+        self, model: nn.Module, loss: LossFn, targets: object, on_host: OnHost | None = None
+    ) -> None:
+        self.model, self.loss = model, loss
         self.on_host = on_host or OnHost()
         self.targets = targets
         self.numbers: dict[str, Number] = {}
@@ -58,6 +63,7 @@ class OutputAndLoss:
             "linear": is_linear(tensor),
             "adjacent_maps": in_a_row.pairs,
             "adjacent_fraction": in_a_row.fraction,
+            "adjacent_names": self._layer_names(in_a_row),
         }
         if activation.node is not None:
             on_gradient(activation.node, self._count_clipped)
@@ -69,6 +75,14 @@ class OutputAndLoss:
         if trial is not None:
             with torch.no_grad():
                 self.numbers |= _of_loss(trial, near, activation, operations)
+
+    def _layer_names(self, in_a_row: AdjacentMaps) -> str:
+        """The layers of the first pairs, by the names of their weights."""
+        names = {id(p): name.removesuffix(".weight") for name, p in self.model.named_parameters()}
+        pairs = [[names.get(id(one)) for one in pair] for pair in in_a_row.weights]
+        named = [f"{first} and {second}" for first, second in pairs if first and second]
+        more = f" and {len(named) - _MOST_PAIRS} more" if len(named) > _MOST_PAIRS else ""
+        return f"{', '.join(named[:_MOST_PAIRS])}{more}"
 
     def _count_clipped(self, gradients: tuple[Tensor | None, ...], _: object) -> None:
         """Fraction of samples whose gradient before the last activation is zero in every entry."""

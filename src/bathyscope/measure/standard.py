@@ -84,7 +84,7 @@ def standard(
     mode = ModeObserver()
     on_host = OnHost()
     near = on_host.batch(*batch)
-    end, reader = OutputAndLoss(loss, batch[1], on_host), LossReader(loss, batch, on_host)
+    end, reader = OutputAndLoss(model, loss, batch[1], on_host), LossReader(loss, batch, on_host)
 
     def at_end(output: object, value: Tensor) -> None:
         end(output, value)

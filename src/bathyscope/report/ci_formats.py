@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from bathyscope import __version__
 from bathyscope.core.records import Block, Finding, RootCause, Severity
-from bathyscope.report.numbers import counts
+from bathyscope.report.numbers import counts, evidence_of
 
 CiFormat = Literal["text", "json", "sarif", "junit", "github"]
 
@@ -192,7 +192,7 @@ def step_summary(result: Findings) -> str:
         lines += ["| severity | finding | where | it brings about | what helps |", "|---" * 5 + "|"]
         lines += [
             f"| {f.severity} | [{f.code}]({_PAGE}#{f.code}): {_cell(f.title)} "
-            f"| {_cell(places(f.blocks))} | {_cell(_brought(f))} | {_cell(f.remedy or 'none known')} |"
+            f"| {_cell(_where(f))} | {_cell(_brought(f))} | {_cell(f.remedy or 'none known')} |"
             for f in result.findings
         ]
     lines += ["", f"{len(result.passed)} checks passed, {len(result.not_checked)} were not made."]
@@ -205,7 +205,10 @@ def _cell(text: str) -> str:
 
 def sentence(finding: Finding) -> str:
     """A finding in a few words: what, where, why, what helps, and of a root cause its effects."""
-    where = f" ({places(finding.blocks)})" if finding.blocks else ""
+    shown = _where(finding) or ", ".join(
+        evidence_of(finding)[:2]
+    )  # of the whole network: its numbers
+    where = f" ({shown})" if shown else ""
     helps = f" What helps: {finding.remedy}" if finding.remedy else ""
     brought = f" It brings about: {_brought(finding)}." if effects_of(finding) else ""
     return f"{finding.title}{where}. {finding.why}{helps}{brought}"
@@ -218,9 +221,13 @@ def effects_of(finding: Finding) -> tuple[Finding, ...]:
 
 def _brought(finding: Finding) -> str:
     return ", ".join(
-        f"{effect.code} ({places(effect.blocks)})" if effect.blocks else effect.code
+        f"{effect.code} ({_where(effect)})" if effect.blocks else effect.code
         for effect in effects_of(finding)
     )
+
+
+def _where(finding: Finding) -> str:
+    return finding.block_range or places(finding.blocks)
 
 
 def places(blocks: Sequence[str], *, most: int = 3) -> str:

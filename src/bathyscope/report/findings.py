@@ -13,8 +13,9 @@ TREATABLE = frozenset({"activation", "architecture", "initialization", "learning
 
 _TREAT = (
     "import bathyscope as bs\n"
-    "diagnosis = bs.diagnose(model, inputs, targets, optimizer=optimizer)\n"
-    "treatment = bs.treat(model, diagnosis)\n"
+    "# loader: a DataLoader, or a list of batches; loss= where it is not cross-entropy\n"
+    "diagnosis = bs.diagnose(model, loader, optimizer=optimizer)\n"
+    "treatment = bs.treat(model, diagnosis, batches=loader)\n"
     "print(treatment.outcome)\n"
     "print(treatment.code())"
 )

@@ -28,12 +28,20 @@ def glossary(keys: Iterable[str]) -> list[GlossaryEntry]:
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:
-    """What decides the numbers: versions, hardware, seed, and the settings of each measurement."""
-    pairs = [(name, number(value)) for name, value in report.provenance.items()]
+    """What decides the numbers: versions, hardware, seed."""
+    return [(name, number(value)) for name, value in report.provenance.items()]
+
+
+def recorded_settings(report: Report) -> list[tuple[str, str]]:
+    """What each measurement has recorded beside its columns; what was not there is left out."""
+    pairs = []
     for measurement in report.measurements:
-        settings = [f"{name} {_describe(value)}" for name, value in measurement.settings.items()]
-        if settings:
-            pairs.append((measurement.name, ", ".join(settings)))
+        known = {
+            k: v for k, v in measurement.settings.items() if v is not None and v not in ("", ())
+        }
+        if known:
+            text = ", ".join(f"{name} {_describe(value)}" for name, value in known.items())
+            pairs.append((measurement.name, text))
     return pairs
 
 
@@ -49,7 +57,11 @@ def common_provenance(reports: Sequence[Report]) -> list[tuple[str, str]]:
 
 def notes(report: Report) -> list[str]:
     """What a reader must know, from the report and from each measurement."""
-    own = [f"{m.name}: {note}" for m in report.measurements for note in m.notes]
+    measured: dict[str, list[str]] = {}
+    for measurement in report.measurements:
+        for note in measurement.notes:
+            measured.setdefault(note, []).append(measurement.name)
+    own = [f"{', '.join(names)}: {note}" for note, names in measured.items()]
     return [*report.notes, *own]
 
 

@@ -13,6 +13,7 @@ from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.report.loop_settings import settings_curves
 from bathyscope.report.page import to_html
 from bathyscope.report.record import Curve, Judgment, Level, Report
+from bathyscope.rules.registry import all_rules
 
 LEVELS: dict[Severity, Level] = {
     Severity.PROBLEM: "problem",
@@ -54,6 +55,7 @@ class LoopReport:
             findings=tuple(ordered),
             explained_by=tuple(causes),
             outcome=f"{self.watched[:1].upper()}{self.watched[1:]}.",
+            not_checked=_without_watched(base.not_checked, self.record),
             curves=_curves(self.record),
             decisive=base.decisive if _begins_with(base, self.roots) else "",
             notes=(*(f"Not checked: {note}" for note in self.not_checked), *base.notes),
@@ -77,6 +79,13 @@ class LoopReport:
 def _begins_with(first: Report, roots: Sequence[RootCause]) -> bool:
     """Whether what is said first of a loop is what is said first of its first step."""
     return bool(roots and first.roots) and roots[0].code == first.roots[0].code
+
+
+def _without_watched(reasons: Mapping[str, str], record: LoopRecord) -> dict[str, str]:
+    """The checks that were not made of the first step, without those that the loop itself was put to."""
+    rules = all_rules() if record.steps else {}
+    watched = {code for code, rule in rules.items() if rule.find_in_loop is not None}
+    return {code: reason for code, reason in reasons.items() if code not in watched}
 
 
 _CLEAN = Judgment(

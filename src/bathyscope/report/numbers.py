@@ -64,6 +64,13 @@ def counts(roots: Sequence[Finding]) -> str:
     return result or "nothing found"
 
 
+def evidence_of(finding: Finding) -> list[str]:
+    """The numbers of a finding with their names, but for what its range of blocks says already."""
+    said = ("first_block", "last_block") if finding.block_range else ()
+    known = {k: v for k, v in finding.evidence.items() if k not in said and v is not None}
+    return [f"{name.replace('_', ' ')} {number(value)}" for name, value in known.items()]
+
+
 def name_list(names: tuple[str, ...], *, most: int = 4) -> str:
     """A list of names, the middle left out when it is long.
 

@@ -18,7 +18,7 @@ from bathyscope.report.findings import (
     setup,
     verdict_card,
 )
-from bathyscope.report.glossary import glossary, notes, provenance
+from bathyscope.report.glossary import glossary, notes, provenance, recorded_settings
 from bathyscope.report.overview import overview
 from bathyscope.report.palette import light_color
 from bathyscope.report.panels import (
@@ -88,6 +88,7 @@ def to_html(report: Report) -> str:
         glossary=glossary(dict.fromkeys(key for _, state in states for key in columns_of(state))),
         notes=notes(report),
         provenance=provenance(report),
+        recorded=recorded_settings(report),
     )
 
 

@@ -51,6 +51,7 @@ class DrawnPanel:
     title: str
     label: str
     what: str
+    why: str
     view: str
     spoken: str
     traces: Sequence[DrawnTrace]
@@ -104,6 +105,7 @@ def drawn_panel(panel: Panel, *, locations: str = "blocks") -> DrawnPanel:
         title=panel.title,
         label=panel.label,
         what=panel.quantity.description if panel.quantity else "",
+        why=panel.quantity.why if panel.quantity else "",
         view=f"{low:.6g} 0 {high - low:.6g} 100",
         spoken=f"{panel.title} {ends}: {result}",
         traces=[_drawn_trace(panel, trace, top, locations) for trace in panel.traces],

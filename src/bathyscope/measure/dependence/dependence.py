@@ -88,6 +88,7 @@ class Dependence:
         weights: fresh ones among frozen ones.
         channels: of images; None without any.
         asks: what the loss asks of these few outputs; None where no loss was given or it failed.
+        few_inputs: the inputs of these outputs.
         components: norms, tables and layers as the pass uses them.
         oddities: of attention that is written out: a softmax along another axis, twice, or none.
         reads_shifted_labels: whether `positions` are those of a decoder that is given the labels, shifted.
@@ -107,6 +108,7 @@ class Dependence:
     weights: FreshWeights | None = None
     channels: ChannelOrder | None = None
     asks: EffectiveTargets | None = None
+    few_inputs: object = None
     components: Components = field(default_factory=Components)
     oddities: tuple[str, ...] = ()
     cache: float | None = None
@@ -176,6 +178,7 @@ def dependence(
             reads_shifted_labels=ran.decoder is not None
             and ran.sources[ran.decoder].name.endswith("shifted"),
             asks=None if loss is None else _asks(ran, targets, chosen, loss),
+            few_inputs=ran.inputs,
         )
 
 

@@ -87,7 +87,7 @@ def dependence_measurements(
     settings["not_checked"] = outcome.not_checked
     asked = _asked(result, terms)
     if result is not None:
-        inputs = reader.batch[0] if reader is not None and is_read else batch[0]
+        inputs = reader.batch[0] if reader is not None and is_read else outcome.few_inputs
         asked["padding_asked"] = padding_asked(inputs, result)
         asked["end_is_padding"] = end_is_padding(unwrap(model), inputs, result)
     return (

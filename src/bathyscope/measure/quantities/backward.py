@@ -37,8 +37,9 @@ BACKWARD: tuple[Quantity, ...] = (
         label="cumulative gradient ratio",
         what="Gradient norm at the end of the last block over that at this block's input: the product "
         "of the ratios from here on.",
-        good="Between 0.01 and 100 all the way.",
-        why="Far below 1 the gradient has exploded before it gets here, far above it has vanished.",
+        good="Between 1/30 and 30 all the way.",
+        why="Far above 1 the gradient has vanished during backpropagation down to this block, far below "
+        "1 it has exploded.",
         scale="log",
         direction="away",
         anchors=(30.0, 1e6),

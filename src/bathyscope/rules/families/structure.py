@@ -22,15 +22,14 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
             Severity.PROBLEM,
             evidence.labels(range(len(evidence.blocks))),
             score=1.0,
-            everywhere=True,
         )
     elif pairs:
         finding = LINEAR_NETWORK.finding(
             Severity.WARNING if fraction > thresholds["linear_fraction"] else Severity.NOTE,
             (),
             score=fraction,
-            everywhere=False,
             pairs=pairs,
+            layers=facts.word("adjacent_names") or None,
             fraction_of_maps=fraction,
         )
         yield replace(finding, why=_PAIR)

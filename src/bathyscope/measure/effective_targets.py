@@ -6,7 +6,7 @@ that the loss has used, after every shift, mask and broadcast on the way.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,8 @@ _MOST_ENTRIES = 1 << 24
 """Of an output on which a loss is computed again: 64 MB in float32."""
 _MOST_CLASSES = 1000
 _FEWEST_IGNORED = 4
+_MOST_PLACES = 4
+"""At which a loss asks for one label, of samples that are mixed."""
 _SHIFTS = range(-3, 5)
 _SAME = 0.9
 """Fraction of asked tokens that equal the input's at one shift, from which that shift is the task."""
@@ -150,7 +152,9 @@ def targets_of_loss(
         ignored=ignored,
         ignored_fraction=ignored_fraction,
         # of several outputs each may have labels of its own
-        agreement=_agreement(asked, gradient, targets, y.shape[axis]) if is_alone else None,
+        agreement=_agreement(asked, y.detach(), gradient, targets, axis, on_output)
+        if is_alone
+        else None,
         weights=class_weights(on_output, y.detach(), targets, axis) if on_output else None,
         floor=floor,
     )
@@ -306,12 +310,18 @@ def _ignored(
 
 
 def _agreement(
-    asked: Tensor, gradient: Tensor, targets: Tensor | None, num_classes: int
+    asked: Tensor,
+    y: Tensor,
+    gradient: Tensor,
+    targets: Tensor | None,
+    axis: int,
+    on_output: LossOnOutput | None,
 ) -> float | None:
     """How often the asked class follows from the target at its place.
 
     A loss on one class for each target has one negative derivative for each, wherever it looks for it.
     """
+    num_classes = y.shape[axis]
     if targets is None or targets.is_floating_point() or targets.shape != asked.shape:
         return None
     known = (asked >= 0) & (targets >= 0) & (targets < num_classes)
@@ -324,7 +334,28 @@ def _agreement(
         return None
     at = targets[known].cpu() * num_classes + asked[known].cpu()
     pairs = torch.bincount(at, minlength=num_classes**2).reshape(num_classes, num_classes)
-    return float(pairs.amax(1).sum()) / number
+    fraction = float(pairs.amax(1).sum()) / number
+    is_mixed = fraction < _SAME and _asks_twice(on_output, y, gradient, targets, num_classes)
+    return None if is_mixed else fraction
+
+
+def _asks_twice(
+    on_output: LossOnOutput | None, y: Tensor, gradient: Tensor, targets: Tensor, num_classes: int
+) -> bool:
+    """Whether one label is asked for at several places, as of samples that are mixed with each other.
+
+    Another label changes two entries of a gradient wherever the loss looks for it: a softmax stays as it is.
+    """
+    if on_output is None:
+        return False
+    other = targets.clone()
+    first = other.flatten()[:1]
+    other.view(-1)[:1] = (first.clamp_min(0) + 1) % num_classes
+    there = replace(on_output, targets=other).gradient(y)
+    if there is None:
+        return False
+    change = (there - gradient).abs()
+    return 2 < int((change > 1e-3 * change.max()).sum()) <= 2 * _MOST_PLACES
 
 
 def _only_at_ends(where: Tensor) -> bool:

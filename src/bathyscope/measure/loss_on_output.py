@@ -251,6 +251,10 @@ def loss_floor(
     if y.ndim != 2 or min(y.shape) < 2 or not _has_unit_rows(on_output, y, value):
         return LossFloor(value)
     collapsed = on_output.number(y[:1].expand_as(y).contiguous())
+    turned = on_output.number(-y[:1].expand_as(y).contiguous())
+    if collapsed is None or turned is None or not math.isclose(collapsed, turned, rel_tol=1e-3):
+        # rows are compared with others than themselves, such as a queue of earlier ones
+        return LossFloor(value, unit_rows=True)
     return LossFloor(
         value, unit_rows=True, collapsed=collapsed, reachable=_descend(on_output, y, value)
     )

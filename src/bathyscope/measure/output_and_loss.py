@@ -11,7 +11,7 @@ from bathyscope.core.batch import LossFn
 from bathyscope.core.fetch import OnHost
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.losses import keeps_no_tensor
-from bathyscope.core.nested import tensors_in
+from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.records import Measurement, Number
 from bathyscope.measure.graph import (
     AdjacentMaps,
@@ -71,7 +71,7 @@ class OutputAndLoss:
         if self.on_host.can_hold(tensor, targets) and keeps_no_tensor(self.loss):
             near, targets = self.on_host.tensor(tensor).detach(), self.on_host.of(targets)
         self.numbers |= _spread(near)
-        trial = trial_of(self.loss, near, targets)
+        trial = trial_of(_loss_of_one(self.loss, output, tensor), near, targets)
         if trial is not None:
             with torch.no_grad():
                 self.numbers |= _of_loss(trial, near, activation, operations)
@@ -94,6 +94,23 @@ class OutputAndLoss:
     def measurement(self) -> Measurement:
         """The measurement `output`, once the pass is over."""
         return Measurement(name="output", blocks=(), columns={}, settings=dict(self.numbers))
+
+
+def _loss_of_one(loss: LossFn, output: object, tensor: Tensor) -> LossFn:
+    """The loss as a function of one of several outputs; the others stay as they are."""
+    if not isinstance(output, tuple | list) or sum(1 for _ in tensors_in(output)) < 2:
+        return loss
+
+    def of_one(y: Tensor, targets: object) -> object:
+        def put(t: Tensor) -> Tensor:
+            if t is tensor:
+                return y
+            is_by_sample = t.ndim > 0 and len(t) == len(tensor)
+            return t.detach()[: len(y)] if is_by_sample else t.detach()
+
+        return loss(map_tensors(output, put), targets)
+
+    return of_one
 
 
 def output_tensor(output: object, loss: Tensor) -> Tensor | None:
@@ -268,7 +285,7 @@ def _mixes_targets(trial: LossTrial) -> bool:
             with torch.enable_grad():
                 (gradient,) = torch.autograd.grad(trial.loss(output, asked), output)
         except Exception:  # a user's own loss may raise anything on an output it did not expect
-            return True
+            return False
         gradients.append(gradient[1:])
     return not torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-9)
 

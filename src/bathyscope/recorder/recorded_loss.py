@@ -84,6 +84,8 @@ def objective_of(
     if isinstance(program.result, Tensor):
         raise NotRecorded("it does not follow from the model's output by functions of torch")
     targets = _targets(calls, program, num_samples)
+    if targets is not None and _is_a_place(calls, targets, tuple(tensors_in(output))):
+        targets = None
     if targets is not None:
         program = program_of(calls, given | {id(targets): TARGETS}, root)
     known = _known_loss(program)
@@ -116,6 +118,21 @@ def _targets(calls: Sequence[TapeCall], program: Program, num_samples: int) -> T
     if not every:
         return None
     return _unflattened(calls, min(every, key=lambda pair: pair[0])[1], num_samples)
+
+
+def _is_a_place(calls: Sequence[TapeCall], targets: Tensor, outputs: Sequence[Tensor]) -> bool:
+    """Whether targets say no more than where the right one of some similarities stands: always first."""
+    if targets.is_floating_point() or not bool((targets == targets.flatten()[:1]).all()):
+        return False
+    sizes = {t.numel() for t in outputs}
+    compared = (
+        leaf.numel()
+        for call in calls
+        if call.func in _LOSSES and any(leaf is targets for leaf in leaves_in(call.args))
+        for leaf in leaves_in(call.args[:1])
+        if isinstance(leaf, Tensor)
+    )
+    return any(numel not in sizes for numel in compared)
 
 
 def _unflattened(calls: Sequence[TapeCall], tensor: Tensor, num_samples: int) -> Tensor:

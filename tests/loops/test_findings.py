@@ -1,15 +1,12 @@
 """The true cause of each program is found in its record, and nothing is said of what is healthy."""
 
 import importlib
-from collections.abc import Callable
 
 import pytest
-import torch
 
-from bathyscope.core.records import RootCause, Severity
-from bathyscope.diagnosis.loop import diagnose_loop
-from bathyscope.recorder.ledger import Ledger
+from bathyscope.core.records import RootCause
 from tests.loops import forum, further, healthy, held_out, programs, unseen
+from tests.loops.judging import findings_of, marked, problems, severe
 
 CAUSES = {
     "lo02": "eval-mode",
@@ -58,29 +55,9 @@ were then written with these programs in view. Labels that are half right look l
 FAST_HEALTHY = ("accumulated", "warmup_from_zero", "averaged_and_swapped")
 
 
-def findings_of(loop: Callable[[], object]) -> tuple[RootCause, ...]:
-    torch.manual_seed(0)
-    with Ledger(copies_first_step=True, most_steps=200) as ledger:
-        loop()
-    assert not ledger.record.notes
-    return diagnose_loop(ledger.record, ledger.first_step, ledger.later_steps).roots
-
-
 def trained(name: str, *, fault: bool, folder: str = "programs") -> tuple[RootCause, ...]:
     train = importlib.import_module(f"tests.loops.{folder}.{name}").train
     return findings_of(lambda: train(fault, 0))
-
-
-def problems(findings: tuple[RootCause, ...]) -> list[str]:
-    return [f.code for f in findings if f.severity is Severity.PROBLEM]
-
-
-def severe(findings: tuple[RootCause, ...]) -> list[str]:
-    return [f.code for f in findings if f.severity is not Severity.NOTE]
-
-
-def marked(names, fast):
-    return [n if n in fast else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 @pytest.mark.parametrize("name", marked(CAUSES, FAST))

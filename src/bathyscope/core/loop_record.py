@@ -71,7 +71,11 @@ class ParameterUse:
     swallowed: int = 0
     """Looks at which most second moments of Adam were below its epsilon."""
     unstepped: int = 0
-    """Looks at which it had a gradient though no optimizer holds it."""
+    """Looks at which it had a gradient though no optimizer holds it, """
+    unstepped_since: int = 0
+    """and the last of these, one after the other."""
+    was_frozen: bool = False
+    """Whether it was frozen when it was first looked at."""
     writes: int = 0
     largest_write: float = 0.0
     """Largest relative change by a write outside of a step."""
@@ -247,6 +251,18 @@ class DataUse:
     """Deviations by which inputs and the classes asked for are more alike than shuffled ones."""
     related_samples: int = 0
     """Samples from which it was computed."""
+    first_alike: float | None = None
+    """Mean cosine similarity between the outputs of the samples of one batch at the first pass, """
+    last_alike: float | None = None
+    """and at the last one that was looked at."""
+    size: float | None = None
+    """Root mean square of the inputs of the first passes with gradients."""
+    evaluated_size: float | None = None
+    """The same of passes in eval mode without gradients, of inputs of the same shape but for the samples."""
+    evaluated: int = 0
+    """How many such passes were read."""
+    non_finite: int = 0
+    """Passes with gradients whose inputs were NaN or Inf somewhere."""
     half_zero: float | None = None
     """Fraction of zeros in the gradient at a half-precision output."""
     half_subnormal: float | None = None
@@ -325,6 +341,8 @@ class RankUse:
     compared_batches: int = 0
     reductions: int = 0
     """Calls of all_reduce by the script."""
+    idle: tuple[int, int, int] | None = None
+    """A rank that had taken no step after this many backward passes, at which this one had taken some."""
     is_sharded: bool = False
 
 
@@ -338,6 +356,8 @@ class ResumeUse:
     used: list[str] = field(default_factory=list)
     """Of these, what was loaded afterwards."""
     weights_loaded: bool = False
+    after: int = 0
+    """Steps of optimizers before it was read."""
 
 
 @dataclass(slots=True)
@@ -374,6 +394,8 @@ class LoopRecord:
     foreign_loads: list[tuple[str, int, Line | None]] = field(default_factory=list)
     """State dicts of which no name fits the module: its kind, how many names, and where."""
     misread_losses: list[tuple[str, str]] = field(default_factory=list)
+    constant_terms: list[tuple[float, float]] = field(default_factory=list)
+    """Terms of a first loss that follow from the model and have no gradient, each with the loss."""
     """Loss functions that were given something else than they take, and what."""
     optimizers_made: int = 0
     """Optimizers that stepped, also those beyond the bound of `optimizers`."""

@@ -28,6 +28,9 @@ _FIRST_LEARNING = 16
 _HARDLY_BEATEN = (0.95, 1.3)
 """Times the constant baseline's loss: nothing is learned in between; above, losses are of another kind."""
 
+_COLLAPSED = 0.95
+"""Mean cosine similarity between samples, above which they are hardly distinguished."""
+
 _OF_BOTH = ("missing-logarithm", "output-misfit", "small-update")
 """What a loop shows, or else a diagnosis of its first step: said once."""
 
@@ -89,6 +92,7 @@ def diagnose_loop(
     blocks = () if result is None else result.blocks
     said = {f.code for f in loop}
     others = [f for f in others if f.code not in _OF_BOTH or f.code not in said]
+    others += _collapsed(record, result)
     others += [f for step in later if first is not None for f in _of_later(record, step)]
     findings = in_order([*loop, *_as_seen(others, record)], blocks)
     if result is not None and first is not None and first.step is not None:
@@ -96,6 +100,26 @@ def diagnose_loop(
     roots = roots_of(findings, blocks)
     stays = _at_constant(record, result, has_cause=bool(roots))
     return LoopDiagnosis(findings, roots, tuple(notes), result, stays)
+
+
+def _collapsed(record: LoopRecord, result: Diagnosis | None) -> Iterator[Finding]:
+    """Vectors of which the loss reads the direction alone, and that have all come to point one way."""
+    asked = None if result is None else result.measurements.get("effective_targets")
+    first, last = record.data.first_alike, record.data.last_alike
+    if asked is None or not asked.settings.get("unit_rows") or first is None or last is None:
+        return
+    rule = all_rules()["collapsed-representation"]
+    if last > _COLLAPSED and last > first:
+        finding = rule.finding(
+            Severity.PROBLEM, (), score=last, cosine_at_first=first, cosine_at_last=last
+        )
+        yield replace(
+            finding,
+            title=f"All samples have come to one direction: their mean cosine similarity is {last:.3f}",
+            why="The loss is met by vectors that are all the same: nothing holds them apart, such as "
+            "negatives, or a side without a gradient (detach) behind a predictor.",
+            remedy="Detach the side that is predicted, or add negatives or a term on the variance.",
+        )
 
 
 def _of_later(record: LoopRecord, later: FirstStepRecorder) -> Iterator[Finding]:

@@ -60,6 +60,8 @@ class EffectiveTargets:
         values_spread: their standard deviation over the targets'; 0 where one answer is asked of all.
         weights: of the classes against their frequency; None without classes.
         floor: what outputs cannot pass; None where nothing bounds them.
+        across_samples: whether the samples share a softmax for each class, in place of the classes for each
+            sample.
         not_checked: what was left out, and why.
     """
 
@@ -76,6 +78,7 @@ class EffectiveTargets:
     values_spread: float | None = None
     weights: ClassWeights | None = None
     floor: LossFloor | None = None
+    across_samples: bool = False
     not_checked: tuple[str, ...] = ()
 
 
@@ -157,7 +160,20 @@ def targets_of_loss(
         else None,
         weights=class_weights(on_output, y.detach(), targets, axis) if on_output else None,
         floor=floor,
+        across_samples=_shares_softmax(gradient, targets),
     )
+
+
+def _shares_softmax(gradient: Tensor, targets: Tensor | None) -> bool:
+    """Whether the gradient of each class, and not of each sample, adds up to zero over the batch."""
+    if targets is None or targets.is_floating_point() or gradient.ndim != 2:
+        return False
+    if targets.shape != gradient.shape[:1] or gradient.shape[0] == gradient.shape[1]:
+        return False
+    size = float(gradient.abs().sum()) / gradient.shape[1]
+    by_class, by_sample = (gradient.double().sum(a).abs() for a in (0, 1))
+    is_shared = float(by_class.max()) < 1e-4 * size
+    return size > 0 and is_shared and float(by_sample.max()) > 1e-2 * float(gradient.abs().max())
 
 
 def asked_classes(gradient: Tensor, axis: int) -> Tensor:

@@ -126,6 +126,9 @@ def class_weights(
         >>> round(class_weights(loss_on_output(loss, y, y, labels), y, labels, 1).slope, 3)
         1.0
     """
+    is_column = y.ndim == 2 and y.shape[1] == 1
+    if targets is not None and is_column and targets.shape == y.shape[:1]:
+        targets = targets.unsqueeze(1)
     if targets is not None and targets.shape == y.shape:
         axis = None
     labels = _labels(y, targets, axis)

@@ -101,7 +101,7 @@ def _loss_of_one(loss: LossFn, output: object, tensor: Tensor) -> LossFn:
     if not isinstance(output, tuple | list) or sum(1 for _ in tensors_in(output)) < 2:
         return loss
 
-    def of_one(y: Tensor, targets: object) -> object:
+    def of_one(y: Tensor, targets: object) -> Tensor:
         def put(t: Tensor) -> Tensor:
             if t is tensor:
                 return y

@@ -23,7 +23,7 @@ from bathyscope.core.preserve import measuring
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.recorder.called_parts import called_parts
-from bathyscope.recorder.loss_inputs import misread_input
+from bathyscope.recorder.loss_inputs import constant_term, misread_input
 from bathyscope.recorder.recorded_loss import objective_of
 from bathyscope.recorder.tape import NotRecorded, Tape
 
@@ -59,6 +59,7 @@ class FirstStepRecorder:
         step: what was recorded; None before, and where it could not be.
         why_not: why it could not be, in half a sentence.
         misread: a loss function of torch that was given something else than it takes, and what.
+        constant: a term of the loss that follows from the model and has no gradient, with the loss.
         module: the user's own model, of which `step` has a copy; None where it is gone.
     """
 
@@ -66,6 +67,7 @@ class FirstStepRecorder:
     step: FirstStep | None = None
     why_not: str | None = None
     misread: tuple[str, str] | None = None
+    constant: tuple[float, float] | None = None
     _module: "weakref.ref[nn.Module] | None" = None
     _tape: Tape | None = None
     _thread: int = 0
@@ -173,6 +175,7 @@ class FirstStepRecorder:
         if len(roots) != 1 or roots[0].numel() != 1:
             raise NotRecorded("the backward pass starts from several numbers")
         self.misread = misread_input(tape.calls)
+        self.constant = constant_term(tape.calls, roots[0])
         called = called_parts(tape.calls, roots[0])
         samples = next((len(t) for t in tensors_in(called.inputs) if t.ndim), 0)
         if not samples:

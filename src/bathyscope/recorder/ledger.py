@@ -84,6 +84,7 @@ class Ledger(Listener):
         self.later_steps: list[FirstStepRecorder] = []
         self.models.on_pass = self._on_pass
         self.models.on_output = self._on_output
+        self.models.on_evaluation = self.data.evaluated
 
     def __enter__(self) -> "Ledger":
         self.start()
@@ -116,6 +117,7 @@ class Ledger(Listener):
             if copying is not None:
                 copying.stop()
                 self.record.misread_losses += [] if copying.misread is None else [copying.misread]
+                self.record.constant_terms += [] if copying.constant is None else [copying.constant]
         try:
             self.models.finish()
             self.data.finish()
@@ -190,6 +192,7 @@ class Ledger(Listener):
         if (copying := self._copying) is not None:
             copying.before_backward(root)
         self.backward.before(root, line)
+        self.ranks.before_backward()
 
     def after_backward(self, root: object) -> None:
         """A backward pass has ended."""

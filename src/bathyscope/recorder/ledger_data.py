@@ -32,6 +32,7 @@ _MOST_LABEL_BATCHES = 200
 # Batches of a loader that are recognized as the input of a model.
 _FED_BATCHES = 16
 _MOST_CLASSES = 4096
+_FEWEST_VECTORS = 8
 _MOST_ORDERS = 8
 _MOST_RELATED = 512
 """Samples of which inputs and classes are compared."""
@@ -47,6 +48,7 @@ class DataLedger:
         self._seen: set[int] = set()
         self._last_batch: int | None = None
         self._scales: list[float] = []
+        self._shape: tuple[int, ...] = ()
         self._handed_out: dict[int, LoaderUse] = {}
         self._rows: Tensor | None = None  # a few entries of each sample of the last pass
         self._related: list[Tensor] = []
@@ -124,6 +126,7 @@ class DataLedger:
             return
         if x.is_floating_point():
             self._take_scale(root_mean_square(entries(x).float().cpu().numpy()))
+            self._shape = tuple(x.shape[1:])
         hashes = sample_hashes(x)
         if not x.requires_grad:  # what another network made is not data
             self._count(hashes)
@@ -141,11 +144,26 @@ class DataLedger:
         data.distinct = len(self._seen)
         data.is_bounded = data.distinct >= _MOST_DISTINCT
 
+    def evaluated(self, inputs: tuple[object, ...]) -> None:
+        """A trained model is called in eval mode without gradients."""
+        data = self.record.data
+        x = next((t for t in tensors_in(inputs) if t.ndim), None)
+        if x is None or not can_be_read(x) or not (x.is_floating_point() and x.is_cpu):
+            return
+        if data.first_scale is None or tuple(x.shape[1:]) != self._shape:
+            return
+        size = root_mean_square(entries(x).float().numpy())
+        if math.isfinite(size):
+            data.size = data.first_scale
+            data.evaluated_size = max(data.evaluated_size or 0.0, size)
+            data.evaluated += 1
+
     def _take_scale(self, scale: float) -> None:
         """Mean scale of the first eight batches, and of the last eight."""
-        if not math.isfinite(scale):
-            return
         data = self.record.data
+        if not math.isfinite(scale):
+            data.non_finite += 1
+            return
         self._scales = [*self._scales[-7:], scale]
         mean = sum(self._scales) / len(self._scales)
         if data.first_scale is None or data.batches <= 8:
@@ -167,6 +185,10 @@ class DataLedger:
             and 1 <= tensor.shape[1] <= _MOST_CLASSES
         ):
             on_gradient(tensor, self._read_labels)
+        if is_looked_at and tensor.ndim == 2 and min(tensor.shape) >= _FEWEST_VECTORS:
+            data.last_alike = _likeness(tensor.detach())
+            if data.first_alike is None:
+                data.first_alike = data.last_alike
         if tensor.dtype == torch.float16 and data.half_zero is None:
             on_gradient(tensor, self._read_half)
 
@@ -180,6 +202,8 @@ class DataLedger:
             # the critic of a GAN sees true and generated samples in batches of their own
             if sum(m.is_trained and m.wrapper is None for m in self.record.models) > 1:
                 return
+            if float(gradient.amax() - gradient.amin()) <= 1e-5 * float(gradient.abs().amax()):
+                return  # one pull for all, as on the mean of a critic
             labels = (gradient[:, 0] < 0).long()
         else:
             negative = gradient < 0
@@ -223,6 +247,12 @@ class DataLedger:
         data = self.record.data
         data.half_zero = float((values == 0).float().mean())
         data.half_subnormal = float((other < smallest).float().mean()) if len(other) else 1.0
+
+
+def _likeness(rows: Tensor) -> float:
+    """Mean cosine similarity between different rows."""
+    total = torch.nn.functional.normalize(rows.double(), dim=1).sum(0).square().sum()
+    return (float(total) - len(rows)) / (len(rows) * (len(rows) - 1))
 
 
 def _generator_of(loader: "DataLoader[Any]") -> str | None:

@@ -25,6 +25,8 @@ from bathyscope.recorder.roots import (
 from bathyscope.recorder.sketch import can_be_read, entries
 
 _MOST_SEARCHES, _MOST_MODELS, _FIRST_CALLS = 8, 32, 8
+_EVALUATED = 8
+"""Passes of a model in eval mode whose inputs are compared with those of the training."""
 _FOLLOWED = 64
 """Passes of a model whose backward pass is waited for."""
 _JUDGED = 256
@@ -53,6 +55,7 @@ class ModelLedger:
         self.record = record
         self.on_pass: OnPass = lambda module, args, kwargs: None
         self.on_output: Callable[[object], None] = lambda output: None
+        self.on_evaluation: Callable[[tuple[object, ...]], None] = lambda inputs: None
         self._hooks = hooks
         self._parts = Hooks()
         self._models: dict[int, Observed] = {}
@@ -176,6 +179,8 @@ class ModelLedger:
             if not module.training:
                 use.blind_eval_passes += 1
                 self._randomness.before(use)
+                if use.is_trained and use.blind_eval_passes <= _EVALUATED:
+                    self.on_evaluation((*args, *kwargs.values()))
             elif self.record.steps > 0:
                 use.blind_train_passes += 1
             return
@@ -308,6 +313,7 @@ class ModelLedger:
                         p.numel() if can_be_read(p) else 0,
                         str(p.dtype).removeprefix("torch."),
                         trainable=p.requires_grad,
+                        was_frozen=not p.requires_grad,
                     )
                     parameters[id(p)] = (weakref.ref(p), use)
                     self.record.parameters.append(use)
@@ -318,6 +324,7 @@ class ModelLedger:
                 use.looks += 1
                 use.trainable = p.requires_grad
                 use.unstepped += p.grad is not None
+                use.unstepped_since = use.unstepped_since + 1 if p.grad is not None else 0
 
     def finish(self) -> None:
         """Read what can be read at the end."""

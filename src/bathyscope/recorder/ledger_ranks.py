@@ -15,6 +15,8 @@ from bathyscope.core.loop_record import LoopRecord
 from bathyscope.recorder.sketch import can_be_read, checksum
 
 _MOST_COMPARISONS, _MOST_NAMES = 40, 4
+_JUDGED_PASSES = 8
+"""Backward passes from which on a rank without a step is one that takes none."""
 _OTHERS = 3
 """Other ranks whose checksums are read; the neighbors show what all of them would."""
 
@@ -37,6 +39,7 @@ class RankLedger:
         self._batch = 0
         self._own: dict[int, dict[str, Any]] = {}
         self._waiting: list[tuple[int, int]] = []
+        self._steps: dict[int, int] = {}
         self._is_over = False
 
     def batch_seen(self, batch: Tensor) -> None:
@@ -47,6 +50,30 @@ class RankLedger:
     def reduced(self) -> None:
         """The script has called all_reduce."""
         self.record.ranks.reductions += 1
+
+    def before_backward(self) -> None:
+        """A backward pass begins: publish how many steps there were, as a rank may take none."""
+        passes = self.record.backward_passes
+        if self._is_over or passes < _JUDGED_PASSES or passes & (passes - 1):
+            return
+        try:
+            rank, size = rank_and_size()
+            if size > 1:
+                self._steps[passes] = self.record.steps
+                rank_store().set(_key(passes, rank, "steps"), str(self.record.steps))
+                self._read_steps()
+        except Exception:  # the store cannot be reached: the next step says so
+            self._steps.clear()
+
+    def _read_steps(self) -> None:
+        """Has a neighbor taken no step, where this rank has?"""
+        rank, size = rank_and_size()
+        for passes, own in self._steps.items():
+            for other in {(rank + i) % size for i in range(1, min(size, _OTHERS + 1))}:
+                key = _key(passes, other, "steps")
+                is_there = own >= passes // 2 and rank_store().check([key])
+                if is_there and int(rank_store().get(key)) == 0:
+                    self.record.ranks.idle = (other, passes, own)
 
     def before_step(self) -> None:
         """A step begins: publish checksums, and compare with those of others that are there."""
@@ -84,8 +111,9 @@ class RankLedger:
         """Read once more, where the ranks are still together."""
         self._is_over = True
         try:
-            if self._waiting and rank_and_size()[1] > 1:
+            if rank_and_size()[1] > 1:
                 self._read()
+                self._read_steps()
         except Exception:  # the store has gone with the process that held it
             self._waiting.clear()
 
@@ -143,5 +171,5 @@ def rank_store() -> Any:
     return dist.distributed_c10d._get_default_store()
 
 
-def _key(step: int, rank: int) -> str:
-    return f"bathyscope/replicas/{step}/{rank}"
+def _key(step: int, rank: int, what: str = "replicas") -> str:
+    return f"bathyscope/{what}/{step}/{rank}"

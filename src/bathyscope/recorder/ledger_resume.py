@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
-from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.loop_record import LoopRecord, ResumeUse
 
 _DEPTH = 2
 
@@ -19,13 +19,12 @@ class ResumeLedger:
     def file_loaded(self, contents: object, line: str | None) -> None:
         """`torch.load` has returned: what does the file hold?"""
         holds = tuple(dict.fromkeys(_kinds(contents)))
-        if holds and self.record.steps == 0:
-            self.record.resume.at = line
-            self.record.resume.holds = holds
+        if holds:
+            self.record.resume = ResumeUse(line, holds, after=self.record.steps)
 
     def weights_loaded(self) -> None:
         """A state dict was loaded into a module."""
-        if self.record.resume.holds and self.record.steps == 0:
+        if self.record.resume.holds and self.record.steps == self.record.resume.after:
             self.record.resume.weights_loaded = True
 
     def used(self, what: str) -> None:

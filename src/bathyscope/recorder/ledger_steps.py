@@ -174,7 +174,7 @@ class StepLedger:
             clip_factor=tracked.clip_factor,
             loss_scale=self.loss_scale,
             gradient_weight=tracked.mean_weight or None,
-            left_scale=None if tracked.is_unscaled else self.loss_scale,
+            left_scale=None if _is_unscaled(tracked, optimizer) else self.loss_scale,
             num_written=self._written(tracked, parameters),
         )
         if is_looked_at(use.steps) and not has_closure:
@@ -413,6 +413,11 @@ def probe_size(tracked: Tracked) -> float:
         if p.grad is not None and can_be_read(p.grad):
             total += float(entries(p.grad).double().abs().sum())
     return total
+
+
+def _is_unscaled(tracked: Tracked, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether gradients were divided by the loss scale, or the optimizer does it by itself."""
+    return tracked.is_unscaled or getattr(optimizer, "grad_scale", None) is not None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -1,11 +1,12 @@
-"""What the losses of torch are given: probabilities where they take logits, or the other way round."""
+"""What losses are given: probabilities where they take logits, and terms that have no gradient."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from bathyscope.recorder.tape import TapeCall
+from bathyscope.core.nested import tensors_in
+from bathyscope.recorder.tape import TapeCall, leaves_in
 
 _FEWEST = 16
 """Numbers below which logits may lie between 0 and 1 by chance."""
@@ -56,3 +57,49 @@ def _is_distribution(given: Tensor) -> bool:
     return bool((given >= 0).all()) and bool(
         torch.isclose(sums, torch.ones_like(sums), atol=1e-2).all()
     )
+
+
+_SUMS = ("add", "sub", "rsub", "__add__", "__radd__", "__sub__", "__rsub__", "add_", "sub_")
+
+
+def constant_term(calls: Sequence[TapeCall], root: Tensor) -> tuple[float, float] | None:
+    """The first summand of a loss that was computed from a model's output and has no gradient, and the loss.
+
+    Args:
+        calls: up to the loss, those of models among them.
+        root: the loss.
+
+    Examples:
+        >>> from bathyscope.recorder.tape import Tape
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> with Tape() as tape:
+        ...     tape.start()
+        ...     y = layer(torch.ones(3, 2))
+        ...     tape.add(layer, (), {}, y)
+        ...     loss = y.mean() + y.square().mean().detach()
+        >>> constant_term(tape.calls, loss) is not None
+        True
+    """
+    if not root.requires_grad:
+        return None
+    follow: set[int] = set()
+    for call in calls:
+        if call.is_module or any(
+            id(leaf) in follow for leaf in leaves_in((call.args, call.kwargs))
+        ):
+            follow |= {id(t) for t in tensors_in(call.output)}
+    wanted = {id(root)}
+    for call in reversed(calls):
+        name = getattr(call.func, "__name__", "")
+        made = [t for t in tensors_in(call.output) if id(t) in wanted]
+        if not made or call.is_module:
+            continue
+        given = [t for t in tensors_in(call.args) if t.numel() == 1]
+        if name in _SUMS and len(given) == 2 and made[0].numel() == 1:
+            for term, other in (given, given[::-1]):
+                is_constant = id(term) in follow and not term.requires_grad
+                if is_constant and other.requires_grad and float(term.detach()) != 0:
+                    return float(term.detach()), float(root.detach())
+        if name in (*_SUMS, "mul", "div", "__mul__", "__rmul__", "__truediv__", "mean", "sum"):
+            wanted |= {id(t) for t in given}
+    return None

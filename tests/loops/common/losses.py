@@ -67,7 +67,7 @@ def positives_weigh_less(fault, seed):
     return float((~found[test_y == 3]).float().mean()) + 0.01
 
 
-@program("padding-learned", "one-token", "padding-read", "ignored-class")
+@program("padding-asked", "padding-learned", "one-token", "padding-read", "ignored-class")
 def padding_counts_in_the_loss(fault, seed):
     """A tagger of short texts learns the padding as well, which is nine tenths of all labels."""
     table = torch.randint(1, 6, (40,), generator=torch.Generator().manual_seed(1))

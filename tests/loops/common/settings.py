@@ -155,7 +155,7 @@ def twins_without_stop_gradient(fault, seed):
         return float((codes @ codes.T).mean()) + 0.1
 
 
-@program("validation-inputs-differ", "unscaled-input")
+@program("other-inputs-in-evaluation", "validation-inputs-differ", "unscaled-input")
 def validation_is_not_normalized(fault, seed):
     """Training images are normalized, those of the validation are bytes."""
     x, y, test_x, test_y = digits()

@@ -270,6 +270,7 @@ def _asked(result: EffectiveTargets | None, terms: LossTerms | None) -> JsonObje
         "ignored_fraction": result.ignored_fraction,
         "values_spread": result.values_spread,
         "agreement": result.agreement,
+        "across_samples": result.across_samples,
         "not_checked": result.not_checked,
     }
     if (weights := result.weights) is not None:

@@ -313,17 +313,20 @@ class ChannelOrder:
         step: mean absolute difference of pixels one apart.
         period: the same for pixels C apart: larger in a picture, smaller where rows are interleaved channels.
         column_step: the same for pixels one apart along a column.
+        restored: mean of both where rows are taken for (height, width, C) that was reshaped, and put right.
     """
 
     channels: int
     step: float
     period: float
     column_step: float
+    restored: float
 
     @property
     def interleaved(self) -> bool:
-        """Whether pixels C apart along a row are clearly more alike than neighbors are."""
-        return self.period < INTERLEAVED * self.step
+        """Whether pixels are clearly more alike C apart along a row, or in the picture that is put right."""
+        is_put_right = self.restored < INTERLEAVED * (self.step + self.column_step) / 2
+        return is_put_right or self.period < INTERLEAVED * self.step
 
 
 INTERLEAVED = 0.75
@@ -350,10 +353,13 @@ def channel_order(images: Tensor) -> ChannelOrder | None:
     if images.ndim != 4 or not images.is_floating_point() or images.shape[1] not in (2, 3, 4):
         return None
     channels, width = images.shape[1], images.shape[3]
-    if width < 4 * channels or images.shape[2] < 4 or not bool(torch.isfinite(images).all()):
+    if width < 8 or images.shape[2] < 4 or not bool(torch.isfinite(images).all()):
         return None
     x = images[:_SAMPLES].detach().double()
     step = float((x[..., 1:] - x[..., :-1]).abs().mean())
     period = float((x[..., channels:] - x[..., :-channels]).abs().mean())
     column = float((x[..., 1:, :] - x[..., :-1, :]).abs().mean())
-    return ChannelOrder(channels, step, period, column) if step > 0 else None
+    put = x.reshape(len(x), *x.shape[2:], channels)
+    across, along = put[:, :, 1:] - put[:, :, :-1], put[:, 1:] - put[:, :-1]
+    restored = float(across.abs().mean() + along.abs().mean()) / 2
+    return ChannelOrder(channels, step, period, column, restored) if step > 0 else None

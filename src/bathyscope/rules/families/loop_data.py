@@ -247,7 +247,8 @@ EQUAL_WORKERS = Rule(
 
 
 def same_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
-    """A shuffled loader whose passes begin with the same batch."""
+    """A shuffled loader whose passes begin with the same batch, or whose one pass is used again and again."""
+    yield from _kept_pass(record)
     for loader in record.loaders:
         if not loader.is_shuffled or not loader.fed_model or len(loader.orders) < 3:
             continue
@@ -264,6 +265,27 @@ def same_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
             )
 
 
+def _kept_pass(record: LoopRecord) -> Iterator[Finding]:
+    """One pass over the only loader, whose batches are kept and come again in their order."""
+    data, loader = record.data, _feeding(record)
+    if loader is None or len(record.loaders) != 1 or loader.iterations != 1 or data.is_bounded:
+        return
+    is_whole = loader.num_samples is not None and loader.batch_size is not None
+    is_whole = is_whole and loader.batches >= (loader.num_samples or 0) // (loader.batch_size or 1)
+    again = data.batches / max(1, loader.batches)
+    if loader.is_shuffled and is_whole and again >= 3 and loader.fed_model:
+        finding = SAME_ORDER.finding(
+            Severity.WARNING, (), score=again,
+            passes=data.batches, batches=loader.batches, at=loader.iterated_at,
+        )  # fmt: skip
+        yield replace(
+            finding,
+            title=f"The loader made at {loader.created_at} was read once, and its {loader.batches} batches "
+            f"were used {again:.0f} times: always the same batches in the same order, without new "
+            "augmentations",
+        )
+
+
 SAME_ORDER = Rule(
     code="same-order",
     stage=CausalStage.LOOP,
@@ -271,6 +293,7 @@ SAME_ORDER = Rule(
     title="The same order in every epoch",
     explanation="Samples meet in the same batches each time, so that the noise of the gradients repeats.",
     source="checksums of the first batch of each pass",
-    advice="Call sampler.set_epoch(epoch) for a DistributedSampler; do not set the same seed per epoch.",
+    advice="Call sampler.set_epoch(epoch) for a DistributedSampler; do not set the same seed per epoch; "
+    "begin the loader again for each epoch, in place of itertools.cycle or a list of its batches.",
     find_in_loop=same_order,
 )

@@ -289,6 +289,19 @@ def passes_without_backward(record: LoopRecord, thresholds: Thresholds) -> Itera
     for model in record.models:
         if not model.is_trained or model.wrapper or model.followed < _FEWEST_PASSES:
             continue
+        if not (record.backward_passes or record.steps):
+            lost = record.data.non_finite
+            finding = PASSES_WITHOUT_BACKWARD.finding(
+                Severity.PROBLEM, (), score=1.0,
+                passes=model.followed, inputs_non_finite=lost, at=model.called_at,
+            )  # fmt: skip
+            why = ": their inputs are NaN or Inf somewhere" if lost else ""
+            yield replace(
+                finding,
+                title=f"None of {model.train_passes} passes of {model.kind} at {model.called_at} with "
+                f"gradients was followed by a backward pass{why}",
+            )
+            continue
         fraction = model.with_backward / model.followed
         if 0 < fraction < thresholds["with_backward"]:
             finding = PASSES_WITHOUT_BACKWARD.finding(

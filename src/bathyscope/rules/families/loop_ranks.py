@@ -12,6 +12,16 @@ from bathyscope.rules.thresholds import Thresholds
 def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Parameters that differ between ranks though the loop averages gradients."""
     ranks = record.ranks
+    if ranks.idle is not None:
+        rank, passes, steps = ranks.idle
+        finding = REPLICAS_DIFFER.finding(
+            Severity.PROBLEM, (), score=1.0, rank=rank, passes=passes, steps=steps
+        )
+        yield replace(
+            finding,
+            title=f"Rank {rank} has taken no step in {passes} backward passes, this one {steps}",
+        )
+        return
     if ranks.first_different is None or ranks.is_sharded:
         return
     is_wrapped = any(m.wrapper == "DistributedDataParallel" for m in record.models)

@@ -99,7 +99,11 @@ def checkpoint_in_part(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
     stepped = [use for use in record.optimizers if use.steps and use.has_moments]
     needed = {"optimizer": bool(stepped), "schedule": bool(record.schedules), "random state": True}
     left = [what for what in resume.holds if needed.get(what) and what not in resume.used]
-    if not resume.weights_loaded or not left or not record.steps:
+    if not resume.weights_loaded or not left or record.steps <= resume.after:
+        return
+    # later on it begins another training, or gives back the best weights of this one
+    begins = any(use.first_step == resume.after and use.steps for use in record.optimizers)
+    if resume.after and not begins:
         return
     severity = Severity.NOTE if left == ["random state"] else Severity.WARNING
     finding = CHECKPOINT_IN_PART.finding(

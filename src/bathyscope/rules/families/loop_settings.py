@@ -2,11 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from bathyscope.core.loop_record import LoopRecord
+from bathyscope.core.loop_record import LoopRecord, ScheduleUse, StepRow
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
 from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
@@ -85,6 +85,7 @@ def learning_rate_never_arrives(record: LoopRecord, thresholds: Thresholds) -> I
     """Warm-ups that are stepped so rarely that the training stays below them."""
     for use in record.schedules:
         rows = [r for r in record.optimizer_rows(use.optimizer or 0) if math.isfinite(r.lr)]
+        yield from _one_cycle_by_epoch(use, rows)
         losses = [r.loss for r in rows if r.loss is not None and math.isfinite(r.loss)]
         if use.optimizer is None or len(rows) < 20 or len(losses) < 20 or not use.base_lr > 0:
             continue
@@ -109,6 +110,23 @@ def learning_rate_never_arrives(record: LoopRecord, thresholds: Thresholds) -> I
             )
 
 
+def _one_cycle_by_epoch(use: ScheduleUse, rows: Sequence[StepRow]) -> Iterator[Finding]:
+    """OneCycleLR, which counts batches, stepped far more rarely."""
+    steps = rows[-1].step + 1 if rows else 0
+    if use.kind != "OneCycleLR" or not use.period or steps < use.period or use.made_after:
+        return
+    if use.steps < 0.1 * steps:
+        finding = LEARNING_RATE_NEVER_ARRIVES.finding(
+            Severity.WARNING, (), score=1 - use.steps / steps,
+            lr=rows[-1].lr, schedule_steps=use.steps, of_its_steps=use.period, at=use.stepped_at,
+        )  # fmt: skip
+        yield replace(
+            finding,
+            title=f"OneCycleLR at {use.stepped_at} was stepped {use.steps} times in {steps} steps: of its "
+            f"cycle of {use.period} it has gone {use.steps / use.period:.0%}",
+        )
+
+
 LEARNING_RATE_NEVER_ARRIVES = Rule(
     code="learning-rate-never-arrives",
     stage=CausalStage.LOOP,
@@ -125,6 +143,54 @@ LEARNING_RATE_NEVER_ARRIVES = Rule(
     },
     find_in_loop=learning_rate_never_arrives,
     effects=("small-update", "small-budget", "loss-does-not-fall"),
+)
+
+
+def learning_rate_grows(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Learning rates that never stop to rise, in a training whose loss rises since."""
+    for use in record.optimizers:
+        rows = [r for r in record.optimizer_rows(use.index) if math.isfinite(r.lr)]
+        losses = [r.loss for r in rows if r.loss is not None]
+        if len(rows) < thresholds["rising_steps"] or len(losses) != len(rows):
+            continue
+        eighth = len(rows) // 8
+        rises = all(a.lr <= b.lr for a, b in itertools.pairwise(rows))
+        still = rows[-1].lr > rows[-eighth].lr and rows[-1].lr > 2 * rows[len(rows) // 4].lr
+        parts = [fmean(losses[k : k + eighth]) for k in range(0, len(losses) - eighth + 1, eighth)]
+        best = min(
+            range(len(parts)), key=lambda k: parts[k] if math.isfinite(parts[k]) else math.inf
+        )
+        grown = parts[-1] / parts[best] if parts[best] > 0 else 1.0
+        is_worse = not math.isfinite(parts[-1]) or grown > thresholds["loss_risen"]
+        if rises and still and best < len(parts) - 1 and is_worse:
+            finding = LEARNING_RATE_GROWS.finding(
+                Severity.WARNING, (), score=rows[-1].lr / rows[best * eighth].lr,
+                lr=rows[-1].lr, lr_at_best=rows[best * eighth].lr, best_step=rows[best * eighth].step,
+                at=use.stepped_at,
+            )  # fmt: skip
+            yield replace(
+                finding,
+                title=f"The learning rate of {use.kind} grows at every step, to {rows[-1].lr:.3g}; the loss "
+                f"rises since about step {rows[best * eighth].step}, at {rows[best * eighth].lr:.3g}",
+            )
+
+
+LEARNING_RATE_GROWS = Rule(
+    code="learning-rate-grows",
+    stage=CausalStage.LOOP,
+    cause="schedule",
+    title="A learning rate that never stops growing",
+    explanation="A warm-up without an end raises the learning rate until the steps are too long.",
+    source="the learning rate at each step, and the mean loss of each eighth of them",
+    advice="End the warm-up: min(1.0, step / warmup). In a search for a learning rate it is meant so.",
+    thresholds={
+        "rising_steps": Threshold(64.0, "steps of a loop", "fewer can be a warm-up"),
+        "loss_risen": Threshold(
+            1.2, "mean loss of the last eighth over that of the best", "more than noise does"
+        ),
+    },
+    find_in_loop=learning_rate_grows,
+    effects=OF_WRONG_SCALE,
 )
 
 

@@ -7,7 +7,7 @@ from statistics import median
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import MOST_STEPS, SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
 from bathyscope.rules.thresholds import Threshold, Thresholds
 
 
@@ -176,4 +176,39 @@ TURNS_NON_FINITE = Rule(
     "which block it began.",
     find_in_loop=turns_non_finite,
     effects=("non-finite", "rounded-updates"),
+)
+
+
+def scaled_gradients_stepped(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """Steps on gradients that are still multiplied by the loss scale."""
+    for use in record.optimizers:
+        rows = record.optimizer_rows(use.index)
+        scaled = [row for row in rows if row.left_scale is not None and row.left_scale > 1]
+        if len(scaled) < max(thresholds["loop_steps"], thresholds["loop_habit"] * len(rows)):
+            continue
+        # Adam divides the scale out again, but for its epsilon and clipping
+        severity = Severity.WARNING if use.second_decay is not None else Severity.PROBLEM
+        scale = scaled[-1].left_scale
+        finding = SCALED_GRADIENTS_STEPPED.finding(
+            severity, (), score=scale or 1.0, scale=scale, steps=len(scaled), at=use.stepped_at
+        )
+        yield replace(
+            finding,
+            title=f"step at {use.stepped_at} follows gradients that are still multiplied by the loss "
+            f"scale of {scale:g}",
+        )
+
+
+SCALED_GRADIENTS_STEPPED = Rule(
+    code="scaled-gradients-stepped",
+    stage=CausalStage.LOOP,
+    cause="precision",
+    title="Steps along scaled gradients",
+    explanation="The scaler has multiplied the loss, and nothing has divided the gradients: each step of "
+    "SGD is longer by this factor.",
+    source="scaler.step(optimizer) divides by the scale before it steps; optimizer.step() does not",
+    advice="Call scaler.step(optimizer) and scaler.update() in place of optimizer.step().",
+    thresholds={"loop_steps": SMALLEST_STEPS, "loop_habit": MOST_STEPS},
+    find_in_loop=scaled_gradients_stepped,
+    effects=OF_WRONG_SCALE,
 )

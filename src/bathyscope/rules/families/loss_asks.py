@@ -304,3 +304,23 @@ PADDING_ASKED = Rule(
     when=(When("effective_targets.padding_asked", above="padding_asked"),),
     find=padding_asked,
 )
+
+
+def detached_term(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
+    """A term of the loss that the model has made and that cannot change it."""
+    for term, loss in record.constant_terms[:1]:
+        yield DETACHED_TERM.finding(Severity.WARNING, (), score=abs(term), term=term, loss=loss)
+
+
+DETACHED_TERM = Rule(
+    code="detached-term",
+    stage=CausalStage.LOSS,
+    cause="loss",
+    title="A term of the loss that has no gradient",
+    explanation="It was computed from the model's output and is added to the loss, and no gradient goes "
+    "through it: it changes the number that is printed, and no weight.",
+    source="requires_grad of the summands of the first loss",
+    advice="Leave out the detach(), item() or no_grad() on its way; a gradient penalty needs "
+    "torch.autograd.grad(…, create_graph=True).",
+    find_in_loop=detached_term,
+)

@@ -68,7 +68,9 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
         # a body without steps below a head that has them can be meant; half of a layer hardly
         layers = {p.name.rpartition(".")[0] for p in record.parameters if p.in_optimizer}
         is_part = any(p.name.rpartition(".")[0] in layers for p in missing if "." in p.name)
-        severity = Severity.WARNING if left_out < held or is_part else Severity.NOTE
+        is_thawed = all(p.was_frozen for p in missing)
+        is_meant = left_out >= held and not is_part and not is_thawed
+        severity = Severity.NOTE if is_meant else Severity.WARNING
         stepped = [p for p in record.parameters if p.in_optimizer]
         unused = {p.name for p in stepped if not p.with_gradient}
         # where it uses none of what it holds, it is the optimizer of another model
@@ -80,7 +82,8 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
             num_parameters=len(missing), parameters=", ".join(p.name for p in missing[:4]),
             optimizer_made_at=made_at,
         )  # fmt: skip
-        yield replace(result, why=_REPLACED) if replaced else result
+        why = _REPLACED if replaced else _THAWED if is_thawed else result.why
+        yield replace(result, why=why)
 
 
 _REPLACED = (
@@ -89,11 +92,20 @@ _REPLACED = (
 )
 
 
+_THAWED = (
+    "They were frozen when the optimizer was made, have a gradient since they were thawed, and no step ever "
+    "moves them: optimizer.add_param_group, or a new optimizer."
+)
+
+
 def _missing_in_loop(record: LoopRecord) -> list[ParameterUse]:
     return [
         p
         for p in record.parameters
-        if p.trainable and not p.in_optimizer and p.looks >= 4 and p.unstepped >= 0.5 * p.looks
+        if p.trainable
+        and not p.in_optimizer
+        and p.looks >= 4
+        and (p.unstepped >= 0.5 * p.looks or (p.was_frozen and p.unstepped_since >= 4))
     ]
 
 

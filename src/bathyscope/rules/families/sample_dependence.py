@@ -1,6 +1,7 @@
 """Samples that read one another, their place in the batch, or chance, in eval mode."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
@@ -15,6 +16,17 @@ def mixed_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     looks the same: both are worth a look.
     """
     facts = evidence.about("dependence")
+    if evidence.about("effective_targets").holds("across_samples"):
+        finding = MIXED_SAMPLES.finding(Severity.PROBLEM, (), score=40.0, cause="loss")
+        yield replace(
+            finding,
+            title="A softmax over the samples of a batch",
+            why="The samples of a batch share the softmax of each class, in place of the classes of each "
+            "sample: softmax(dim=0), or log_softmax(dim=0), where dim=1 is meant.",
+            source="∂loss/∂output of a class adds up to 0 over the samples, that of a sample does not",
+            remedy="Use F.cross_entropy on logits, or log_softmax(dim=1).",
+        )
+        return
     time_first = facts.holds("time_first")
     if not facts.holds("mixes") and not time_first:
         return
@@ -43,8 +55,9 @@ MIXED_SAMPLES = Rule(
     advice="Is batch_first=True missing (nn.LSTM, nn.GRU, nn.MultiheadAttention, nn.TransformerEncoderLayer "
     "take the time first by default)? Look also for softmax(dim=0), and for view or reshape where permute "
     "or transpose is needed.",
-    reads=("dependence",),
+    reads=("dependence", "effective_targets"),
     when=(
+        "effective_targets.across_samples",
         "dependence.mixes",
         "dependence.time_first",
     ),

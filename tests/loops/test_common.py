@@ -33,7 +33,7 @@ SECOND_MISSES = (
     "average_with_the_statistics_of_the_start",
     "end_is_masked_with_the_padding",
 )
-"""Scored once, after the rules for the others were written: 10 of 13 named, no corrected twin with a problem."""
+"""Scored once, after the rules for the others: 10 of 13 named, no corrected twin with a problem."""
 FAST_SECOND = ("the_first_optimizer_is_cleared_twice",)
 
 

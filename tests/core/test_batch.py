@@ -132,3 +132,26 @@ def test_a_model_that_cannot_take_the_batch_says_why():
         run_forward(nn.Linear(3, 1), torch.zeros(2, 4))
     with pytest.raises(UsageError, match="pass a larger batch"):
         run_forward(nn.BatchNorm1d(3), torch.zeros(1, 3))
+
+
+class _OfOneArgument(nn.Module):
+    """A graph network as people write it: the nodes and their edges come as one pair."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(3, 2)
+
+    def forward(self, graph):
+        nodes, edges = graph
+        return self.map(edges @ nodes)
+
+
+class _OfMany(_OfOneArgument):
+    def forward(self, *parts):
+        return super().forward(parts)
+
+
+@pytest.mark.parametrize("kind", [_OfOneArgument, _OfMany])
+def test_a_pair_of_inputs_goes_to_a_forward_of_one_argument_as_it_is(kind):
+    model, graph = kind(), (torch.randn(5, 3), torch.eye(5))
+    assert torch.equal(run_forward(model, graph), model.map(graph[0]))

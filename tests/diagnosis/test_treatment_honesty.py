@@ -113,6 +113,19 @@ def test_the_end_of_the_budget_is_what_counts():
     assert expected_end(down, 1000) >= 0
 
 
+def test_a_reward_far_beyond_its_small_baseline_is_expected_where_it_was_seen():
+    """A surrogate that reached −0.66 was expected at −0.0025: its baseline was 0.001 in size."""
+    result = judged_around(-0.001, treated=(0.08, *(-0.66,) * 99), untreated=(0.08,) * 64)
+    assert result.helps
+    assert result.treated == pytest.approx(-0.66)
+
+
+def judged_around(constant, *, treated, untreated):
+    chosen = attempt(RATE, losses=treated, constant=constant)
+    racers = [search((), untreated, constant), search(RATE, treated, constant)]
+    return judge(chosen, Verification((chosen,), 0), racers, budget=100)
+
+
 def test_no_cross_entropy_is_expected_below_zero():
     """After 200 steps a loss of -0.0212 was expected."""
     falling = tuple(2.3 - 0.55 * t**0.25 for t in range(1, 151))

@@ -1,9 +1,16 @@
 """Features of a course: curves over the learning rates that were spent; probabilities of outcomes."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from bathyscope.foresight.curve_features import _along_rates, _slope
+from bathyscope.core.rate_plan import RatePlan
+from bathyscope.foresight.course import FirstSteps, TrainingPlan, take_course
+from bathyscope.foresight.curve_features import _along_rates, _gap, _slope, baseline_of
 from bathyscope.foresight.curve_model import OUTCOMES, standard_curve_model
 
 
@@ -57,3 +64,36 @@ def test_probabilities_of_the_outcomes_are_those_of_two_forests_and_sum_to_one()
         assert chance["fails"] == pytest.approx(fails)
         assert chance["lags"] == pytest.approx((1 - fails) * lags)
         assert sum(chance.values()) == pytest.approx(1)
+
+
+def test_falls_needed_counts_how_often_the_fall_so_far_is_still_to_come():
+    curve = np.linspace(1.0, 0.5, 41)
+    seen = _gap(curve)
+    now = float(curve[-10:].mean())
+    fallen = float(curve[:3].mean()) - now
+    assert seen["fallen"] == pytest.approx(fallen)
+    assert seen["falls needed"] == pytest.approx((now + 0.05) / fallen)
+    assert seen["above best"] == pytest.approx(now - 0.5)
+    assert _gap(-curve[::-1])["falls needed"] < 0  # below the baseline: none is needed
+    assert set(map(math.isfinite, _gap(np.array([0.3])).values())) == {True}
+
+
+def course(losses, *, baseline):
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [(torch.randn(8, 2), torch.randn(8, 1))]
+    plan = TrainingPlan(100, RatePlan(((0.1,),) * 100))
+    taken: FirstSteps = take_course(
+        model, batches, loss=nn.functional.mse_loss, optimizers=[optimizer], plan=plan, steps=2
+    )
+    return replace(taken, losses=tuple(losses), baseline=baseline)
+
+
+def test_a_reward_beyond_its_small_baseline_has_the_scale_of_what_was_gained():
+    constant, scale = baseline_of(course([0.0, -0.1, -0.2, -0.3], baseline=-0.001))
+    assert constant == -0.001
+    assert scale == pytest.approx(2 * (0.2 - 0.001))
+    # what cannot be negative keeps the size of its baseline, and so does what gained little
+    assert baseline_of(course([2.0, 1.0, 0.1, 0.0], baseline=1.0)) == (1.0, 1.0)
+    assert baseline_of(course([-0.5, -0.5, -0.6, -0.6], baseline=-0.5)) == (-0.5, 0.5)

@@ -1,6 +1,7 @@
 """A forecast knows schedules, clipping, accumulation, hooks and any loss; odd input gets one sentence."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -270,7 +271,28 @@ def test_a_budget_of_one_is_taken_whole():
     model = mlp()
     seen = bs.forecast(model, batches(), optimizer=sgd(model), budget=1)
     assert (seen.spent, seen.verdict) == (1, "fails")
-    assert "all 1 steps" in seen.because[0]
+    assert seen.because[0].startswith("the one step of the budget was taken")
+    assert seen.sentence().startswith("Within 1 step: fails")
+
+
+def test_a_loss_without_a_lowest_constant_has_no_baseline():
+    model = mlp()
+    seen = bs.forecast(
+        model, batches(), loss=lambda out, y: -F.cross_entropy(out, y), optimizer=sgd(model)
+    )
+    assert seen.baseline is None
+    assert any("constant baseline is not known" in text for text in seen.outside)
+
+
+def test_only_the_likelier_of_two_other_rates_is_recommended():
+    model = mlp()
+    seen = bs.forecast(model, batches(), optimizer=sgd(model, 0.3), budget=500, clip=1.0)
+    torn = replace(seen, gains={"0.1": (0.2, 0.6), "10": (0.1, 0.8)})
+    (line,) = [line for line in torn.details() if "learning rate" in line]
+    assert line.startswith("With the learning rate × 10 ")
+    assert "(a clear gain with 80 %)" in line
+    unsure = replace(seen, gains={"0.1": (0.2, 0.4), "10": (-0.1, 0.3)})
+    assert not [line for line in unsure.details() if "learning rate" in line]
 
 
 @unchecked()

@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
     commands.add_parser("observe", help="take the look-ahead of every training, as `forecast` does")
     commands.add_parser("fit", help="fit the model of the package on the table")
     score = commands.add_parser("score", help="the forecast with one task, kind, family left out")
-    score.add_argument("--held-out", action="store_true", help="once, at the end")
+    which = score.add_mutually_exclusive_group()
+    which.add_argument("--held-out", action="store_true", help="once, at the end")
+    which.add_argument("--larger", action="store_true", help="only networks larger than the fitted")
     given = parser.parse_args(arguments)
     COMMANDS[given.command](given)
 
@@ -107,9 +109,12 @@ def _fit(_: argparse.Namespace) -> None:
 
 
 def _score(given: argparse.Namespace) -> None:
-    from tools.real_trainings.score import score, score_held_out
+    from tools.real_trainings.score import score, score_held_out, score_larger
 
     examples = _examples()
+    if given.larger:
+        print(json.dumps(score_larger(examples), indent=1, ensure_ascii=False))
+        return
     result = [score(examples, key) for key in ("task", "kind", "family")]
     if given.held_out:
         result.append(score_held_out(examples, _examples(held_out=True)))

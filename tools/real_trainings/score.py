@@ -13,6 +13,9 @@ from tools.real_trainings.examples import Example
 from tools.real_trainings.fit import conformal_half_width, fit
 
 NAIVE = ("last value", "power law")
+SMALL = 28_000
+"""Parameters; the largest network of the table has six times as many."""
+
 DRAWS = 400
 """Of networks, for the interval of an AUROC: the settings and seeds of one are not independent."""
 
@@ -66,6 +69,15 @@ def score_held_out(fitted_on: Sequence[Example], held_out: Sequence[Example]) ->
     """How the model of all other trainings does on those that were kept to the end."""
     model = fit(fitted_on)
     return {"left out": "kept to the end"} | summarize([say(model, fitted_on, e) for e in held_out])
+
+
+def score_larger(examples: Sequence[Example], most: int = SMALL) -> JsonObject:
+    """How a model of networks of few parameters does on those of two to ten times as many."""
+    small = [e for e in examples if e.course.num_parameters <= most]
+    large = [e for e in examples if 2 * most < e.course.num_parameters <= 10 * most]
+    model = fit(small)
+    said = [say(model, small, e) for e in large]
+    return {"left out": f"more than {most} parameters"} | summarize(said)
 
 
 def summarize(result: Sequence[Said]) -> JsonObject:

@@ -13,6 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.fetch import near
+from bathyscope.core.forward import forward
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, tensors_in
 
@@ -21,15 +22,6 @@ Batch = tuple[Any, Any]
 
 LossFn = Callable[[Any, Any], Tensor]
 """A scalar from the model's output and the targets."""
-
-
-def forward(model: nn.Module, inputs: object) -> object:
-    """Call the model: a tuple is positional arguments, a mapping is keyword arguments."""
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    if isinstance(inputs, (tuple, list)):
-        return model(*inputs)
-    return model(inputs)
 
 
 def check_batch(model: nn.Module, batch: object) -> Batch:

@@ -55,7 +55,7 @@ def expected_end(attempt: Attempt, budget: int) -> float:
     """
     if not attempt.losses or not math.isfinite(attempt.end):
         return HIGHEST_END
-    curve = relative_losses(np.array(attempt.losses), attempt.constant, attempt.scale)
+    curve = _relative(attempt)
     last = min(last_value(curve, budget), HIGHEST_END)
     above = np.flatnonzero(curve > 0)
     learning = curve[above[-1] + 1 :] if len(above) else curve
@@ -66,6 +66,15 @@ def expected_end(attempt: Attempt, budget: int) -> float:
     if min(attempt.losses) >= attempt.lowest:
         law = max(law, (attempt.lowest - attempt.constant) / attempt.scale)
     return 0.5 * (last + min(last, law))
+
+
+def _relative(attempt: Attempt) -> np.ndarray:
+    """Relative losses of a training; a reward may pass its baseline by any multiple of its size."""
+    losses = np.array(attempt.losses, dtype=np.float64)
+    curve = relative_losses(losses, attempt.constant, attempt.scale)
+    return np.where(
+        losses < 0, np.minimum(curve, (losses - attempt.constant) / attempt.scale), curve
+    )
 
 
 def choose(verification: Verification, untreated: Attempt, *, budget: int) -> Attempt | None:
@@ -125,9 +134,6 @@ def _noise(attempts: Sequence[Attempt]) -> float:
     if len(finite) < 2:
         return 0.0
     steps = min(len(a.losses) for a in finite)
-    ends = [
-        last_value(relative_losses(np.array(a.losses[:steps]), a.constant, a.scale), steps)
-        for a in finite
-    ]
+    ends = [last_value(_relative(a)[:steps], steps) for a in finite]
     # one that has not begun to learn differs from one that has by when it began, and not by noise
     return abs(ends[0] - ends[1]) if max(ends) < HIGHEST_END else 0.0

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count
-from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, forward, loss_value
+from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, loss_value
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
+from bathyscope.core.forward import forward
 from bathyscope.core.nested import map_tensors, tensors_in
 from bathyscope.core.preserve import measuring, one_at_a_time
 from bathyscope.core.probe import Observer, probe

@@ -13,6 +13,9 @@ _MOST_NUMBERS = 2_000_000
 """Of an output: above it a fit of hundreds of losses costs more than the look-ahead."""
 
 _ITERATIONS = 20
+_BOTTOMLESS = 1e3
+"""A constant whose loss is below zero by this many times the first one's falls as far as it is let, as
+that of a negated cross-entropy does."""
 
 
 def constant_over_batches(
@@ -44,7 +47,7 @@ def fitted_baseline(output: object, batches: Sequence[Batch], *, loss: LossFn) -
 
     Every tensor of the output is such a constant, so that a variational autoencoder's code carries
     nothing and its images are the mean one. None where the output is the loss itself, is large, or
-    the loss takes no such output.
+    the loss takes no such output, or falls without an end.
 
     Args:
         output: of the first batch, for its form.
@@ -91,8 +94,10 @@ def fitted_baseline(output: object, batches: Sequence[Batch], *, loss: LossFn) -
     except Exception:  # a user's own loss may raise anything
         if not seen:
             return None
-    finite = [value for value in seen if math.isfinite(value)]
-    return min(finite, default=None)
+    best = min((value for value in seen if math.isfinite(value)), default=None)
+    if best is not None and best < -_BOTTOMLESS * max(1.0, abs(seen[0])):
+        return None
+    return best
 
 
 def _alike(batches: Sequence[Batch], *, most: int) -> list[Batch]:

@@ -20,6 +20,9 @@ from bathyscope.foresight.extrapolation import (
 )
 
 NUM_WINDOWS = 8
+PASSED = 0.05
+"""Of the loss's scale: a loss below the constant baseline by this much has learned something."""
+
 _OF_READING = (
     "depth",
     "gradient_range",
@@ -37,10 +40,18 @@ _OF_READING = (
 
 
 def baseline_of(course: FirstSteps) -> tuple[float, float]:
-    """The loss that counts as no progress, and the scale of losses: the untrained loss if need be."""
+    """The loss that counts as no progress, and the scale of losses: the untrained loss if need be.
+
+    A loss that may be negative, as a reward's, can pass the baseline by many times the baseline's size:
+    what was seen is then held to be half of the way.
+    """
     first = course.losses[0]
     constant = first if course.baseline is None else course.baseline
-    return constant, loss_scale(constant, first)
+    scale = loss_scale(constant, first)
+    tail = course.losses[-max(3, len(course.losses) // 4) :]
+    if min(tail) < 0 and all(map(math.isfinite, tail)):
+        scale = max(scale, 2 * (constant - sum(tail) / len(tail)))
+    return constant, scale
 
 
 def relative_course(course: FirstSteps) -> Float[ndarray, " n"]:
@@ -68,6 +79,7 @@ def course_features(course: FirstSteps) -> dict[str, float]:
     relative = relative_course(course)
     return {
         **_curve(relative),
+        **_gap(relative),
         **{
             f"said by {name}": min(method(relative, course.plan.budget), HIGHEST_END)
             for name, method in METHODS.items()
@@ -97,6 +109,25 @@ def _curve(prefix: Float[ndarray, " n"]) -> dict[str, float]:
     slopes = {"slope": _slope(times, means), "late slope": _slope(times[-5:], means[-5:])}
     noise = float(np.abs(np.diff(prefix)).mean()) / math.sqrt(2) if len(prefix) > 1 else 0.0
     return {**levels, **falls, **slopes, "noise": noise, "late spread": float(last.std())}
+
+
+def _gap(prefix: Float[ndarray, " n"]) -> dict[str, float]:
+    """Where the curve is, against its noise and against what it has fallen so far.
+
+    `falls needed` is how often the fall until now has to be repeated to pass the constant baseline by a
+    twentieth of the loss's scale.
+    """
+    now = float(prefix[-max(3, len(prefix) // 4) :].mean())
+    noise = float(np.abs(np.diff(prefix)).mean()) / math.sqrt(2) if len(prefix) > 1 else 0.0
+    fallen = float(prefix[:3].mean()) - now
+    needed = (now + PASSED) / math.copysign(max(abs(fallen), 1e-3), fallen)
+    return {
+        "now": now,
+        "above best": now - float(prefix.min()),
+        "gap over noise": float(np.clip(now / max(noise, 1e-3), -20, 20)),
+        "fallen": float(np.clip(fallen, -3, 3)),
+        "falls needed": float(np.clip(needed, -20, 20)),
+    }
 
 
 def _along_rates(

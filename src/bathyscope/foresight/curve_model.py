@@ -24,8 +24,12 @@ _FORESTS = ("fails", "lags", "end", "change", "width", "gain down", "gain up")
 SURE = 0.9
 """Probability of an outcome at which it is the verdict."""
 
-SIZES, ROOM = ("depth", "parameters", "batch", "budget"), 0.31
-"""Logarithms of sizes, and how far beyond the table's they may lie: a factor of two."""
+ROOM = {"depth": 0.31, "parameters": 1.0, "batch": 0.31, "budget": 0.31}
+"""By logarithm of a size, how far beyond the table's it may lie: a factor of two, of ten for parameters.
+
+A model of the table's networks of up to 28,000 parameters said of those 2 to 6 times as large: AUROC of fails
+.94, 0 of 27 decided ones wrong, 44 of 47 ends in the interval (`README` of tools/real_trainings).
+"""
 
 WIDEST = 2.0
 """An interval outside of the domain is this many times as wide."""
@@ -131,11 +135,12 @@ class CurveModel:
         nearest = np.argsort(squared)[:5]
         far = apart[nearest].min(0)
         whole = math.sqrt(float(squared[nearest[-1]])) / self.farthest
-        for name in SIZES:  # a network of another size is outside, however usual its curve looks
+        # a network of quite another size is outside, however usual its curve looks
+        for name, room in ROOM.items():
             i = self.names.index(name)
             beyond = max(rows[:, i].min() - place[i], place[i] - rows[:, i].max()) * self.scale[i]
-            if beyond > ROOM:
-                whole = max(whole, float(beyond) / ROOM)
+            if beyond > room:
+                whole = max(whole, float(beyond) / room)
                 far[i] = math.inf
         return whole, far
 
@@ -150,8 +155,8 @@ def _outcomes(fails: float, lags: float) -> Float[ndarray, " 3"]:
 
 
 def _mean(forest: Forest) -> float:
-    """Of all rows that it was fitted on."""
-    return float(forest.value[forest.roots].mean())
+    """Of the first answer, over all rows that it was fitted on."""
+    return float(forest.value[forest.roots, 0].mean())
 
 
 def read_curve_model(arrays: Mapping[str, ndarray], *, source: str = "The model") -> CurveModel:

@@ -253,7 +253,7 @@ def _outside(course: FirstSteps, outlook: Outlook) -> tuple[str, ...]:
     if outlook.distance > 1:
         far = " and ".join(f"its {name} of {value:.3g}" for name, value in outlook.farthest)
         result.append(
-            f"it lies {outlook.distance:.1f} times as far from the trainings seen as the farthest of "
+            f"it lies {outlook.distance:.2g} times as far from the trainings seen as the farthest of "
             f"them, by {far}"
         )
     if course.baseline is None:
@@ -295,8 +295,8 @@ def _seen_whole(course: FirstSteps, notes: tuple[str, ...], model: CurveModel) -
     how = (
         f"the loss stays at {end:.4g} and its gradient is zero"
         if _is_still(course)
-        else f"all {len(course.losses)} steps of the budget were taken, and the loss over the last "
-        f"{len(tail)} is {end:.4g}, the {reference} {constant:.4g}"
+        else f"{_all_steps(len(course.losses))} taken, and the loss over the last {len(tail)} is "
+        f"{end:.4g}, the {reference} {constant:.4g}"
     )
     spread = scale * 0.02
     return Forecast(
@@ -315,6 +315,12 @@ def _seen_whole(course: FirstSteps, notes: tuple[str, ...], model: CurveModel) -
         loss_at_budget=end,
         interval=(max(lowest_of(course), end - spread), end + spread),
         baseline=course.baseline,
+    )
+
+
+def _all_steps(count: int) -> str:
+    return (
+        f"all {count} steps of the budget were" if count > 1 else "the one step of the budget was"
     )
 
 

@@ -91,9 +91,10 @@ class Forecast(Figured):
         """
         kind = f" ({self.kind})" if self.kind else ""
         steps = f"{self.spent} step{'s' * (self.spent != 1)}"
+        within = f"{self.budget} step{'s' * (self.budget != 1)}"
         beyond = "" if self.inside else " Nothing like this was seen in calibration."
         return (
-            f"Within {self.budget} steps: {self.verdict}{kind}, probability of training "
+            f"Within {within}: {self.verdict}{kind}, probability of training "
             f"{self.chance}, after {steps} on a copy.{beyond}"
         )
 
@@ -111,12 +112,15 @@ class Forecast(Figured):
         if self.probabilities:
             said = ", ".join(f"{name} {100 * p:.0f} %" for name, p in self.probabilities.items())
             result.append(f"Probabilities: {said}.")
-        for factor, (gain, probability) in self.gains.items():
-            if probability >= _REPORTS_GAIN and gain > 0:
-                result.append(
-                    f"With the learning rate × {factor} the loss at the end is expected to be lower by "
-                    f"{gain:.3g} (a clear gain with {100 * probability:.0f} %)."
-                )
+        # a rate that is too low and one that is too high look alike at times: only the likelier is said
+        factor, (gain, probability) = max(
+            self.gains.items(), key=lambda item: item[1][1], default=("", (0.0, 0.0))
+        )
+        if probability >= _REPORTS_GAIN and gain > 0:
+            result.append(
+                f"With the learning rate × {factor} the loss at the end is expected to be lower by "
+                f"{gain:.3g} (a clear gain with {100 * probability:.0f} %)."
+            )
         return result
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":

@@ -50,7 +50,8 @@ def describe_evidence(name: str, reading: Reading) -> str:
             right = value * (1 - chance) + chance
             return f"{100 * right:.0f} % of the labels are right, by chance {100 * chance:.0f} %"
         case "score":
-            return f"{100 * value:.0f} % of the way from the best constant to the targets is gone"
+            gone = round(100 * value)  # not -0
+            return f"{gone} % of the way from the best constant to the targets is gone"
         case _:
             return f"the outputs moved towards their targets with a cosine of {value:.2f}"
 

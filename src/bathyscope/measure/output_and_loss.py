@@ -163,7 +163,9 @@ def _of_loss(
         "index_targets": trial.has_indices,
         "num_labels": _num_labels(targets),
     }
-    if not trial.has_indices:
+    if trial.has_indices:  # the classes stand last where there is a label per token
+        numbers["num_outputs"] = trial.num_classes
+    else:
         low, high = (float(bound) for bound in targets.double().aminmax())
         numbers |= {"smallest_target": low, "largest_target": high}
         numbers["target_size"] = math.sqrt(float(targets.double().square().mean()))

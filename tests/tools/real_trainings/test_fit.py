@@ -9,7 +9,7 @@ import torch
 from tools.real_trainings.as_given import as_given
 from tools.real_trainings.case import read_cases
 from tools.real_trainings.examples import Example, decade_gains
-from tools.real_trainings.fit import conformal_half_width
+from tools.real_trainings.fit import _fails_of_seeds, conformal_half_width
 from tools.real_trainings.labels import Labeled
 from tools.real_trainings.score import Said, summarize
 from tools.real_trainings.tasks.registry import TASKS
@@ -67,6 +67,12 @@ def test_what_the_other_seed_shares_is_scored_apart():
     assert scores["auroc of the other seed's label"] == pytest.approx(1 / 3, abs=1e-3)
     low, high = scores["auroc of fails, 95 %"]
     assert low <= scores["auroc of fails"] <= high
+
+
+def test_a_failure_of_one_seed_of_two_is_half_a_failure():
+    other = replace(CASE, id="another")
+    rows = [example("fails"), example("fails", case=other), example("lags")]
+    assert _fails_of_seeds(rows).tolist() == [0.5, 1.0, 0.5]
 
 
 def test_a_half_width_holds_four_fifths():

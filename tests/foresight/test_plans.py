@@ -267,6 +267,21 @@ def test_a_constant_loss_is_said_to_stay():
     assert "its gradient is zero" in seen.because[0]
 
 
+def test_what_is_stuck_is_expected_to_end_where_it_is():
+    """ "fails (stuck)" stood over a loss that was expected to be half gone."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(m for _ in range(30) for m in (nn.Linear(8, 8), nn.Sigmoid())), nn.Linear(8, 4)
+    )
+    seen = bs.forecast(model, batches(), optimizer=sgd(model, 1e-6), budget=300)
+    assert (seen.verdict, seen.kind) == ("fails", "stuck")
+    assert seen.baseline is not None
+    assert seen.interval is not None
+    assert seen.loss_at_budget is not None
+    assert seen.loss_at_budget > 0.95 * seen.baseline
+    assert seen.interval[0] <= seen.loss_at_budget <= seen.interval[1]
+
+
 def test_a_budget_of_one_is_taken_whole():
     model = mlp()
     seen = bs.forecast(model, batches(), optimizer=sgd(model), budget=1)

@@ -186,7 +186,8 @@ def tell(
     constant, scale = baseline_of(course)
     if len(course.losses) >= course.plan.budget or _is_still(course):
         return _seen_whole(course, notes, model)
-    outlook = model.outlook(course_features(course))
+    seen = course_features(course)
+    outlook = model.outlook(seen)
     lowest = lowest_of(course)
     low, end, high = (max(lowest, absolute_loss(value, constant, scale)) for value in outlook.end)
     result = _by_curves(course, outlook, model)
@@ -196,6 +197,13 @@ def tell(
         # where only one of the tables holds such networks, it is asked: deep ones are in the small one
         if is_small(course, batches[0]) or (outlook.distance > 1 and by_small.inside):
             result = by_small
+    if (
+        result.verdict == "fails"
+    ):  # the small table may be sure long before the last step that was seen
+        result = replace(result, kind=failure_kind(last))
+    if result.kind == "stuck":  # what nothing moves ends where it is
+        end = absolute_loss(seen["said by last value"], constant, scale)
+        low, high = min(low, end), max(high, end)
     return replace(
         result,
         spent=len(course.losses),

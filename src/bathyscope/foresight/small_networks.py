@@ -7,6 +7,7 @@ of the labels are right, or of the variance explained.
 
 import math
 from collections.abc import Iterable
+from statistics import fmean, pstdev
 
 from bathyscope.core.batch import Batch
 from bathyscope.core.json_values import JsonMapping
@@ -96,8 +97,11 @@ def failure_kind(reading: Reading) -> FailureKind:
         return "stuck"
     early = reading.losses[: max(1, len(reading.losses) // 4)]
     late = reading.losses[-max(1, len(reading.losses) // 4) :]
-    fell = (sum(early) / len(early) - sum(late) / len(late)) / reading.goal.constant_loss
-    return "slow" if fell > _FALLS and gone > 0 else "stuck"
+    fell = fmean(early) - fmean(late)
+    # batches differ: a fall is one where it is larger than two standard errors
+    error = math.hypot(pstdev(early), pstdev(late)) / math.sqrt(len(late))
+    least = max(_FALLS * reading.goal.constant_loss, 2 * error)
+    return "slow" if fell > least and gone > 0 else "stuck"
 
 
 def differences(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:

@@ -236,3 +236,8 @@ def test_the_old_graph_is_let_go_before_a_new_one_is_made():
     _ = operator @ one
     assert len(kept) >= 2
     assert not any(kept)
+
+
+def test_a_product_with_no_vector_is_empty():
+    H = hessian(*case("conv"))
+    assert (H @ torch.zeros(H.shape[0], 0, dtype=torch.float64)).shape == (H.shape[0], 0)

@@ -311,7 +311,7 @@ class CurvatureOperator:
         self.on_product(block.shape[1])
         result = self._reduce(rows).T
         # the largest entry, in one reduction: `isfinite` of all would take two vectors more
-        if not bool(torch.linalg.vector_norm(result, torch.inf).isfinite()):
+        if result.numel() and not bool(torch.linalg.vector_norm(result, torch.inf).isfinite()):
             raise BathyscopeError(
                 "A product with the curvature matrix is non-finite though the loss is: some second "
                 "derivative overflows (a square root or division at zero?); try float64."

@@ -417,7 +417,7 @@ def _ignored_values(
     if on_output is None or targets is None or targets.numel() != y.numel():
         return (), 0.0
     flat = targets.reshape(y.shape)
-    kinds = flat.unique()
+    kinds = flat.unique().double()  # of labels that are bool, too
     if len(kinds) != 2 or not bool((kinds == kinds.round()).all()):
         return (), 0.0
     silent = [k for k in kinds.tolist() if not bool(gradient[flat == k].any())]

@@ -49,11 +49,15 @@ class LossTrial:
 
     @property
     def has_indices(self) -> bool:
-        """Whether targets are class indices: whole numbers in the output's shape but for one axis."""
+        """Whether targets are class indices: whole numbers in the output's shape but for one axis.
+
+        An axis of length one has no classes: its labels are numbers, 0 and 1 for instance.
+        """
         if self.targets.is_floating_point() or len(self.shape) != self.targets.ndim + 1:
             return False
         shape = tuple(self.targets.shape)
-        return shape in (self.shape[:1] + self.shape[2:], self.shape[:-1])
+        axes = ((self.shape[:1] + self.shape[2:], 1), (self.shape[:-1], -1))
+        return any(shape == rest and self.shape[axis] > 1 for rest, axis in axes)
 
     @property
     def axis(self) -> int:

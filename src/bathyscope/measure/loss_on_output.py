@@ -165,7 +165,7 @@ def _labels(y: Tensor, targets: Tensor | None, axis: int | None) -> Tensor | Non
         return None
     if axis is not None:
         fits = not targets.is_floating_point() and targets.ndim == y.ndim - 1
-        return targets if fits else None
+        return targets.long() if fits else None
     binary = bool(((targets == 0) | (targets == 1)).all())
     return targets.long() if binary and targets.shape == y.shape else None
 

@@ -216,8 +216,10 @@ def _is_negated(trial: LossTrial, form: LossForm, perfect: Tensor, floor: float)
         near, far = trial.value(_SMALL * perfect), trial.value(_SMALL * wrong)
         if near is None or far is None or far >= near:
             return False
-    if form.takes == "values" and (trial.value(perfect - 1.0) or math.inf) >= floor:
-        return False
+    if form.takes == "values":
+        below = trial.value(perfect - 1.0)
+        if below is None or below >= floor:
+            return False
     if form.takes in ("probabilities", "log-probabilities"):
         wrong = perfect.roll(1, 0) if len(perfect) > 1 else wrong
         if form.takes == "probabilities":
@@ -255,7 +257,7 @@ def _ignores_targets(trial: LossTrial, rows: Tensor) -> bool:
     if trial.has_indices:
         other = (trial.targets + 1) % max(2, trial.num_classes)
     else:
-        other = 1 - trial.targets if trial.binary() else 2 * trial.targets + 1
+        other = (trial.targets == 0) if trial.binary() else 2 * trial.targets + 1
     there = LossTrial(trial.loss, other.to(trial.targets.dtype), trial.shape).value(rows)
     return here is not None and here == there
 
@@ -278,7 +280,7 @@ def _mixes_targets(trial: LossTrial) -> bool:
     targets = trial.targets.clone()
     if not targets.ndim or len(targets) < 2 or trial.shape[0] < 2:
         return True
-    targets[0] = 1 - targets[0] if trial.binary() else targets[0] + 1
+    targets[0] = targets[0] == 0 if trial.binary() else targets[0] + 1
     gradients = []
     for asked in (trial.targets, targets):
         output = torch.linspace(0.1, 0.9, math.prod(trial.shape), device=targets.device)

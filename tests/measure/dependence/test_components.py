@@ -9,6 +9,7 @@ from torch import nn
 from bathyscope import diagnose
 from bathyscope.measure.dependence.components import constant_outputs, norm_use, partly_frozen
 from bathyscope.measure.dependence.dependence import dependence
+from bathyscope.measure.dependence.input_roles import padding_in_text
 from bathyscope.measure.dependence.without_pass import fresh_weights
 from tests.diagnosis.components import networks
 
@@ -131,3 +132,12 @@ def test_outputs_that_differ_by_rounding_alone_are_not_told_apart():
     assert constant_outputs(rounding) == 0
     assert constant_outputs(torch.tensor([[0.1, 0.2], [0.1, 0.9]])) == 0.5
     assert constant_outputs(torch.tensor([[1, 2], [1, 3]])) == 0
+
+
+def test_a_sequence_of_padding_alone_makes_it_no_word():
+    torch.manual_seed(0)
+    tokens = torch.randint(1, 9, (5, 10))
+    tokens[:4, 7:] = tokens[4] = 0
+    assert padding_in_text(tokens, 0) == 0.0
+    tokens[:4, 1:7:3] = 0
+    assert padding_in_text(tokens, 0) == 0.4

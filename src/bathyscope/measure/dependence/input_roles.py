@@ -166,10 +166,13 @@ PADDING_INSIDE = 0.25
 def padding_in_text(tokens: Tensor, padding_idx: int) -> float:
     """Of the places of the padding token the fraction that is not at either end of a sequence.
 
+    A sequence of nothing else is padding as a whole, as that which fills a batch, and is left out.
+
     Examples:
         >>> padding_in_text(torch.tensor([[5, 0, 3, 0], [0, 4, 0, 7]]), 0)
         0.5
     """
     is_pad = tokens == padding_idx
+    is_pad = is_pad & ~is_pad.all(1, keepdim=True)
     inside = is_pad & ~runs_at_ends(is_pad)
     return float(inside.sum()) / max(1, int(is_pad.sum()))

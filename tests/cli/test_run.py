@@ -455,3 +455,16 @@ def test_an_option_of_run_behind_the_script_is_noted(tmp_path):
     )  # it is said at once
     path.write_text("import sys\nout = sys.argv[2]  # --out\n")
     assert "write it before" not in run(path, "--out", "report.html").stderr
+
+
+def test_a_script_that_goes_to_another_folder(tmp_path):
+    away = tmp_path / "away"
+    away.mkdir()
+    end = f"import os; os.chdir({str(away)!r})"
+    script(tmp_path, end=end)
+    script(tmp_path, end=end, name="old.py")
+    result = run("--out", "report.html", "--twin", "old.py", "train.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Both do the same" in result.stderr
+    assert (tmp_path / "report.html").is_file()
+    assert not any(away.iterdir())

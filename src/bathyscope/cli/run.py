@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import chdir, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,7 +91,7 @@ def run(
     from bathyscope.core.randomness import RngState
     from bathyscope.recorder.ledger import Ledger
 
-    process, start = os.getpid(), RngState.now()
+    process, folder, start = os.getpid(), Path.cwd(), RngState.now()
     ledger = Ledger(most_steps=steps, copies_first_step=diagnoses or twin is not None)
     ledger.start()
     exchange = _exchange(ledger) if twin == "ranks" else nullcontext()
@@ -104,31 +104,34 @@ def run(
         sys.exit(code)  # a process that the script has forked, or another rank
     from bathyscope.diagnosis.loop import diagnose_loop
 
-    first = ledger.first_step if code != STOPPED else None
-    result = diagnose_loop(
-        ledger.record, first if diagnoses else None, ledger.later_steps if first else ()
-    )
-    if code == STOPPED and diagnoses:
-        note = "Model, batch and loss were not diagnosed: the script was interrupted."
-        result = replace(result, not_checked=(*result.not_checked, note))
-    elif code and not ledger.record.steps:
-        note = "The script ended with an error before its first step; what it says stands above."
-        result = replace(result, not_checked=(note,))
-    as_json = "-" if form == "json" and as_json is None else as_json
-    findings = _in_formats(result, name=script[0], fail_on=fail_on)
-    _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
-    if twin is not None:
-        from bathyscope.cli.twin_step import compare_first_step
+    with chdir(folder):  # paths are meant from where the script was started, which may have left
+        first = ledger.first_step if code != STOPPED else None
+        result = diagnose_loop(
+            ledger.record, first if diagnoses else None, ledger.later_steps if first else ()
+        )
+        if code == STOPPED and diagnoses:
+            note = "Model, batch and loss were not diagnosed: the script was interrupted."
+            result = replace(result, not_checked=(*result.not_checked, note))
+        elif code and not ledger.record.steps:
+            note = (
+                "The script ended with an error before its first step; what it says stands above."
+            )
+            result = replace(result, not_checked=(note,))
+        as_json = "-" if form == "json" and as_json is None else as_json
+        findings = _in_formats(result, name=script[0], fail_on=fail_on)
+        _report(result, ledger.record, name=script[0], out=out, as_json=as_json, findings=findings)
+        if twin is not None:
+            from bathyscope.cli.twin_step import compare_first_step
 
-        if isinstance(exchange, nullcontext):
-            compared = compare_first_step(first, twin, start, script)
-        else:
-            compared = exchange.compare(ledger.record)
-        print(printable(compared), file=sys.stderr, flush=True)
-    if form in ("sarif", "junit", "github"):
-        print_findings(findings, form)
-    if not code and fail_if_severe(result.roots, fail_on):
-        code = 3
+            if isinstance(exchange, nullcontext):
+                compared = compare_first_step(first, twin, start, script)
+            else:
+                compared = exchange.compare(ledger.record)
+            print(printable(compared), file=sys.stderr, flush=True)
+        if form in ("sarif", "junit", "github"):
+            print_findings(findings, form)
+        if not code and fail_if_severe(result.roots, fail_on):
+            code = 3
     sys.exit(code)
 
 

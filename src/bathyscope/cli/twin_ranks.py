@@ -18,6 +18,7 @@ from bathyscope.diagnosis.twin_ranks import twin_of_ranks
 from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_ranks import rank_and_size, rank_store
 
+_APART = "no step was taken by several ranks that know one another"
 _PART = 1 << 22  # bytes: a store takes no message that is much longer
 
 
@@ -29,8 +30,8 @@ class RankExchange:
     """
 
     def __init__(self, first: FirstStepRecorder) -> None:
-        self.why_not = "no step was taken by several ranks that know one another"
         self._first = first
+        self._failed = ""
         self._hooks = Hooks()
         self._gradients: dict[str, Tensor] | None = None
         self._others: dict[int, dict[str, Any]] = {}
@@ -47,7 +48,7 @@ class RankExchange:
         try:
             self._exchange()
         except Exception as error:  # a store that cannot be reached; the script continues
-            self.why_not = in_a_line(error)
+            self._failed = in_a_line(error)
             self._hooks.remove()
 
     def _exchange(self) -> None:
@@ -71,9 +72,12 @@ class RankExchange:
         """What one rank with all the samples would have done otherwise, in a few sentences."""
         step, given = self._first.step, self._gradients
         missing = [r for r in range(1, self._size) if r not in self._others]
-        why = self._first.why_not or (self.why_not if given is None else None)
-        if given is not None and missing:
-            why = f"rank {missing[0]} had written nothing when the last step was watched"
+        why = self._first.why_not
+        if not why and given is None:
+            why = self._failed or _APART
+        elif not why and missing:
+            late = f"rank {missing[0]} had written nothing when the last step was watched"
+            why = self._failed or late
         if step is None or given is None or why:
             return f"Twin (ranks): not compared, because {why}."
         row = record.rows[0] if record.rows else None
@@ -108,7 +112,7 @@ def _write(store: Any, rank: int, payload: dict[str, Any]) -> None:
 def _read(store: Any, rank: int) -> dict[str, Any]:
     parts = int(store.get(_key(rank, "parts")))
     data = b"".join(store.get(_key(rank, str(number))) for number in range(parts))
-    result: dict[str, Any] = torch.load(io.BytesIO(data), weights_only=True)
+    result: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return result
 
 

@@ -248,8 +248,8 @@ class TwinSide:
         """Whether its own code does not run."""
         return self.called is not self.model
 
-    def look(self, *, noise: float = 0.0, seed: int = 0) -> _Seen:
-        """One pass; with noise, at weights and inputs that are changed by so much."""
+    def look(self, *, noise: float = 0.0, seed: int = 0, draws: int = 1) -> _Seen:
+        """One pass; with noise, at weights and inputs changed by so much; `draws` seeds the model's own."""
         model, inputs = self.model, self.batch[0]
         if noise:
             model = copy.deepcopy(model)
@@ -262,7 +262,7 @@ class TwinSide:
                 inputs,
                 lambda t: t * _around_one(t, noise, generator) if t.is_floating_point() else t,
             )
-        seed_generators(1)
+        seed_generators(draws)
         if self.is_compiled and not noise:
             return self._look_at_compiled()
         keeper = _Keeper()

@@ -1,6 +1,6 @@
 """A step of several ranks beside the same one on one rank, with all of their samples in one batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,15 +48,7 @@ def twin_of_ranks(
         Where the two part first: weights that differ between ranks, then gradients of parameters from the
         last to the first; with what the gradient looks like instead.
     """
-    own = list(tensors_in(batch))
-    size = next(len(t) for t in own if t.ndim)
-    joined = iter(
-        [
-            torch.cat([t, *(o["batch"][i] for o in others)]) if t.ndim and len(t) == size else t
-            for i, t in enumerate(own)
-        ]
-    )
-    whole_batch: Any = map_tensors(batch, lambda t: next(joined))
+    whole_batch = _joined(batch, others)
     with measuring(), preserve_random_state():
         side = TwinSide.of(model, check_batch(model, whole_batch), loss, None, plain_sgd)
         seen = side.look()
@@ -84,11 +76,52 @@ def twin_of_ranks(
         )
     first = next((row for row in rows if row.is_apart), None)
     notes = list(_reasons(first, names, whole, alone.parameters, used, ranks=len(others) + 1))
-    if any(isinstance(m, nn.Dropout) and m.p and m.training for m in model.modules()):
-        notes.append(
-            "Dropout draws other numbers on every rank: some of the difference is its own."
+    if first is not None and first.what != "weights":
+        notes += _own_of_ranks(
+            model, [_samples(b) for b in (tensors_in(batch), *(o["batch"] for o in others))]
         )
+        with measuring(), preserve_random_state():
+            again = side.look(draws=2).parameters
+        allowed = MARGIN * seen.eps
+        if any(distance(whole[name], again[name]) > allowed for name in names):
+            notes.append(
+                "The model draws random numbers, as dropout does, others on every rank: some of the "
+                "difference is theirs."
+            )
     return Twin(first, tuple(rows), tuple(notes))
+
+
+def _joined(batch: Batch, others: Sequence[Mapping[str, Any]]) -> Any:
+    """The batch of the first rank with the samples of the others behind its own."""
+    own = list(tensors_in(batch))
+    size = _samples(own)
+    joined = iter(
+        torch.cat([t, *(o["batch"][i].to(t.device) for o in others)])
+        if t.ndim and len(t) == size
+        else t
+        for i, t in enumerate(own)
+    )
+    return map_tensors(batch, lambda t: next(joined))
+
+
+def _samples(batch: Iterable[Tensor]) -> int:
+    return next(len(t) for t in batch if t.ndim)
+
+
+def _own_of_ranks(model: nn.Module, sizes: Sequence[int]) -> Iterator[str]:
+    """What healthy ranks do otherwise than one with all their samples."""
+    batch_norms = nn.modules.batchnorm._BatchNorm
+    if any(isinstance(m, batch_norms) and m.training for m in model.modules()):
+        yield (
+            "Batch normalization takes the statistics of each rank's own samples: some of the difference "
+            "is its own (nn.SyncBatchNorm takes those of all)."
+        )
+    if len(set(sizes)) > 1:
+        known = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
+        yield (
+            f"Ranks have batches of unlike sizes ({known}): the mean of their means is not that of all "
+            "samples."
+        )
 
 
 def _reasons(

@@ -352,3 +352,37 @@ def test_the_schedule_of_an_optimizer_that_wraps_another_is_of_the_one_that_step
     (use,) = ledger.record.schedules
     assert ledger.record.optimizers[use.optimizer].steps == 12
     assert "schedule-of-another-optimizer" not in {f.code for f in loop_findings(ledger.record)}
+
+
+def test_an_embedding_of_which_few_rows_are_asked_has_gradients():
+    table, head = nn.Embedding(50_000, 8), nn.Linear(8, 3)
+    with Ledger() as ledger:
+        optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            tokens = torch.randint(100, 120, (8, 4))  # none of the entries that are read
+            F.cross_entropy(head(table(tokens).mean(1)), torch.randint(3, (8,))).backward()
+            optimizer.step()
+    (use,) = ledger.record.optimizers
+    assert use.looks >= 2
+    assert use.zero_looks == use.without_gradient == 0
+    assert "no-gradient-at-step" not in {f.code for f in loop_findings(ledger.record)}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_loss_of_half_a_square_is_not_said_to_be_divided_twice(after):
+    model = mlp(6, 8, 1)
+    with Ledger() as ledger:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(8):
+            optimizer.zero_grad()
+            for _ in range(2):
+                x = torch.randn(8, 6)
+                loss = F.mse_loss(model(x), x[:, :1]) / 2
+                (loss if after else 0.5 * loss).backward()
+            for parameter in model.parameters() if after else ():
+                parameter.grad /= 2
+            optimizer.step()
+    (found,) = (f for f in loop_findings(ledger.record) if f.code == "accumulation-divided-twice")
+    assert str(found.severity) == ("warning" if after else "note")
+    assert ("unless the loss is to have a weight of 1/2" in found.title) is not after

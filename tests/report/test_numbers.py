@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from bathyscope.report.numbers import amount, name_list, number, range_of
+from bathyscope.report.numbers import amount, block_extent, name_list, number, range_of
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,8 @@ def test_a_list_is_cut_in_the_middle_and_only_where_it_is_too_long():
 )
 def test_the_range_tells_what_is_non_finite(values, result):
     assert range_of(values) == result
+
+
+def test_blocks_of_which_the_order_is_not_known_are_no_row():
+    assert block_extent(("u", "v", "w"), "abc") == "u, v, w"
+    assert block_extent(("b", "u", "a", "c"), "abc") == "a to c, u"

@@ -107,7 +107,7 @@ class OptimizerUse:
     looks: int = 0
     """Steps at which entries of the gradients were read."""
     zero_looks: int = 0
-    """Of these, those at which every entry was zero."""
+    """Of these, those at which every gradient was zero throughout."""
     cleared_before_step: int = 0
     """Of these, those where gradients were cleared between backward and step."""
     eval_steps: int = 0

@@ -243,11 +243,11 @@ class StepLedger:
                 use.cleared_windows += 1
                 use.cleared_passes = number
                 use.backward_at = line or use.backward_at
-        is_empty = row.num_with_gradient == 0 or row.gradient_rms == 0.0
+        are_zero = row.gradient_rms == 0.0 and tracked.look is not None and tracked.look.are_zero
         if row.gradient_rms is not None:
             use.looks += 1
-            use.zero_looks += row.gradient_rms == 0.0
-        if is_empty and not use.has_closure:
+            use.zero_looks += are_zero
+        if (row.num_with_gradient == 0 or are_zero) and not use.has_closure:
             use.without_gradient += 1
             use.cleared_before_step += tracked.was_cleared_after_backward
         if row.lr == 0:

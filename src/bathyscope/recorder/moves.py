@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.loop_record import ParameterUse, StepRow
-from bathyscope.recorder.sketch import Values, can_be_read, gather, root_mean_square
+from bathyscope.recorder.sketch import (
+    Values,
+    can_be_read,
+    gather,
+    local_part,
+    root_mean_square,
+)
 
 
 @dataclass(slots=True)
@@ -40,6 +46,15 @@ class Look:
     def gradient_rms(self) -> float:
         """Root mean square of the gradients that were read."""
         return root_mean_square(self.gradients)
+
+    @property
+    def are_zero(self) -> bool:
+        """Whether all gradients are, also at entries that were not read: an embedding's are at most rows."""
+        return not self.gradients.any() and not any(
+            bool((g.coalesce().values() if g.is_sparse else g).any())
+            for p in self.tensors
+            if p.grad is not None and can_be_read(g := local_part(p.grad))
+        )
 
 
 def read_before(optimizer: torch.optim.Optimizer, uses: list[ParameterUse]) -> Look:

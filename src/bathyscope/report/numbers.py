@@ -102,8 +102,8 @@ def block_extent(blocks: Sequence[str], order: Sequence[str], *, most: int = 3) 
     location = {label: at for at, label in enumerate(order)}
     rows: list[list[str]] = []
     for label in sorted(blocks, key=lambda label: location.get(label, len(location))):
-        follows = bool(rows) and location.get(label, -1) == location.get(rows[-1][-1], -2) + 1
-        if follows:
+        at = location.get(label, 0)
+        if at > 0 and rows and rows[-1][-1] == order[at - 1]:
             rows[-1].append(label)
         else:
             rows.append([label])

@@ -242,7 +242,10 @@ ACCUMULATION_NOT_DIVIDED = Rule(
 
 
 def accumulation_divided_twice(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
-    """Micro-batches whose mean is divided by their number once more."""
+    """Micro-batches whose mean is divided by their number once more.
+
+    Where all of it is in the loss, a weight of its own, as of ½ (y − t)², looks the same: then it is a note.
+    """
     for use in record.optimizers:
         if use.steps < thresholds["loop_steps"] or not use.mean_weights or use.has_closure:
             continue
@@ -251,15 +254,17 @@ def accumulation_divided_twice(record: LoopRecord, thresholds: Thresholds) -> It
         is_steady = max(factors) <= 1.01 * min(factors)
         whole = median(use.mean_weights) * median(factors)
         if number > 1 and is_steady and abs(whole * number - 1) < thresholds["twice_divided"]:
+            is_sure = median(factors) < 0.9
             finding = ACCUMULATION_DIVIDED_TWICE.finding(
-                Severity.WARNING, (), score=float(number),
+                Severity.WARNING if is_sure else Severity.NOTE, (), score=float(number),
                 micro_batches=number, weight_of_gradient=whole, at=use.backward_at,
             )  # fmt: skip
-            yield replace(
-                finding,
-                title=f"The {number} micro-batches of backward at {use.backward_at} are divided by {number} "
-                f"twice: the gradient is {number} times too small",
+            title = (
+                f"The {number} micro-batches of backward at {use.backward_at} are divided by {number} "
+                f"twice: the gradient is {number} times too small"
             )
+            meant = f", unless the loss is to have a weight of 1/{number}"
+            yield replace(finding, title=title if is_sure else title + meant)
 
 
 ACCUMULATION_DIVIDED_TWICE = Rule(

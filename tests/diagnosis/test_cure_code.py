@@ -1,5 +1,6 @@
 """`treatment.code()`: cures of the race in a fresh process give the function that `apply_` gives."""
 
+import copy
 import statistics
 import subprocess
 import sys
@@ -125,6 +126,20 @@ def test_the_order_of_shortcut_and_norm_is_kept(norm_first):
     model, other = nn.Sequential(nn.Linear(5, 5)), nn.Sequential(nn.Linear(5, 5))
     other.load_state_dict(model.state_dict())
     x = torch.randn(3, 5)
+    exec(recipe.code(model, x), {"model": model})
+    recipe.apply_(other, torch.optim.SGD(other.parameters(), lr=0.1))
+    torch.testing.assert_close(model(x), other(x))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_shortcut_around_a_sequential_and_one_inside_of_it_are_both_there(order):
+    steps = [AddShortcuts(spans=((a, b),), scale=0.5) for a, b in (("1", "1"), ("1.0", "1.1"))]
+    recipe = Recipe(steps=tuple(steps[::order]))
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(5, 5), nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5))
+    )
+    other, x = copy.deepcopy(model), torch.randn(3, 5)
     exec(recipe.code(model, x), {"model": model})
     recipe.apply_(other, torch.optim.SGD(other.parameters(), lr=0.1))
     torch.testing.assert_close(model(x), other(x))

@@ -128,15 +128,24 @@ def _clashes(steps: Sequence[Remedy], group: _Group, hooked: set[str]) -> bool:
     """Whether something done to the ends of a span comes before or after the shortcut itself.
 
     The shortcut of a Sequential carries what goes into the first module, whatever is done inside of it.
+    Where the Sequential is changed as a whole, too, it would need two classes.
     """
     firsts, lasts = {a for a, _ in group.names}, {b for _, b in group.names}
     if (firsts | lasts) & hooked:
+        return True
+    if any(group.spans.parent in _changed_as_a_whole(step) for step in steps):
         return True
     for k, step in enumerate(steps):
         touched = {*_names(step)}
         if (k < group.step and touched & firsts) or (k > group.step and touched & lasts):
             return True
     return False
+
+
+def _changed_as_a_whole(step: Remedy) -> set[str]:
+    """The modules whose own forward a step changes."""
+    spans = step.spans if isinstance(step, AddShortcuts) else ()
+    return {*_targets(step), *(first for first, last in spans if first == last)}
 
 
 def _names(step: Remedy) -> tuple[str, ...]:

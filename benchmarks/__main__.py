@@ -30,6 +30,7 @@ BENCHMARKS = (
 LONG = (
     *("estimators", "kill", "treatment", "growth", "imagenet_stream", "transformer_faults"),
     *("events", "fuzz", "soak", "real_bugs", "attention", "dependence", "forecast", "gpu"),
+    "device",
 )
 
 

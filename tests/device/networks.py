@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 import bathyscope as bs
 
+PLACES = ["pretend:0", "pretend:1", "both", "default"]
+"""Of the matrix; `default` is the second device under `torch.set_default_device`."""
+
 
 @dataclass
 class Case:

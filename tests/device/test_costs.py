@@ -1,5 +1,7 @@
 """What a device's time and memory follow: how often the host waits, launches, bytes at the peak."""
 
+import contextlib
+import copy
 import gc
 
 import pytest
@@ -45,9 +47,36 @@ def test_a_watch_reads_once_in_a_step_and_three_times_in_a_full_one(pretend):
     # 2 where weights are read; the checks of the loop read more once in a while
     often = sorted(c.synchronizations for c in cheap)
     assert often[: len(often) - 5] == [1] * (len(often) - 5)
+    assert often[-1] <= 8
     assert [c.synchronizations for c in full] == [3, 3]
     assert full[0].launches <= 1.8 * bare.launches
     assert cheap[-1].launches <= 1.05 * bare.launches
+
+
+def test_launches_of_a_full_step_of_a_network_of_small_layers(pretend):
+    """Outputs of one shape are reduced together, also those that a layer in place overwrites."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(20) for part in (nn.Linear(16, 16), nn.ReLU(inplace=True))]
+    here = nn.Sequential(*layers, nn.Linear(16, 3))
+    batch = torch.randn(32, 16), torch.arange(32) % 3
+    tables = []
+    for device in ("cpu", "pretend:0"):
+        model, (x, y) = copy.deepcopy(here).to(device), [t.to(device) for t in batch]
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        launches = []
+        for watched in (False, True):
+            with bs.watch(model, every=1) if watched else contextlib.nullcontext() as seen:
+                for _ in range(14):
+                    with pretend.counting() as counts:
+                        optimizer.zero_grad()
+                        F.cross_entropy(model(x), y).backward()
+                        optimizer.step()
+            launches.append(counts.launches)
+        tables.append(seen.table)
+    assert launches[1] <= 1.8 * launches[0]
+    for column in ("mean", "std", "dead", "variety", "gradient_in", "gradient_out"):
+        for a, b in zip(tables[1][column], tables[0][column], strict=True):
+            assert a == pytest.approx(b, rel=1e-3, abs=1e-6, nan_ok=True), column
 
 
 def test_a_hessian_product_copies_no_weights_to_the_host(pretend):

@@ -104,6 +104,29 @@ def test_a_backward_pass_on_a_devices_thread_knows_that_it_is_measured(pretend):
     assert seen[0][0] != threading.get_ident()
 
 
+def test_a_pass_that_cuda_captures_is_not_watched(pretend, monkeypatch):
+    """Nothing may be read from it: a graph is recorded, and nothing is computed."""
+    given = case("mlp").to("pretend:0")
+    optimizer = torch.optim.AdamW(given.model.parameters(), 1e-3)
+
+    def step():
+        optimizer.zero_grad()
+        given.loss(given.model(given.batch[0]), given.batch[1]).backward()
+        optimizer.step()
+
+    step()
+    with bs.watch(given.model, every=1) as seen:
+        with monkeypatch.context() as patch:
+            patch.setattr("bathyscope.core.preserve._is_initialized", lambda: True)
+            patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+            with pretend.counting() as counts:
+                step()
+        assert counts.synchronizations == 0
+        assert seen.steps == 0
+        step()
+    assert seen.steps == 1
+
+
 def test_progress_of_the_way_back_shows(pretend):
     given, texts = case("mlp").to("pretend:0"), []
     with on_progress(texts.append):

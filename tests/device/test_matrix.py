@@ -1,30 +1,17 @@
 """Public calls on networks on devices: the same numbers and findings as on the CPU."""
 
-import math
 from collections.abc import Callable
 
 import pytest
 import torch
 
 import bathyscope as bs
-from tests.device.networks import CASES, Case, Recurrent, case, place
-
-PLACES = ["pretend:0", "pretend:1", "both", "default"]
-Numbers = dict[str, object]
+from tests.device.networks import CASES, PLACES, Case, Recurrent, case, place
+from tests.device.numbers import Numbers, compare_numbers, numbers_of
 
 
 def optimizer_of(given: Case) -> torch.optim.Optimizer:
     return torch.optim.AdamW(given.model.parameters(), 1e-3)
-
-
-def numbers_of(diagnosis: bs.diagnosis.Diagnosis) -> Numbers:
-    result: Numbers = {
-        f"{name}.{column}": list(values)
-        for name, measured in diagnosis.measurements.items()
-        for column, values in measured.columns.items()
-    }
-    result["findings"] = [(f.code, f.severity.value, f.blocks) for f in diagnosis.findings]
-    return result
 
 
 def diagnose(given: Case) -> Numbers:
@@ -97,25 +84,6 @@ def expected(call: str, network: str) -> Numbers:
     if (call, network) not in _on_the_cpu:
         _on_the_cpu[call, network] = CALLS[call](case(network))
     return _on_the_cpu[call, network]
-
-
-def compare_numbers(theirs: Numbers, ours: Numbers) -> None:
-    assert theirs.keys() == ours.keys()
-    for name, wanted in ours.items():
-        found = theirs[name]
-        if not isinstance(wanted, list) or not any(isinstance(v, float) for v in wanted):
-            assert found == wanted, name
-            continue
-        scale = max(
-            (abs(v) for v in wanted if isinstance(v, float) and math.isfinite(v)), default=0
-        )
-        for a, b in zip(found, wanted, strict=True):
-            if not isinstance(b, float):
-                assert a == b, name
-            elif not math.isfinite(b):
-                assert str(a) == str(b), name
-            else:
-                assert abs(a - b) <= 1e-2 * abs(b) + 1e-4 * scale + 1e-6, (name, a, b)
 
 
 def matrix():

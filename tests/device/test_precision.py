@@ -49,6 +49,7 @@ def test_a_device_without_double_precision(pretend, network):
         watched = train(given)
         assert watched.steps == 3
         assert not watched.table.isna().all(axis=None)
+        assert not any("Observation ended" in text for text in watched.not_checked)
     codes = {f.code for f in expected.findings}
     assert codes <= {f.code for f in found.findings}
     assert next(given.model.parameters()).device == torch.device("pretend:1")
@@ -68,6 +69,56 @@ def test_treatment_without_double_precision(pretend):
         before = given.loss(given.model(given.batch[0]), given.batch[1]).item()
         done.undo()
         assert given.loss(given.model(given.batch[0]), given.batch[1]).item() > before
+
+
+@pytest.mark.parametrize("network", ["mlp", "resnet-20", "gpt-4", "lstm"])
+def test_other_calls_without_double_precision(pretend, monkeypatch, network):
+    """Also of tensors that are too large to be read whole."""
+    given = case(network).to("pretend:1")
+    wanted = case(network)
+    layers = [m for m in given.model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    optimizer = torch.optim.SGD(given.model.parameters(), 0.01)
+    norm = bs.measure.weights(wanted.model, wanted.batch)["norm"]
+    with pretend.without_double():
+        found = bs.measure.standard(given.model, given.batch, loss=given.loss, optimizer=optimizer)
+        assert all(ON_A_COPY in measured.notes for measured in found.values())
+        for name in ("updates", "weights"):
+            monkeypatch.setattr("bathyscope.core.fetch.SMALL", 0)
+            monkeypatch.setattr("bathyscope.linalg.conditioning._SMALL", 0)
+            more = {"loss": given.loss, "optimizer": optimizer} if name == "updates" else {}
+            measured = getattr(bs.measure, name)(given.model, given.batch, **more)
+            assert ON_A_COPY in measured.notes
+        assert measured["norm"] == pytest.approx(norm, rel=1e-4, nan_ok=True)
+        assert "same" in str(
+            bs.twin(given.model, copy.deepcopy(given.model), given.batch, loss=given.loss)
+        )
+        handle = bs.remedies.procrustes_(optimizer, layers[-2:], every=1)
+        optimizer.step()
+        handle.project()
+        assert all(layer.left_alone is None for layer in handle.report().layers)
+        handle.remove()
+        with bs.watch(given.model, every=1, conditioning=True) as seen:
+            given.loss(given.model(given.batch[0]), given.batch[1]).backward()
+        assert seen.table["condition"].notna().any()
+    assert layers[-1].weight.device == torch.device("pretend:1")
+
+
+def test_spectra_and_trends_without_double_precision(pretend):
+    layer = nn.Conv2d(3, 4, 3, padding=1).to("pretend:0")
+    wanted = bs.linalg.conv_singular_values(layer, size=(8, 8)).values.cpu()
+    batch = torch.randn(16, 6, device="pretend:0"), torch.randint(4, (16,), device="pretend:0")
+    with pretend.without_double():
+        found = bs.linalg.conv_singular_values(layer, size=(8, 8)).values
+        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-5)
+        large = torch.randn(300, 300, device="pretend:0")
+        assert bs.linalg.conditioning_of(large).rank == 300
+        trend = bs.coordinate_check(
+            lambda width: nn.Sequential(nn.Linear(6, width), nn.Linear(width, 4)).to("pretend:0"),
+            [batch],
+            widths=(4, 8),
+            seeds=1,
+        )
+    assert len(trend.rows) == 2
 
 
 def test_which_devices_have_double_precision(pretend):

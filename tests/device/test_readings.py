@@ -110,6 +110,33 @@ def test_spectra_of_large_tensors_come_from_their_gram_matrices(pretend, monkeyp
     assert counts.synchronizations == 1
 
 
+def test_eigenvalues_of_wide_matrices_are_computed_together(pretend):
+    """Two calls for those of two sizes, one transfer; one that holds NaN does not spoil the others."""
+    torch.manual_seed(0)
+    given = [torch.randn(520, 560) for _ in range(3)] + [torch.randn(530, 540) for _ in range(2)]
+    there = [tensor.to("pretend:0") for tensor in given]
+    with pretend.counting() as counts:
+        found = conditioning_of_many(there)
+    assert counts.synchronizations == 3
+    for ours, tensor in zip(found, given, strict=True):
+        torch.testing.assert_close(
+            ours.singular_values, conditioning_of(tensor).singular_values, rtol=1e-4, atol=1e-4
+        )
+    there[1][3, 4] = math.nan
+    lost, *others = conditioning_of_many([there[1], *there[:1], *there[2:]])
+    assert lost.rank is None
+    assert [c.rank for c in others] == [520, 520, 530, 530]
+
+
+def test_strided_views_come_in_one_transfer(pretend):
+    there = torch.arange(24.0, device="pretend:0").view(4, 6)
+    with pretend.counting() as counts:
+        one, other = to_host([there[:, ::5], there.flatten()[::7]])
+    assert counts.synchronizations == 1
+    assert one.tolist() == [[0, 5], [6, 11], [12, 17], [18, 23]]
+    assert other.tolist() == [0, 7, 14, 21]
+
+
 LARGE = (
     "core.fetch.SMALL",
     "measure.rows.SMALL",

@@ -17,6 +17,7 @@ from bathyscope.certificates.regularity import regularity
 from bathyscope.certificates.saddle import CriticalPoint, critical_point
 from bathyscope.core.arguments import check_flag, check_number
 from bathyscope.core.batch import LossFn
+from bathyscope.core.devices import tensors_on_cpu
 from bathyscope.core.errors import UsageError
 from bathyscope.core.randomness import preserve_random_state
 from bathyscope.nets.nest import ResNEst
@@ -25,6 +26,7 @@ _SOLVED = 1e-9  # fraction of the constant predictor's risk up to which a gap co
 
 
 @preserve_random_state()  # a loader that shuffles draws from them
+@tensors_on_cpu()
 def certify(
     model: nn.Module,
     data: object,

@@ -121,6 +121,7 @@ def _row(network: nn.Module, x: Tensor) -> _Row:
             f"A certificate needs a network whose output is one tensor, not a "
             f"{type(outputs).__name__}."
         )
+    outputs = outputs.cpu()  # hooks of a model over several devices carry it elsewhere
     if not isinstance(network, NEst):
         return _Row(outputs, ())
     if isinstance(network, DenseNEst):

@@ -11,6 +11,7 @@ from torch import Tensor, nn, strided
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
+from bathyscope.core.autocast import users_autocast
 from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.fetch import near
 from bathyscope.core.forward import forward
@@ -131,7 +132,8 @@ def loss_value(
                 check_class_targets(output, targets)
             check_labels(output, targets)
         try:
-            value = loss(output, targets)
+            with users_autocast():
+                value = loss(output, targets)
         except BathyscopeError:
             raise
         except Exception as error:  # a user's own code may raise anything
@@ -175,7 +177,7 @@ def _check_loss(loss: object) -> None:
 
 def run_forward(model: nn.Module, inputs: object) -> Any:
     """The model's output, or one sentence on why the model cannot take this batch."""
-    with explain_forward_errors(inputs), _run_as_written():
+    with explain_forward_errors(inputs), _run_as_written(), users_autocast():
         return forward(model, inputs)
 
 

@@ -60,7 +60,7 @@ def _transfer(tensors: list[Tensor], places: list[int]) -> None:
     if len(given) == 1:
         tensors[places[0]] = given[0].cpu()
         return
-    parts = [t.reshape(-1).view(torch.uint8) for t in given]
+    parts = [t.reshape(-1).contiguous().view(torch.uint8) for t in given]
     ends = torch.cat(parts).cpu().split([len(part) for part in parts])
     for i, tensor, end in zip(places, given, ends, strict=True):
         tensors[i] = end.view(tensor.dtype).view(tensor.shape)

@@ -36,6 +36,17 @@ def has_double(device: torch.device) -> bool:
     return True
 
 
+def with_double(x: Tensor) -> Tensor:
+    """The tensor, on the CPU where its own device has no double precision.
+
+    Examples:
+        >>> x = torch.ones(2)
+        >>> with_double(x) is x
+        True
+    """
+    return x if has_double(x.device) else x.cpu()
+
+
 def is_packed(parameter: Tensor) -> bool:
     """Whether a parameter is no array of numbers, but bytes that a layer unpacks (4-bit weights).
 

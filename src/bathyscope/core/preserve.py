@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.randomness import RngState
 from bathyscope.core.sharded import reshard
@@ -86,7 +87,8 @@ def measuring() -> Iterator[None]:
     _inside.depth = getattr(_inside, "depth", 0) + 1
     _threads_inside.append(threading.get_ident())
     try:
-        yield
+        with autocast_in_passes_alone():
+            yield
     finally:
         _inside.depth -= 1
         _threads_inside.remove(threading.get_ident())

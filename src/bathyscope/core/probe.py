@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.autocast import no_autocast
 from bathyscope.core.batch import Batch, LossFn, check_batch, loss_value, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
@@ -259,11 +260,11 @@ class BlockHooks:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Within, nothing is differentiated, and modes that watch torch's functions see nothing.
+    """Within, nothing is differentiated or cast, and modes that watch torch's functions see nothing.
 
     The modes are put off first: they would see gradients being turned off.
     """
-    with torch._C.DisableTorchFunction(), torch.no_grad():
+    with torch._C.DisableTorchFunction(), torch.no_grad(), no_autocast():
         yield
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.arguments import check_count, check_flag, check_seed
+from bathyscope.core.autocast import autocast_nowhere
 from bathyscope.core.errors import UsageError
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.memory import available_bytes
@@ -341,7 +342,7 @@ class CurvatureMatrix:
 
     @contextmanager
     def _working(self, title: str) -> Iterator[None]:
-        with self.operator.session():
+        with autocast_nowhere(), self.operator.session():
             if not self.progress:
                 yield
                 return

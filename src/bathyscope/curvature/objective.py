@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
+from bathyscope.core.autocast import autocast_nowhere
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
 from bathyscope.core.losses import loss_named
@@ -72,6 +73,7 @@ class Objective:
             stack.enter_context(torch.enable_grad())
             stack.enter_context(differentiable_rnns(self.model, twice=True))
             stack.enter_context(exact_products())
+            stack.enter_context(autocast_nowhere())
             if self.math_attention:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             self._set_modes()

@@ -22,6 +22,7 @@ from bathyscope.core.blocks import blocks_of
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, main_tensor, predictions
+from bathyscope.core.precision import with_double
 from bathyscope.core.progress import report_progress
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.shown import Figured, Shown, axes_or_new
@@ -289,7 +290,7 @@ def _activations(model: nn.Module, name: str, batch: Batch) -> tuple[Tensor, Ten
 
 
 def _rms(values: Tensor) -> float:
-    return max(_FLOOR, math.sqrt(float(values.double().square().mean())))
+    return max(_FLOOR, math.sqrt(float(with_double(values).double().square().mean())))
 
 
 def _means(rows: Iterable[CoordinateRow], axis: Axis, name: str) -> list[tuple[int, float]]:

@@ -13,6 +13,7 @@ from torch import nn
 
 from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_name, check_names, hinted
+from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import as_trained, first_batch, read_call
@@ -42,6 +43,7 @@ Probes = Literal["standard", "full"]
 
 @hinted("bs.diagnose(model, x, y, loss=…, optimizer=…)")
 @one_at_a_time()
+@autocast_in_passes_alone()
 def diagnose(
     model: object,
     batch: object = None,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_names, check_seed, hinted
+from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.calls import unwrap
@@ -46,6 +47,7 @@ SMALLEST_SPEND = 300
 
 @hinted("bs.treat(model, bs.diagnose(model, x, y, optimizer=…), batches=loader)")
 @preserve_random_state()
+@autocast_in_passes_alone()
 def treat(
     model: object,
     diagnosis: Diagnosis,

@@ -4,7 +4,6 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Literal, TypeVar, no_type_check
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bathyscope.certificates.width import width_of
 from bathyscope.core.arguments import check_choice, check_count, check_number
+from bathyscope.core.devices import tensors_on_cpu
 from bathyscope.core.errors import UsageError
 from bathyscope.estimators.certificate import FitCertificate
 from bathyscope.estimators.certifying import certificate_of
@@ -137,7 +137,7 @@ class NonlinearEstimator(BaseEstimator):
             sample_weight: of each sample; equal if None. A weight of two is the same as two copies.
         """
         self._check_parameters()
-        with _on_the_cpu():
+        with tensors_on_cpu():
             samples, task = self._prepare(X, y, sample_weight, first=True)
             seeds = self._seeds()
             network = initial_network(self._form, self._sizes(samples, task), seed=seeds.network)
@@ -148,7 +148,7 @@ class NonlinearEstimator(BaseEstimator):
         return self
 
     def _partial_fit(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
-        with _on_the_cpu():
+        with tensors_on_cpu():
             return self._fit_further(X, y, sample_weight)
 
     def _fit_further(self: E, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> E:
@@ -247,7 +247,7 @@ class NonlinearEstimator(BaseEstimator):
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         Z = torch.from_numpy(self.scaling_.apply(rows.astype(np.float64)))
-        with _on_the_cpu(), torch.no_grad():
+        with tensors_on_cpu(), torch.no_grad():
             return torch.cat([self.network_(part) for part in Z.split(_ROWS)]).numpy()
 
     def _prepare(
@@ -366,16 +366,6 @@ class WithWidth(NonlinearEstimator):
             verbose=verbose,
         )
         self.width = width
-
-
-def _on_the_cpu() -> AbstractContextManager[object]:
-    """Tensors are made on the CPU, whatever `torch.set_default_device` says.
-
-    Where they are anyway there is no context: torch would ask it at every operation, which doubles the
-    time of a small fit.
-    """
-    is_there = torch.empty(0).device.type == "cpu"
-    return nullcontext() if is_there else torch.device("cpu")
 
 
 def _is_real(value: object) -> bool:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from bathyscope.core.arguments import check_count, check_number, hinted
+from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.errors import UsageError
@@ -51,6 +52,7 @@ _LEARNABLE = 0.05
 
 
 @hinted("bs.forecast(model, loader, optimizer=…, budget=…)")
+@autocast_in_passes_alone()
 def forecast(
     model: object,
     batches: object = None,

@@ -13,6 +13,7 @@ from torch import Tensor
 from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.errors import UsageError, shorten
 from bathyscope.core.fetch import SMALL, to_host
+from bathyscope.core.precision import with_double
 from bathyscope.linalg.norms import gram_matrix, rescale
 
 How = Literal["gram", "gram in float64", "svd", "given", "non-finite"]
@@ -227,7 +228,7 @@ def conditioning_of_modes(
     modes = list(modes)
     # a matrix and its transpose have the same values
     different = modes[:1] if tensor.ndim == 2 else modes
-    (tensor,) = to_host([tensor]) if tensor.numel() <= _SMALL else (tensor,)
+    (tensor,) = to_host([tensor]) if tensor.numel() <= _SMALL else (with_double(tensor),)
     result: list[Conditioning | None] = [None] * len(different)
     if tensor.device.type != "cpu":
         result = _of_device([Asked(tensor, mode, tolerance, accuracy) for mode in different])
@@ -267,7 +268,7 @@ def conditioning_of_many(
     cuts = [None] * len(tensors) if tolerances is None else list(tolerances)
     small = [i for i, tensor in enumerate(tensors) if tensor.numel() <= _SMALL]
     near = dict(zip(small, to_host([tensors[i] for i in small]), strict=True))
-    tensors = [near.get(i, tensor) for i, tensor in enumerate(tensors)]
+    tensors = [near[i] if i in near else with_double(t) for i, t in enumerate(tensors)]
     result: list[Conditioning | None] = [None] * len(tensors)
     far = [i for i, tensor in enumerate(tensors) if tensor.device.type != "cpu"]
     asked = [Asked(tensors[i], mode, cuts[i], accuracy) for i in far]

@@ -178,6 +178,8 @@ def conv_singular_values(
     check_choice("method", method, ("auto", "matrix-free"))
     check_count("num", num, minimum=1)
     conv = convolution_of(layer, stride=stride, dilation=dilation, groups=groups, padding=padding)
+    if conv.weight.is_meta:
+        raise UsageError("The kernel has no values (it is on the meta device); load weights first.")
     if not conv.weight.isfinite().all():
         raise UsageError("The kernel holds NaN or infinite entries; it has no singular values.")
     axes = len(conv.kernel)

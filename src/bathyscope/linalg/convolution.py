@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count
 from bathyscope.core.errors import UsageError, shorten
+from bathyscope.core.precision import with_double
 
 PaddingMode = Literal["circular", "zeros", "reflect", "replicate"]
 Sizes = int | Sequence[int]
@@ -168,14 +169,14 @@ def convolution_of(
 def _of_layer(layer: nn.Module) -> Convolution:
     if isinstance(layer, nn.Linear):
         return Convolution(
-            weight=layer.weight.detach()[None],
+            weight=with_double(layer.weight.detach())[None],
             stride=(),
             dilation=(),
             padding=(),
             padding_mode="zeros",
         )
     assert isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED))
-    weight = layer.weight.detach()
+    weight = with_double(layer.weight.detach())
     mode: PaddingMode = layer.padding_mode
     conv = Convolution(
         weight=weight.reshape(layer.groups, weight.shape[0] // layer.groups, *weight.shape[1:]),
@@ -210,7 +211,9 @@ def _of_weight(
         )
     axes = weight.ndim - 2
     conv = Convolution(
-        weight=weight.detach().reshape(groups, weight.shape[0] // groups, *weight.shape[1:]),
+        weight=with_double(weight.detach()).reshape(
+            groups, weight.shape[0] // groups, *weight.shape[1:]
+        ),
         stride=per_axis(1 if stride is None else stride, axes, "stride"),
         dilation=per_axis(1 if dilation is None else dilation, axes, "dilation"),
         padding=((0, 0),) * axes,

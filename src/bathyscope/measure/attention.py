@@ -30,6 +30,7 @@ from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
+from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.positions import head_of, position_effect, tables_of
 from bathyscope.measure.rows import Rows, axes_of, find_blocks, read_norm
 from bathyscope.measure.tokens import Likeness, read_token_similarity
@@ -40,6 +41,7 @@ _ONE_HOT_HEAD = 0.9
 _NAMED_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 
 
+@on_a_copy_without_double
 def attention(
     model: nn.Module,
     batch: Batch,
@@ -123,6 +125,7 @@ def attention(
     return measured
 
 
+@on_a_copy_without_double
 def attention_heads(
     model: nn.Module,
     batch: Batch,

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from bathyscope.core.autocast import no_autocast
 from bathyscope.core.calls import unwrap
 from bathyscope.core.records import Measurement, Number
 
@@ -44,7 +45,8 @@ class FunctionWatch(TorchFunctionMode, ABC):
         kwargs = kwargs or {}
         kept = self.before(func, args)
         output = func(*args, **kwargs)
-        self.after(func, args, kwargs, output, kept)
+        with no_autocast():
+            self.after(func, args, kwargs, output, kept)
         return output
 
 

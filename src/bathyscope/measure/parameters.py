@@ -19,6 +19,7 @@ from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import parameters_of
+from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.rows import Rows, find_blocks
 
 _NAMED = 6
@@ -160,6 +161,7 @@ def _weights(parameters: Iterable[Tensor]) -> Iterable[Tensor]:
     return (p for p in parameters if p.ndim >= 2 and p.numel())
 
 
+@on_a_copy_without_double
 def parameter_gradients(
     model: nn.Module, batch: Batch, *, loss: LossFn, blocks: Iterable[str] | Blocks | None = None
 ) -> Measurement:

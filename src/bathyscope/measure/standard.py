@@ -27,6 +27,7 @@ from bathyscope.measure.functions import ModeObserver, Together
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
+from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
@@ -36,6 +37,7 @@ from bathyscope.measure.updates import next_steps, update_measurement
 from bathyscope.measure.weights import weight_measurement
 
 
+@on_a_copy_without_double
 def standard(
     model: nn.Module,
     batch: Batch,

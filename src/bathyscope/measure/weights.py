@@ -26,6 +26,7 @@ from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
+from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 
@@ -35,6 +36,7 @@ _LARGEST_COST = 1e9
 _SMALLEST_IMAGE = 8
 
 
+@on_a_copy_without_double
 def weights(
     model: nn.Module,
     batch: Batch,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, WeightedRandomSampler
 
+from bathyscope.core.fetch import to_host
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.nested import tensors_in
@@ -18,6 +19,7 @@ from bathyscope.measure.inputs_and_labels import relation_score
 from bathyscope.recorder.sketch import (
     can_be_read,
     entries,
+    hashes_of,
     root_mean_square,
     sample_hashes,
     sample_rows,
@@ -124,13 +126,13 @@ class DataLedger:
         if not (is_looked_at or (data.batches <= _DENSE_BATCHES and x.device.type == "cpu")):
             self._last_batch = None
             return
+        some, rows = to_host([entries(x), sample_rows(x)])  # of a device in one transfer
         if x.is_floating_point():
-            self._take_scale(root_mean_square(entries(x).float().cpu().numpy()))
+            self._take_scale(root_mean_square(some.float().numpy()))
             self._shape = tuple(x.shape[1:])
-        hashes = sample_hashes(x)
         if not x.requires_grad:  # what another network made is not data
-            self._count(hashes)
-        self._rows = sample_rows(x).float() if x.is_floating_point() else None
+            self._count(hashes_of(rows))
+        self._rows = rows.float() if x.is_floating_point() else None
 
     def _count(self, hashes: list[int]) -> None:
         data = self.record.data
@@ -212,9 +214,10 @@ class DataLedger:
             is_classes = (negative.sum(1) <= 1) & (
                 (gradient.sum(1).abs() <= 1e-2 * size) | (gradient.amax(1) <= 0)
             )
-            if not bool(is_classes.all()):
+            read = to_host([is_classes, gradient.argmin(1), negative.any(1)])
+            if not bool(read[0].all()):
                 return  # no loss of one class of many
-            labels = gradient.argmin(1)[negative.any(1)]
+            labels = read[1][read[2]]
         counts = Counter(labels.tolist())
         if not counts:
             return

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
+from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import on_gradient
 from bathyscope.core.loop_record import ClipUse, LoopRecord
 from bathyscope.recorder.ledger_steps import StepLedger, probe_size
@@ -65,7 +66,7 @@ class BackwardLedger:
         roots = [root] if isinstance(root, Tensor) else list(_tensors(root))
         if len(roots) != 1 or roots[0].numel() != 1:
             return
-        self._take_loss(roots[0])
+        totals: list[Tensor] = []
         if roots[0].grad_fn is None:
             for tracked in self._tracked:
                 tracked.use.leaf_losses += 1
@@ -73,7 +74,8 @@ class BackwardLedger:
             for node in _mean_nodes(roots[0].grad_fn):
                 on_gradient(node, self._take_weight)
                 if getattr(node, "_saved_reduction", 0) == _MEAN and "NllLoss" in node.name():
-                    self._counts.append(float(node._saved_total_weight))  # type: ignore[attr-defined]
+                    totals.append(node._saved_total_weight)  # type: ignore[attr-defined]
+        self._counts = self._take_loss(roots[0], *totals)
 
     def _is_as_before(self, root: object) -> bool:
         """Whether one optimizer was reached by all backward passes so far, so that this one is taken to."""
@@ -87,13 +89,15 @@ class BackwardLedger:
             and root.numel() == 1
         )
 
-    def _take_loss(self, root: Tensor) -> None:
+    def _take_loss(self, root: Tensor, *others: Tensor) -> list[float]:
+        """Note the loss; other scalars, which come with it in one transfer, are given back."""
         if not (root.is_cpu or self.steps.is_looked_at):
             self.steps.last_loss = None
-            return
-        loss = root.item()
+            return []
+        loss, *rest = [n for (n,) in fetch([root, *others])] if others else [root.item()]
         scale = self.steps.loss_scale if self._is_scaled else None
         self.steps.last_loss = loss / scale if scale else loss
+        return rest
 
     def _take_weight(self, at_inputs: object, at_outputs: tuple[Tensor | None, ...]) -> None:
         weight = at_outputs[0] if at_outputs else None

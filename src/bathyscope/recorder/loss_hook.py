@@ -57,7 +57,7 @@ def _wrap() -> None:
 
     def observed_scale(self: torch.amp.GradScaler, outputs: Any) -> Any:
         scaled = scale(self, outputs)
-        if isinstance(scaled, Tensor) and self._scale is not None:
+        if isinstance(scaled, Tensor) and self.is_enabled() and self._scale is not None:
             _scales[id(scaled)] = (weakref.ref(scaled), self._scale.detach())
         return scaled
 

@@ -70,10 +70,9 @@ def read_before(optimizer: torch.optim.Optimizer, uses: list[ParameterUse]) -> L
                 kept.append(uses[index])
                 lrs.append(lr)
             index += 1
-    weights, counts = gather(tensors)
     has_gradient = [p.grad is not None and can_be_read(p.grad) for p in tensors]
     present = [p.grad for p, has in zip(tensors, has_gradient, strict=True) if has]
-    values, _ = gather([g for g in present if g is not None])
+    (weights, counts), (values, _) = gather(tensors, [g for g in present if g is not None])
     gradients = np.zeros_like(weights)
     mask = np.repeat(np.array(has_gradient, dtype=bool), counts)
     if int(mask.sum()) == len(values):  # a sparse gradient can have another number of entries
@@ -107,7 +106,8 @@ def take_in(look: Look, row: StepRow) -> None:
     if not look.starts:
         row.num_moved = 0
         return
-    after, _ = gather(look.tensors)
+    with_moments = [] if look.second_moments is None or look.epsilon <= 0 else [look.second_moments]
+    (after, _), (moments, _) = gather(look.tensors, with_moments)
     changed = (after != look.weights) & ~(np.isnan(after) & np.isnan(look.weights))
     # what is NaN already does not move, and is not lost to rounding
     asked = (look.gradients != 0) & (look.lr > 0) & np.isfinite(look.weights)
@@ -130,15 +130,13 @@ def take_in(look: Look, row: StepRow) -> None:
     row.num_moved = int(moved.sum())
     size = root_mean_square(look.weights)
     row.update_ratio = root_mean_square(after - look.weights) / size if size else None
-    _take_in_epsilon(look)
+    if len(moments):
+        _take_in_epsilon(look, moments)
 
 
-def _take_in_epsilon(look: Look) -> None:
+def _take_in_epsilon(look: Look, moments: Values) -> None:
     """Is √v below ε for most entries that have a gradient?"""
-    if look.second_moments is None or look.epsilon <= 0:
-        return
     index = max(range(len(look.tensors)), key=lambda i: look.tensors[i].numel())
-    moments, _ = gather([look.second_moments])
     begin = look.starts[index]
     gradients = look.gradients[begin : begin + len(moments)]
     asked = gradients != 0

@@ -1,22 +1,20 @@
 """The full signals of a step, block by block: reduced on the spot and kept in few bytes."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.fetch import fetch
 from bathyscope.core.probe import Observer
 from bathyscope.core.processes import Processes
 from bathyscope.core.records import Block
 from bathyscope.linalg import conditioning_of
 from bathyscope.measure.attention_calls import AttentionCall
 from bathyscope.measure.attention_scores import head_entropy
+from bathyscope.recorder.device_reductions import DeviceReductions, Pending, read
 
 Row = dict[str, float | int | str | bool | None]
 Values = np.ndarray[tuple[int, int], np.dtype[np.floating]]
@@ -56,7 +54,8 @@ class SampleObserver(Observer):
         self.dtype = torch.float64 if is_double else torch.float32
         kept = np.float64 if is_double else np.float32
         self._values: Values = np.full((len(blocks), len(COLUMNS)), np.nan, dtype=kept)
-        self._pending: list[_Pending] = []  # numbers that are still on a device
+        self._pending: list[Pending] = []  # numbers that are still on a device
+        self._on_device = DeviceReductions(self.dtype, samples=_SAMPLES)
         self.conditioning = conditioning
         self.group = group
         self.num_attention_calls = 0
@@ -67,13 +66,13 @@ class SampleObserver(Observer):
     @property
     def values(self) -> Values:
         """A row for each block, a number for each column; what is still on a device is fetched at once."""
-        pending, self._pending = self._pending, []
-        numbers = iter(fetch([tensor for each in pending for tensor in each.tensors]))
-        for each in pending:
-            value = each.finish(*(next(numbers)[0] for _ in each.tensors))
-            if each.column == "entropy":  # of several calls the smallest
-                value = float(np.fmin(value, self._values[each.row, COLUMNS.index("entropy")]))
-            self._values[each.row, COLUMNS.index(each.column)] = value
+        pending, self._pending = self._pending + self._on_device.flush(), []
+        for row, column, value in read(pending):
+            place = row, COLUMNS.index(column)
+            # of several calls of attention the smallest
+            self._values[place] = (
+                np.fmin(value, self._values[place]) if column == "entropy" else value
+            )
         return self._values
 
     @property
@@ -94,10 +93,12 @@ class SampleObserver(Observer):
     def on_output(self, block: Block, x: Tensor) -> None:
         """Moments of the output, its dead units, its variety, and its conditioning where asked."""
         self._inside = None
-        x = x.to(self.dtype)
-        if x.device.type != "cpu" and self.group is None and not self.conditioning:
-            self._reduce_on_device(block, x)
+        if x.device.type != "cpu" and self.group is None:
+            self._pending += self._on_device.add(block.index, x)
+            if self.conditioning and x.ndim >= 2:
+                self._put_conditioning(block, x.to(self.dtype))
             return
+        x = x.to(self.dtype)
         few = x[:_SAMPLES]
         if self.group is not None and x.ndim >= 2:
             few = self.group.gather_rows(few)[:_SAMPLES]
@@ -119,27 +120,12 @@ class SampleObserver(Observer):
         if self.group is not None and self.conditioning and x.ndim >= 2:
             x = self.group.gather_rows(x)
         if self.conditioning and x.ndim >= 2:
-            result = conditioning_of(x, mode=0)
-            self._put(block, "condition", result.condition_number)
-            self._put(block, "rank", math.nan if result.rank is None else result.rank)
+            self._put_conditioning(block, x)
 
-    def _reduce_on_device(self, block: Block, x: Tensor) -> None:
-        """The same numbers in few launches, none of which the host waits for."""
-        std, mean = torch.std_mean(x, correction=0)
-        self._put(block, "mean", mean)
-        self._put(block, "std", std)
-        few = x[:_SAMPLES]
-        if few.ndim < 2 or len(few) < 2:
-            return
-        variance, mean = torch.var_mean(few, dim=0, correction=0)
-        sizes = variance.sum(), torch.linalg.vector_norm(mean)
-        self._pending.append(_Pending(block.index, "variety", sizes, _variety_of))
-        axes = (0, 2, 3) if few.ndim == 4 else tuple(range(few.ndim - 1))
-        high, low = few.amax(axes), few.amin(axes)
-        constant = (high == low).sum()
-        self._pending.append(
-            _Pending(block.index, "dead", (constant,), partial(_fraction_of, max(1, high.numel())))
-        )
+    def _put_conditioning(self, block: Block, x: Tensor) -> None:
+        result = conditioning_of(x, mode=0)
+        self._put(block, "condition", result.condition_number)
+        self._put(block, "rank", math.nan if result.rank is None else result.rank)
 
     def on_input_gradient(self, block: Block, gradient: Tensor) -> None:
         """Norm at the input."""
@@ -184,29 +170,9 @@ class SampleObserver(Observer):
 
     def _put(self, block: Block, column: str, value: Tensor | float) -> None:
         if isinstance(value, Tensor) and (value.device.type != "cpu" or column == "entropy"):
-            self._pending.append(_Pending(block.index, column, (value,), float))
+            self._pending.append(Pending((block.index,), column, (value,), float))
         else:
             self._values[block.index, COLUMNS.index(column)] = float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """A number of a block that is computed on the host from what a device will tell."""
-
-    row: int
-    column: str
-    tensors: tuple[Tensor, ...]
-    finish: Callable[..., float]
-
-
-def _variety_of(variance: float, mean: float) -> float:
-    """Fraction of the energy in which rows differ from their mean."""
-    whole = variance + mean * mean
-    return variance / whole if whole else math.nan
-
-
-def _fraction_of(whole: int, part: float) -> float:
-    return part / whole
 
 
 class TakenSamples:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from bathyscope.core.fetch import to_host
+
 ENTRIES = 32
 """Entries of each tensor that are looked at."""
 
@@ -43,26 +45,32 @@ def can_be_read(tensor: Tensor) -> bool:
     return not (tensor.is_meta or tensor.is_complex() or tensor.is_quantized or is_lazy(tensor))
 
 
-def gather(tensors: Sequence[Tensor]) -> tuple[Values, list[int]]:
-    """The entries of several tensors in one array, with one transfer per device, and their numbers."""
-    picks = [entries(tensor) for tensor in tensors]
-    counts = [len(pick) for pick in picks]
-    if not picks:
-        return np.zeros(0), counts
-    if len({pick.device for pick in picks}) > 1:
-        picks = [pick.cpu() for pick in picks]
-    if len({pick.dtype for pick in picks}) > 1:
-        picks = [pick.double() for pick in picks]
-    return torch.cat(picks).double().cpu().numpy(), counts
+def gather(*several: Sequence[Tensor]) -> list[tuple[Values, list[int]]]:
+    """The entries of each sequence of tensors in one array, and how many each tensor has.
+
+    Those of a device come in one transfer.
+    """
+    joined, counts = [], []
+    for tensors in several:
+        picks = [entries(tensor) for tensor in tensors]
+        counts.append([len(pick) for pick in picks])
+        if len({(pick.device, pick.dtype) for pick in picks}) > 1:
+            picks = [pick.double() for pick in to_host(picks)]
+        joined.append(torch.cat(picks) if picks else torch.zeros(0, device="cpu"))
+    arrays = [tensor.double().numpy() for tensor in to_host(joined)]
+    return list(zip(arrays, counts, strict=True))
 
 
 def sample_hashes(batch: Tensor) -> list[int]:
     """A hash of each of the first samples of a batch, from entries at fixed places."""
-    flat = sample_rows(batch)
-    if flat.dtype == torch.bfloat16:
-        flat = flat.float()
-    rows = flat.contiguous().cpu().numpy()
-    return [hash(row.tobytes()) for row in rows]
+    return hashes_of(sample_rows(batch))
+
+
+def hashes_of(rows: Tensor) -> list[int]:
+    """A hash of each of the rows that `sample_rows` gives."""
+    if rows.dtype == torch.bfloat16:
+        rows = rows.float()
+    return [hash(row.tobytes()) for row in rows.contiguous().cpu().numpy()]
 
 
 def checksum(tensor: Tensor) -> int:

@@ -9,6 +9,7 @@ from typing import Literal, cast
 from torch import nn
 
 from bathyscope.core.arguments import check_number
+from bathyscope.core.precision import with_double
 from bathyscope.linalg.conv_spectrum import (
     isotropic_target,
     torus_singular_values,
@@ -82,7 +83,7 @@ class LayerProjection:
 
     def current(self) -> Taps:
         """The layer's kernel as taps, in a precision that can be computed in."""
-        weight = self.weight.detach()
+        weight = with_double(self.weight.detach())
         return self.taps.with_kernel(weight.to(working_dtype(weight.dtype)))
 
     def project(self) -> None:

@@ -75,3 +75,12 @@ def test_the_norm_of_gradients_in_half_precision_is_no_overflow(pretend):
             optimizer.step()
     assert model.weight.grad.isfinite().all()
     assert not seen.events
+
+
+def test_a_model_of_packed_weights_alone_is_diagnosed():
+    torch.manual_seed(0)
+    model = nn.Sequential(Packed(8, 16), nn.ReLU(), Packed(16, 4))
+    model[0].bias = model[2].bias = None
+    result = bs.diagnose(model, torch.randn(32, 8), torch.randint(4, (32,)))
+    assert "frozen-parameters" in [finding.code for finding in result.findings]
+    assert result.provenance["dtype"] == "uint8"

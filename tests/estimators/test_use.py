@@ -268,3 +268,16 @@ def test_a_certificate_warns_of_few_samples(samples, sentence):
     written = str(DenseNEstRegressor(max_epochs=1, ridge=np.inf).fit(X, y).certificate_)
     assert len(written.splitlines()) == (3 if sentence is None else 4)
     assert (sentence or "") in written
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_fit_does_not_depend_on_the_default_dtype(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        fitted = DenseNEstRegressor(random_state=0).fit(X, X[:, 0])
+    finally:
+        torch.set_default_dtype(before)
+    assert fitted.score(X, X[:, 0]) > 0.9

@@ -322,7 +322,7 @@ def _provenance(
         "machine": platform.machine(),
         "device": str(tensor.device),
         "threads": torch.get_num_threads(),
-        "dtype": str(next(p.dtype for p in parameters if not is_packed(p))).removeprefix("torch."),
+        "dtype": str(min(parameters, key=is_packed).dtype).removeprefix("torch."),
         "mode": "train" if model.training else "eval",
         "batch": " × ".join(map(str, tensor.shape)),
         "parameters": sum(p.numel() for p in parameters),

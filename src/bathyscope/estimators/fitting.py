@@ -76,7 +76,7 @@ def initial_network(form: Form, sizes: Sizes, *, seed: int) -> NEst:
     """A network at random, without touching torch's own random state."""
     with preserve_random_state():
         torch.default_generator.manual_seed(seed)
-        return form.build(sizes)
+        return form.build(sizes).float()  # whatever `torch.set_default_dtype` says
 
 
 def learn_features_(

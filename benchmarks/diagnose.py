@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 import bathyscope
 from bathyscope import nets
@@ -31,20 +31,22 @@ def _line(
 ) -> dict[str, Any]:
     torch.manual_seed(0)
     model, batch = build()
+    loss = _loss_of_tokens if batch[1].ndim > 1 else F.cross_entropy
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     def step() -> None:
         optimizer.zero_grad()
-        F.cross_entropy(model(batch[0]), batch[1]).backward()
+        loss(model(batch[0]), batch[1]).backward()
         optimizer.step()
 
     step()  # the optimizer has its state
     cases = {
         "diagnose": lambda: bathyscope.diagnose(
-            model, batch, optimizer=optimizer, probes="full" if probes == "full" else "standard"
+            model, batch, loss=loss, optimizer=optimizer,
+            probes="full" if probes == "full" else "standard",
         ),
         "step": step,
-    }
+    }  # fmt: skip
     times = interleaved(cases, repeats=repeats)
     return {
         "benchmark": "diagnose",
@@ -71,11 +73,22 @@ def _images(name: str, size: int, *, samples: int = 32) -> tuple[nn.Module, Batc
     return nets.build(name, num_classes=10), (images, torch.randint(10, (samples,)))
 
 
+def _sequences(name: str) -> tuple[nn.Module, Batch]:
+    tokens = torch.randint(64, (8, 33))
+    return nets.build(name, vocabulary=64, context=32), (tokens[:, :-1], tokens[:, 1:])
+
+
+def _loss_of_tokens(output: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(output.flatten(0, 1), targets.flatten())
+
+
 _CASES: dict[str, Callable[[], tuple[nn.Module, Batch]]] = {
     "MLP of 20 layers, width 64, batch 64": lambda: _mlp(64),
     "MLP of 20 layers, width 128, batch 64": lambda: _mlp(128),
     "resnet-20, 16x16, batch 32": lambda: _images("resnet-20", 16),
+    "resnet-56, 16x16, batch 32": lambda: _images("resnet-56", 16),
     "vit-6, 32x32, batch 32": lambda: _images("vit-6", 32),
+    "gpt-12, 8 sequences of 32": lambda: _sequences("gpt-12"),
     "preresnet-164, 32x32, batch 64": lambda: _images("preresnet-164", 32, samples=64),
 }
 # Few of the long ones: about two minutes of CPU time together.

@@ -8,6 +8,7 @@ from torch import nn
 from bathyscope import nets
 from bathyscope.core import blocks_of
 from bathyscope.curvature import hessian
+from bathyscope.curvature.terms import HessianTerm
 from bathyscope.diagnosis import diagnose, treat
 from bathyscope.diagnosis.curvature_probe import curvature_probe
 
@@ -172,3 +173,46 @@ def test_many_blocks_stay_within_the_budget():
     assert set(probe["largest"]) == {None}
     assert None not in probe["trace"]
     assert any("by_block" in note for note in probe.notes)
+
+
+class Twisted(torch.autograd.Function):
+    """x² whose second derivative is read off the wrong unit: Hessians of it are not symmetric."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return 2 * gradient * (x.detach() + x.roll(1, -1) - x.detach().roll(1, -1))
+
+
+def test_a_wrong_second_derivative_is_seen_by_the_products_with_signs():
+    class Model(nn.Sequential):
+        def forward(self, x):
+            return Twisted.apply(super().forward(x))
+
+    torch.manual_seed(0)
+    model = Model(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    probe = curvature_probe(model, (X, Y), loss=F.mse_loss, blocks=blocks_of(model, X))
+    assert any("The second derivative that torch computes here is wrong" in n for n in probe.notes)
+    assert set(probe["largest"]) == {None}
+
+
+def test_symmetry_costs_no_products_of_its_own(monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(8)])
+    blocks = blocks_of(model, X)
+    whole = list(model.parameters())
+    made = []
+    times = HessianTerm.times
+
+    def counted(self, vectors, **options):
+        made.extend([1] * len(vectors[0]) * (len(self.parameters) == len(whole)))
+        return times(self, vectors, **options)
+
+    monkeypatch.setattr(HessianTerm, "times", counted)
+    probe = curvature_probe(model, (X, Y), loss=F.mse_loss, blocks=blocks)
+    assert len(made) == probe.settings["products"] <= 16

@@ -111,7 +111,9 @@ def _put_back(owner: Any, name: str, value: object) -> None:
 
 def differentiable_rnns(model: nn.Module, *, twice: bool = False) -> AbstractContextManager[Any]:
     """Within, recurrent layers can be differentiated, in eval mode too; `twice` also a second time."""
+    if not torch.backends.cudnn.is_available():  # asked in every step: the modules come after
+        return nullcontext()
     rnns = [m for m in unwrap(model).modules() if isinstance(m, nn.RNNBase)]
-    if not torch.backends.cudnn.is_available() or not any(twice or not m.training for m in rnns):
+    if not any(twice or not m.training for m in rnns):
         return nullcontext()
     return torch.backends.cudnn.flags(enabled=False)

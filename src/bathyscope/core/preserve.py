@@ -330,8 +330,11 @@ class _ModuleState:
     def rewind(self) -> None:
         """Give back everything but the hooks."""
         module, own = self.module, vars(self.module)
-        if module.training != self.training:
-            module.training = self.training
+        if own.get("training") is not self.training:
+            if "training" in own:
+                own["training"] = self.training  # what `module.training = …` comes to, much sooner
+            else:
+                module.training = self.training
         if self.parameters or module._parameters:
             _refill(module._parameters, self.parameters)
         if self.buffers or module._buffers:

@@ -81,6 +81,7 @@ class _NormalizeBackward(torch.autograd.Function):
             g, x, weight, None, None, mean, scale, True, eps, [True, True, True]
         )
         ctx.save_for_backward(g, x, weight, mean, scale, by_weight, by_bias)
+        ctx.eps = eps
         return into, by_weight, by_bias
 
     @staticmethod
@@ -100,18 +101,22 @@ class _NormalizeBackward(torch.autograd.Function):
         def wide(channel: Tensor) -> Tensor:
             return channel.reshape(shape)
 
-        x_hat = torch.addcmul(wide(-mean * scale), x, wide(scale))
+        # sums of h and of h x̂ in each channel, in one pass of torch's kernel
+        _, hx, h_sum = torch.ops.aten.native_batch_norm_backward(
+            h, x, weight, None, None, mean, scale, True, ctx.eps, [False, True, True]
+        )
+        big_h, k, p = h_sum / num, hx / num, (g * h).mean(over)
+        # in place: to begin with numbers of channels, `addcmul` leaves its vectorized path
+        x_hat = (x - wide(mean)).mul_(wide(scale))
         big_g, big_m = by_bias / num, by_weight / num
-        big_h, k, p = h.mean(over), (h * x_hat).mean(over), (g * h).mean(over)
         gain = weight * scale
         left = p - big_g * big_h - big_m * k
-        by_g = torch.addcmul(h * wide(gain), x_hat, wide(h_w - gain * k))
-        by_g = by_g + wide(h_b - gain * big_h)
         of_g = h_w - gain * k  # c = of_g g + of_h h
         of_h = -gain * big_m
         mean_c = of_g * big_g + of_h * big_h
         mean_cx = of_g * big_m + of_h * k
-        by_x = torch.addcmul(g * wide(scale * of_g), h, wide(scale * of_h))
-        by_x = torch.addcmul(by_x, x_hat, wide(-scale * (mean_cx + gain * left)))
-        by_x = by_x - wide(scale * mean_c)
+        by_g = (h * wide(gain)).addcmul_(x_hat, wide(of_g)).add_(wide(h_b - gain * big_h))
+        by_x = (g * wide(scale * of_g)).addcmul_(h, wide(scale * of_h))
+        by_x = by_x.addcmul_(x_hat, wide(-scale * (mean_cx + gain * left)))
+        by_x = by_x.sub_(wide(scale * mean_c))
         return by_g, by_x, num * scale * left, None, None, None

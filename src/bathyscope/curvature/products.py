@@ -18,7 +18,7 @@ from bathyscope.curvature.differences import has_custom_function, is_slope_of_gr
 from bathyscope.curvature.fingerprint import Fingerprint, fingerprint
 from bathyscope.curvature.memory import graph_nodes, held_bytes
 from bathyscope.curvature.objective import Objective
-from bathyscope.curvature.symmetry import is_symmetric
+from bathyscope.curvature.symmetry import are_symmetric, is_symmetric
 from bathyscope.curvature.terms import HessianTerm, Term
 from bathyscope.curvature.weight_norm import plain_weight_norm
 
@@ -216,6 +216,23 @@ class CurvatureOperator:
         self._check_symmetry(term, active)
         self._check_custom_functions(term, batch, active)
         return term, self._plan_products(held_bytes(nodes), size)
+
+    def leave_symmetry_to_caller(self) -> None:
+        """Make no products to check symmetry: the caller has some of its own for `check_symmetry_of`."""
+        self._symmetric = True
+
+    def check_symmetry_of(
+        self, vectors: Float[Tensor, " d b"], products: Float[Tensor, " d b"]
+    ) -> None:
+        """Check by products with random vectors that are made anyway; in doubt, by products for it alone.
+
+        Raises:
+            BathyscopeError: the matrix is not symmetric: some second derivative is wrong.
+        """
+        if not are_symmetric(vectors, products, [self.parameters[i] for i in self._active]):
+            self._symmetric = False
+            self.free()
+            self._prepare()
 
     def _check_symmetry(self, term: Term, active: Sequence[Tensor]) -> None:
         """Once for an operator: what makes a second derivative wrong is how the loss is written."""

@@ -39,7 +39,7 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
         _dot_and_norm(term, v, w, parameters),
         _dot_and_norm(term, w, v, parameters),
     )
-    tolerance = max(_TOLERANCE.get(p.dtype, _COARSE_TOLERANCE) for p in parameters)
+    tolerance = _tolerance(parameters)
     # non-finite either: the product itself says so later
     if not abs(wv - vw) > tolerance * (of_v + of_w):
         return True
@@ -47,6 +47,32 @@ def is_symmetric(term: Term, parameters: Sequence[Tensor]) -> bool:
     hv, hw, both = (_product(term, vector, parameters) for vector in (v, w, sums))
     error = [c.double() - a.double() - b.double() for a, b, c in zip(hv, hw, both, strict=True)]
     return abs(wv - vw) <= _ABOVE_ROUNDING * _norm(error)
+
+
+def are_symmetric(vectors: Tensor, products: Tensor, parameters: Sequence[Tensor]) -> bool:
+    """Whether VᵀHV is symmetric to rounding, for random V with products HV that are there already.
+
+    Each pair of columns is compared as by `is_symmetric`. False leaves open whether it is rounding.
+
+    Args:
+        vectors: independent entries of mean zero, one vector a column.
+        products: H times each.
+        parameters: for whose dtypes the tolerance is.
+
+    Examples:
+        >>> v, h = torch.eye(2), torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+        >>> are_symmetric(v, h @ v, [h]), are_symmetric(v, (h + h.T) @ v, [h])
+        (False, True)
+    """
+    both = vectors.T.double() @ products.double()
+    sizes = torch.linalg.vector_norm(products.double(), dim=0)
+    allowed = _tolerance(parameters) * (sizes[:, None] + sizes)
+    # non-finite either: the product itself says so
+    return not bool(((both - both.T).abs() > allowed).any())
+
+
+def _tolerance(parameters: Sequence[Tensor]) -> float:
+    return max(_TOLERANCE.get(p.dtype, _COARSE_TOLERANCE) for p in parameters)
 
 
 def _product(term: Term, vector: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:

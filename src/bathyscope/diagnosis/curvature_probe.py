@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
@@ -74,7 +74,10 @@ def curvature_probe(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it would say stands in the notes
             matrix = hessian(model, batch, loss=loss, batchnorm=settings["batchnorm"])
+            matrix.operator.leave_symmetry_to_caller()
             with matrix.operator.session():
+                signs, products = _products_with_signs(matrix)
+                matrix.operator.check_symmetry_of(signs, products)
                 ends = matrix.extremes(
                     1, max_products=max(2, _SEARCH), tolerance=1e-3, check_copies=False
                 )
@@ -82,7 +85,9 @@ def curvature_probe(
                 settings |= _ends(ends)
                 settings |= _rates(settings["largest"], optimizer)
                 locations = _locations(matrix, unwrap(model), blocks)
-                traces, rest = _times_signs(matrix, locations, vectors)
+                traces = _traces(matrix, locations, signs * products)
+                rest = (products - vectors.T @ (vectors @ products)).double().square().sum(dim=0)
+                del signs, products
                 columns |= _by_block(matrix, locations, traces)
                 if matrix.shape[0] <= _FORMED_UP_TO:
                     result, exact = _from_all_eigenvalues(matrix, locations)
@@ -136,27 +141,27 @@ def _locations(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> lis
     return [[i for i, p in enumerate(parameters) if id(p) in own] for own in owned]
 
 
-def _times_signs(
-    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], vectors: Tensor
-) -> tuple[list[Tensor], Tensor]:
-    """With random signs v: vᵀ(Hv) over each block, and ‖Hv‖² without what lies along the two ends.
+def _products_with_signs(matrix: CurvatureMatrix) -> tuple[Tensor, Tensor]:
+    """Random signs v, one a column, and their products Hv, on the host.
 
-    On a device one v at a time, and its product is read on the host: each is as large as the model.
+    On a device one v at a time: each is as large as the model.
     """
     generator = torch.Generator().manual_seed(0)
     bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=generator, device="cpu")
-    traces: list[list[Tensor]] = [[] for _ in locations]
-    rest: list[Tensor] = []
-    for part in bits.split(_SIGNS if matrix.device.type == "cpu" else 1, dim=1):
-        signs = (2.0 * part - 1).to(matrix.dtype)
-        products = (matrix @ signs.to(matrix.device)).cpu()
-        both = signs * products
-        for inside, positions in zip(traces, locations, strict=True):
-            sums = [both[s].double().sum(dim=0) for s in matrix.operator.slices_of(positions)]
-            inside.append(torch.stack(sums).sum(dim=0) if sums else both.new_zeros(both.shape[1]))
-        left = products - vectors.T @ (vectors @ products)
-        rest.append(left.double().square().sum(dim=0))
-    return [torch.cat(inside) for inside in traces], torch.cat(rest)
+    signs = (2.0 * bits - 1).to(matrix.dtype)
+    parts = signs.split(_SIGNS if matrix.device.type == "cpu" else 1, dim=1)
+    return signs, torch.cat([(matrix @ part.to(matrix.device)).cpu() for part in parts], dim=1)
+
+
+def _traces(
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], both: Tensor
+) -> list[Tensor]:
+    """The sums of v ∘ Hv over each block, which `both` holds for random signs v."""
+    result = []
+    for positions in locations:
+        sums = [both[s].double().sum(dim=0) for s in matrix.operator.slices_of(positions)]
+        result.append(torch.stack(sums).sum(dim=0) if sums else both.new_zeros(both.shape[1]))
+    return result
 
 
 def _by_block(
@@ -221,7 +226,7 @@ def _bounds(ends: ExtremeEigenvalues, rest: Tensor, d: int) -> dict[str, object]
         torch.cat([getattr(end, name) for end in both])
         for name in ("values", "errors", "residuals")
     )
-    reach = float(student.ppf(_CONFIDENCE, len(rest) - 1) * rest.std()) / len(rest) ** 0.5
+    reach = float(stdtrit(len(rest) - 1, _CONFIDENCE) * rest.std()) / len(rest) ** 0.5
     split_off = float((values.square() + residuals.square()).sum())
     frobenius = math.sqrt(split_off + float(rest.mean()) + reach)
     most = float(values.abs().max())

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor
 
 from bathyscope.core.arguments import check_count
@@ -132,7 +132,7 @@ class SpectralDensity:
         p = len(lower)
         if p < 2:
             raise UsageError("One probe has no error; ask for at least 2 probes.")
-        reach = float(student.ppf(0.5 + self.confidence / 2, p - 1)) / math.sqrt(p)
+        reach = float(stdtrit(p - 1, 0.5 + self.confidence / 2)) / math.sqrt(p)
         return Interval(
             value=base + float((lower + upper).mean()) / 2,
             lower=base + float(lower.mean() - reach * lower.std(ddof=1)),

@@ -3,7 +3,7 @@
 import math
 from statistics import fmean, median, stdev
 
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from bathyscope import nets
 from bathyscope.claims.claim import Claim, Link, Measured, Numbers
@@ -232,7 +232,7 @@ def _gain(numbers: Numbers) -> tuple[str, float, float]:
     gains = numbers["gains"]
     error = math.inf  # of one pair nothing can be said
     if len(gains) > 1:
-        error = float(t.ppf(0.975, len(gains) - 1)) * stdev(gains) / math.sqrt(len(gains))
+        error = float(stdtrit(len(gains) - 1, 0.975)) * stdev(gains) / math.sqrt(len(gains))
     text = f"gain in test accuracy, mean of {len(gains)} pairs, against its 95 % error (Student)"
     return text, fmean(gains), error
 

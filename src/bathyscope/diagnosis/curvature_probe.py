@@ -76,18 +76,16 @@ def curvature_probe(
             matrix = hessian(model, batch, loss=loss, batchnorm=settings["batchnorm"])
             matrix.operator.leave_symmetry_to_caller()
             with matrix.operator.session():
-                signs, products = _products_with_signs(matrix)
-                matrix.operator.check_symmetry_of(signs, products)
+                locations = _locations(matrix, unwrap(model), blocks)
+                traces, products = _times_signs(matrix, locations)
                 ends = matrix.extremes(
                     1, max_products=max(2, _SEARCH), tolerance=1e-3, check_copies=False
                 )
                 vectors, ends = _apart(ends)
                 settings |= _ends(ends)
                 settings |= _rates(settings["largest"], optimizer)
-                locations = _locations(matrix, unwrap(model), blocks)
-                traces = _traces(matrix, locations, signs * products)
                 rest = (products - vectors.T @ (vectors @ products)).double().square().sum(dim=0)
-                del signs, products
+                del products
                 columns |= _by_block(matrix, locations, traces)
                 if matrix.shape[0] <= _FORMED_UP_TO:
                     result, exact = _from_all_eigenvalues(matrix, locations)
@@ -141,27 +139,26 @@ def _locations(matrix: CurvatureMatrix, model: nn.Module, blocks: Blocks) -> lis
     return [[i for i, p in enumerate(parameters) if id(p) in own] for own in owned]
 
 
-def _products_with_signs(matrix: CurvatureMatrix) -> tuple[Tensor, Tensor]:
-    """Random signs v, one a column, and their products Hv, on the host.
+def _times_signs(
+    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]]
+) -> tuple[list[Tensor], Tensor]:
+    """With random signs v: vᵀ(Hv) over each block, and Hv, one a column, on the host.
 
-    On a device one v at a time: each is as large as the model.
+    The products are also those that show whether the matrix is symmetric. On a device one v at a time:
+    each is as large as the model.
     """
     generator = torch.Generator().manual_seed(0)
     bits = torch.randint(2, (matrix.shape[0], _SIGNS), generator=generator, device="cpu")
     signs = (2.0 * bits - 1).to(matrix.dtype)
     parts = signs.split(_SIGNS if matrix.device.type == "cpu" else 1, dim=1)
-    return signs, torch.cat([(matrix @ part.to(matrix.device)).cpu() for part in parts], dim=1)
-
-
-def _traces(
-    matrix: CurvatureMatrix, locations: Sequence[Sequence[int]], both: Tensor
-) -> list[Tensor]:
-    """The sums of v ∘ Hv over each block, which `both` holds for random signs v."""
-    result = []
+    products = torch.cat([(matrix @ part.to(matrix.device)).cpu() for part in parts], dim=1)
+    matrix.operator.check_symmetry_of(signs, products)
+    both = signs * products
+    traces = []
     for positions in locations:
         sums = [both[s].double().sum(dim=0) for s in matrix.operator.slices_of(positions)]
-        result.append(torch.stack(sums).sum(dim=0) if sums else both.new_zeros(both.shape[1]))
-    return result
+        traces.append(torch.stack(sums).sum(dim=0) if sums else both.new_zeros(both.shape[1]))
+    return traces, products
 
 
 def _by_block(

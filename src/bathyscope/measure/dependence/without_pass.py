@@ -353,9 +353,10 @@ def channel_order(images: Tensor) -> ChannelOrder | None:
     if images.ndim != 4 or not images.is_floating_point() or images.shape[1] not in (2, 3, 4):
         return None
     channels, width = images.shape[1], images.shape[3]
+    images = near(images)
     if width < 8 or images.shape[2] < 4 or not bool(torch.isfinite(images).all()):
         return None
-    x = images[:_SAMPLES].detach().double()
+    x = images[:_SAMPLES].detach().cpu().double()
     step = float((x[..., 1:] - x[..., :-1]).abs().mean())
     period = float((x[..., channels:] - x[..., :-channels]).abs().mean())
     column = float((x[..., 1:, :] - x[..., :-1, :]).abs().mean())

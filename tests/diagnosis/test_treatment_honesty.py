@@ -9,6 +9,7 @@ from bathyscope.diagnosis import diagnose, treat
 from bathyscope.diagnosis.candidates import Candidate, candidates
 from bathyscope.diagnosis.helped import choose, expected_end, judge
 from bathyscope.diagnosis.race import Attempt, Race, Search
+from bathyscope.diagnosis.recipe_search import is_on_its_way
 from bathyscope.diagnosis.supply import Supply, generalizes
 from bathyscope.diagnosis.treat import _constant
 from bathyscope.diagnosis.verification import Verification
@@ -70,6 +71,19 @@ def test_the_answer_of_a_frequent_class_does_not_pass():
     assert not attempt(losses=(0.44,) * 40, constant=0.45, accuracy=0.85).passes
     assert attempt(losses=(0.1,) * 40, constant=0.45, accuracy=0.95).passes
     assert not attempt(losses=(0.1,) * 40, constant=0.45, accuracy=0.95, generalizes=False).passes
+
+
+def test_a_fall_from_above_that_goes_on_is_not_given_up():
+    """Settings that had taken a loss from 551 to 403, above a baseline of 378, were not trained further."""
+    falling = tuple(378 + 180 * 0.88**t for t in range(16))
+    assert is_on_its_way(attempt(losses=falling, constant=378.0))
+    assert not is_on_its_way(attempt(losses=(551.0,) * 16, constant=378.0))
+    assert not is_on_its_way(attempt(losses=(379.0, 378.0) * 8, constant=378.0))  # at the baseline
+    assert not is_on_its_way(
+        attempt(losses=falling, constant=450.0)
+    )  # below it: its promise counts
+    assert not is_on_its_way(attempt(losses=(551.0,), constant=378.0))
+    assert not is_on_its_way(attempt(losses=(*falling[:-1], float("nan")), constant=378.0))
 
 
 RATE = (ScaleRate(factor=0.1),)

@@ -260,6 +260,14 @@ def test_one_batch_taken_again_costs_certainty():
     assert "taken again" in same.notes[0]
 
 
+def test_a_one_cycle_that_was_not_given_is_noted():
+    model = mlp()
+    optimizer = sgd(model, 0.1)
+    OneCycleLR(optimizer, 0.1, total_steps=600)
+    seen = bs.forecast(model, batches(), optimizer=optimizer, budget=600)
+    assert "holds the learning rate at 0.004 of 0.1" in seen.notes[0]
+
+
 def test_a_constant_loss_is_said_to_stay():
     model = mlp()
     seen = bs.forecast(model, batches(), loss=lambda out, y: 0 * out.sum() + 2.0)

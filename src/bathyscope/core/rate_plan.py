@@ -112,7 +112,8 @@ def _scheduled_elsewhere(optimizers: Sequence[torch.optim.Optimizer]) -> tuple[s
     """A note where a scheduler has set other rates than it began with, and was not given."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            first, now = group.get("initial_lr"), group.get("lr")
+            # OneCycleLR begins at a fraction of its peak, which it writes into the group
+            first, now = group.get("max_lr", group.get("initial_lr")), group.get("lr")
             if first is not None and now is not None and not math.isclose(float(first), float(now)):
                 return (
                     f"A scheduler holds the learning rate at {float(now):.3g} of {float(first):.3g}: "

@@ -1,11 +1,13 @@
 """The search for a recipe: settings first; weights, activations and structure where settings do not do."""
 
+import math
 from dataclasses import dataclass
+from statistics import fmean
 
 from bathyscope.diagnosis.candidates import Candidate, candidates
 from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.diagnosis.helped import FAILS
-from bathyscope.diagnosis.race import LEARNED, Race, Search, num_entrants, step_cost
+from bathyscope.diagnosis.race import LEARNED, Attempt, Race, Search, num_entrants, step_cost
 from bathyscope.diagnosis.supply import Supply
 from bathyscope.diagnosis.treatment import num_problems
 from bathyscope.diagnosis.verification import MOST_STEPS, Verification, verify
@@ -16,6 +18,7 @@ _TRIAL = 32  # steps after which the untreated copy may be known to train
 _MOST_CANDIDATES = 40  # more than any budget lets start
 _GAIN = 0.1  # of the untreated loss: another seed moves the end of a run by a few per cent
 _FLAT = frozenset({"flat-start", "flat-to-second-order", "zero-gradient"})
+_QUARTERS = 8  # of its steps, as long as the last one, within which what falls reaches the baseline
 _OF_SETTINGS = 0.55  # fraction of the race's steps that settings may take where more is allowed
 
 
@@ -75,7 +78,8 @@ def find_recipe(
     racers += _enter(race, first, most)
     finalists = race.run(racers, most=most if deeper else None)
     half = min(longest, MOST_STEPS // 2 if deeper else MOST_STEPS - tried.steps)
-    if not deeper or any(r.attempt.promise >= FAILS for r in finalists):
+    promising = any(r.attempt.promise >= FAILS or is_on_its_way(r.attempt) for r in finalists)
+    if not deeper or promising:
         # weights or structure are touched only where a training has shown that settings do not do
         tried += verify(
             race, finalists, supply, most=half, held_out=held_out, has_more=bool(deeper)
@@ -87,6 +91,15 @@ def find_recipe(
     left = min(longest, MOST_STEPS - tried.steps)
     tried += verify(race, finalists, supply, most=left, held_out=held_out)
     return SearchResult(racers + later, tried)
+
+
+def is_on_its_way(attempt: Attempt) -> bool:
+    """Whether it still falls from above to the constant baseline: what it will learn has yet to show."""
+    quarter = max(1, len(attempt.losses) // 4)
+    if not math.isfinite(attempt.end) or len(attempt.losses) < 2 * quarter:
+        return False
+    fall = fmean(attempt.losses[-2 * quarter : -quarter]) - fmean(attempt.losses[-quarter:])
+    return 0 < attempt.end - attempt.constant < _QUARTERS * fall
 
 
 def _enter(race: Race, entrants: list[Candidate], most: float) -> list[Search]:

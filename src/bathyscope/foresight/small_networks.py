@@ -100,8 +100,8 @@ def failure_kind(reading: Reading) -> FailureKind:
     fell = fmean(early) - fmean(late)
     # batches differ: a fall is one where it is larger than two standard errors
     error = math.hypot(pstdev(early), pstdev(late)) / math.sqrt(len(late))
-    least = max(_FALLS * reading.goal.constant_loss, 2 * error)
-    return "slow" if fell > least and gone > 0 else "stuck"
+    needed = max(_FALLS * reading.goal.constant_loss, 2 * error)
+    return "slow" if fell > needed and gone > 0 else "stuck"
 
 
 def differences(reading: Reading, budget: int, model: Model) -> tuple[str, ...]:

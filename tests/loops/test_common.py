@@ -30,10 +30,11 @@ def test_common_programs(name):
 
 SECOND_MISSES = (
     "transformer_without_places",
-    "average_with_the_statistics_of_the_start",
     "end_is_masked_with_the_padding",
 )
-"""Scored once, after the rules for the others: 10 of 13 named, no corrected twin with a problem."""
+"""Scored once, after the rules for the others: 10 of 13 named, no corrected twin with a problem; 11 since.
+A lone layer that stands in no list is no block whose attention is looked at; an end that has the number of
+the padding stands where padding does."""
 FAST_SECOND = ("the_first_optimizer_is_cleared_twice",)
 
 

@@ -301,6 +301,8 @@ class ModelUse:
     dropout_at: Line | None = None
     frozen_statistics: tuple[str, ...] = ()
     """Batch norms whose running statistics cannot move: momentum 0."""
+    lags_in: tuple[str, ...] = ()
+    """Of an average of a trained model: batch norms as at the start, while those of the model moved."""
     replaced_parameters: int = 0
     """Parameters that its wrapper averages and that it no longer has."""
     copy_of: int | None = None

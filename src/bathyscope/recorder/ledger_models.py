@@ -339,11 +339,25 @@ class ModelLedger:
                 continue
             if not observed.use.has_moved:
                 observed.use.has_moved = observed.at_first != _sample(module)
+            if not observed.use.is_trained and observed.use.has_moved:
+                observed.use.lags_in = self._lagging_norms(module, observed.use.copy_of)
             inner = inner_of(module)
             if observed.use.wrapper == "DistributedDataParallel" and inner is not None:
                 averaged = {id(p) for p in getattr(module, "_module_parameters", [])}
                 own = {id(p) for p in inner.parameters() if p.requires_grad}
                 observed.use.replaced_parameters = len(own - averaged) if averaged else 0
+
+    def _lagging_norms(self, copy: nn.Module, index: int | None) -> tuple[str, ...]:
+        """Batch norms of an average that have counted no batch, though those of its model have."""
+        models = (m for o in self._models.values() if o.use.index == index and (m := o.ref()))
+        model = next(models, None)
+        own = {} if model is None else dict(model.named_buffers())
+        result = []
+        for name, counted in copy.named_buffers():
+            other = own.get(name) if name.endswith("num_batches_tracked") else None
+            if other is not None and other.is_cpu and int(counted) == 0 < int(other):
+                result.append(name.removesuffix(".num_batches_tracked"))
+        return tuple(result[:4])
 
 
 def _is_fresh(module: nn.Module) -> bool:

@@ -77,6 +77,19 @@ VALIDATION_IN_TRAIN_MODE = Rule(
 def frozen_statistics(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Batch norms that train and whose running statistics cannot move."""
     for model in record.models:
+        if model.lags_in and model.blind_eval_passes:
+            finding = FROZEN_STATISTICS.finding(
+                Severity.WARNING, model.lags_in, score=float(len(model.lags_in)), at=model.called_at
+            )
+            yield replace(
+                finding,
+                title=f"The average of {model.kind} that is asked at {model.called_at} has the running "
+                "statistics of the start",
+                why="Its weights follow the trained model, and its buffers do not: in eval mode its batch "
+                "norms use mean 0 and variance 1.",
+                remedy="Copy the buffers as well (AveragedModel does, or use_buffers=True), or fill them by "
+                "torch.optim.swa_utils.update_bn.",
+            )
         if model.train_passes and model.frozen_statistics:
             yield FROZEN_STATISTICS.finding(
                 Severity.WARNING, model.frozen_statistics, score=float(len(model.frozen_statistics))

@@ -34,7 +34,8 @@ _MOST_LABEL_BATCHES = 200
 # Batches of a loader that are recognized as the input of a model.
 _FED_BATCHES = 16
 _MOST_CLASSES = 4096
-_FEWEST_VECTORS = 8
+_FEWEST_VECTORS, _MOST_VECTORS = 8, 64
+"""Samples, and entries of each, of an output whose samples are compared."""
 _MOST_ORDERS = 8
 _MOST_RELATED = 512
 """Samples of which inputs and classes are compared."""
@@ -51,6 +52,7 @@ class DataLedger:
         self._last_batch: int | None = None
         self._scales: list[float] = []
         self._shape: tuple[int, ...] = ()
+        self._vectors: list[Tensor] = []  # outputs of the first pass and of the last one looked at
         self._handed_out: dict[int, LoaderUse] = {}
         self._rows: Tensor | None = None  # a few entries of each sample of the last pass
         self._related: list[Tensor] = []
@@ -188,9 +190,8 @@ class DataLedger:
         ):
             on_gradient(tensor, self._read_labels)
         if is_looked_at and tensor.ndim == 2 and min(tensor.shape) >= _FEWEST_VECTORS:
-            data.last_alike = _likeness(tensor.detach())
-            if data.first_alike is None:
-                data.first_alike = data.last_alike
+            rows = tensor.detach()[:_MOST_VECTORS, :_MOST_VECTORS].clone()
+            self._vectors = [*self._vectors[:1], rows]
         if tensor.dtype == torch.float16 and data.half_zero is None:
             on_gradient(tensor, self._read_half)
 
@@ -231,7 +232,11 @@ class DataLedger:
             self._labels.append(labels[: len(rows)].clone())
 
     def finish(self) -> None:
-        """Are the classes that were asked for related to the inputs?"""
+        """Have outputs become alike, and are the classes that were asked for related to the inputs?"""
+        if self._vectors:
+            alike = [_likeness(rows.cpu().double()) for rows in self._vectors]
+            self.record.data.first_alike, self.record.data.last_alike = alike[0], alike[-1]
+            self._vectors = []
         if not self._labels or len({rows.shape[1] for rows in self._related}) > 1:
             return
         data, labels, rows = self.record.data, torch.cat(self._labels), torch.cat(self._related)
@@ -254,7 +259,7 @@ class DataLedger:
 
 def _likeness(rows: Tensor) -> float:
     """Mean cosine similarity between different rows."""
-    total = torch.nn.functional.normalize(rows.double(), dim=1).sum(0).square().sum()
+    total = torch.nn.functional.normalize(rows, dim=1).sum(0).square().sum()
     return (float(total) - len(rows)) / (len(rows) * (len(rows) - 1))
 
 

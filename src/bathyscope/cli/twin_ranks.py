@@ -90,7 +90,7 @@ class RankExchange:
             result = twin_of_ranks(step.model, step.batch, step.loss, given, others)
         except Exception as error:  # of a model, or of batches that cannot be joined
             return f"Twin (ranks): not compared: {in_a_line(error)}."
-        text = str(result).replace("Both do the same over 1 steps", "One rank does the same")
+        text = str(result).replace("Both do the same over 1 step", "One rank does the same")
         later = record.ranks.first_different
         if result.is_same and later is not None:
             text += (

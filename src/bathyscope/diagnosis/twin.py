@@ -81,9 +81,8 @@ class Twin:
     def sentence(self) -> str:
         """What was found, in one sentence."""
         if self.first is None:
-            return (
-                f"Both do the same over {len({r.step for r in self.rows})} steps, up to rounding."
-            )
+            steps = len({row.step for row in self.rows})
+            return f"Both do the same over {steps} step{'s' * (steps != 1)}, up to rounding."
         one = self.first
         where = f" of block {one.block}" if one.block else ""
         return (

@@ -28,7 +28,8 @@ def not_checked(record: LoopRecord) -> tuple[str, ...]:
             )
         return tuple(notes)
     if record.steps < 4:
-        notes.append(f"Only {record.steps} steps were taken: habits of a loop show from 4 on.")
+        taken = "step was" if record.steps == 1 else "steps were"
+        notes.append(f"Only {record.steps} {taken} taken: habits of a loop show from 4 on.")
     if not trained:
         notes.append(
             "No module holds the parameters of the optimizer: modes and inputs are not seen."

@@ -106,9 +106,10 @@ NON_FINITE = Rule(
     ),
     event=Transition(
         title="a value became NaN or Inf",
-        advice="Go back to a checkpoint before this step; look at the named block for a division by zero, a "
-        "logarithm or root of zero, or an overflow in a short format; clip gradients, or lower the "
-        "learning rate.",
+        # the gradient of a large tensor is read at one step of four: its NaN may show in the next loss
+        advice="Go back to a checkpoint from two steps before this one or earlier; look at the named block "
+        "for a division by zero, a logarithm or root of zero, or an overflow in a short format; clip "
+        "gradients, or lower the learning rate.",
     ),
     remedies=("reinitialize-blocks",),
 )

@@ -92,3 +92,12 @@ def test_a_loop_that_was_watched_is_not_said_to_be_unchecked():
     assert set(page.report().not_checked) == {"loss-spike"}
     unwatched = dataclasses.replace(page, record=LoopRecord())
     assert set(unwatched.report().not_checked) == set(reasons)
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_the_curve_of_the_loss_is_that_of_a_batch_however_it_is_divided(divided):
+    record, _ = loop(parts=4, divided=divided)
+    page = LoopReport("train.py", "watched 6 steps", record, (), (), ())
+    losses = [value for _, value in page.report().curves["loss"]]
+    assert 0.7 < losses[0] / math.log(3) < 2  # of an untrained classifier, and not a quarter of it
+    assert losses == pytest.approx([row.loss * (4 if divided else 1) for row in record.rows])

@@ -18,6 +18,7 @@ from bathyscope.diagnosis.diagnosis import Diagnosis
 from bathyscope.recorder.called_parts import CalledParts
 from bathyscope.recorder.first_step import FirstStep, FirstStepRecorder
 from bathyscope.recorder.loop_findings import loop_findings, not_checked
+from bathyscope.report.loop_settings import loss_divisor
 from bathyscope.rules.causes import in_order, roots_of
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.rule import CausalStage
@@ -225,7 +226,7 @@ def _at_constant(record: LoopRecord, result: Diagnosis | None, *, has_cause: boo
     constant = _constant_loss(record, result)
     if constant is None or len(losses) < _FIRST_LEARNING:
         return ""
-    end = statistics.fmean(losses[-max(2, len(losses) // 8) :])
+    end = statistics.fmean(losses[-max(2, len(losses) // 8) :]) * loss_divisor(record)
     if not _HARDLY_BEATEN[0] * constant <= end <= _HARDLY_BEATEN[1] * constant:
         return ""
     advice = (

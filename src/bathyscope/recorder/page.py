@@ -1,7 +1,7 @@
 """How a watched training is shown: on one screen, as a page, as a figure."""
 
 from collections.abc import Iterable, Sequence
-from math import isfinite, isnan
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ from torch import nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.files import check_location, write_atomic
-from bathyscope.core.records import Number
 from bathyscope.core.sharded import own_class
 from bathyscope.core.shown import Shown, save_picture
 from bathyscope.recorder.event import Event
@@ -164,21 +163,31 @@ def _shown_blocks(blocks: Blocks, events: Sequence[Event]) -> list[int]:
 
 
 def _view(event: Event) -> "EventView":
+    from bathyscope.report.numbers import number
     from bathyscope.report.training_page import EventView
 
     return EventView(
         step=event.step,
         sentence=event.sentence,
         before=event.before,
-        numbers=[(name.replace("_", " "), _text(v)) for name, v in event.numbers.items()],
+        numbers=[(_label(name), number(v)) for name, v in event.numbers.items()],
         advice=event.advice,
     )
 
 
-def _text(value: Number) -> str:
-    if isinstance(value, float):
-        return "not a number" if isnan(value) else f"{value:.4g}"
-    return str(value)
+_LABELS = {
+    "std": "standard deviation",
+    "dead": "fraction of dead units",
+    "variety": "fraction that differs between samples",
+    "entropy": "attention entropy",
+}
+
+
+def _label(name: str) -> str:
+    """Of an event's number: a column of the record in words, and when."""
+    column, _, when = name.partition("_before")
+    words = _LABELS.get(column, column.replace("_", " "))
+    return f"{words} before{when.replace('_', ' ')}" if "_before" in name else words
 
 
 def _gaps(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float | None]:

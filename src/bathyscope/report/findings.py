@@ -13,7 +13,7 @@ TREATABLE = frozenset({"activation", "architecture", "initialization", "learning
 
 _TREAT = (
     "import bathyscope as bs\n"
-    "# loader: a DataLoader, or a list of batches; loss= where it is not cross-entropy\n"
+    "# loader: a DataLoader, or a list of batches\n"
     "diagnosis = bs.diagnose(model, loader, optimizer=optimizer)\n"
     "treatment = bs.treat(model, diagnosis, batches=loader)\n"
     "print(treatment.outcome)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from bathyscope.core.files import check_location, write_atomic
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, RootCause, Severity
-from bathyscope.report.loop_settings import settings_curves
+from bathyscope.report.loop_settings import loss_divisor, settings_curves
 from bathyscope.report.page import to_html
 from bathyscope.report.record import Curve, Judgment, Level, Report
 from bathyscope.rules.registry import all_rules
@@ -105,9 +105,9 @@ def _verdict(roots: Sequence[RootCause], at_constant: str) -> Judgment:
 
 def _curves(record: LoopRecord) -> dict[str, Curve]:
     """Loss, learning rate as set and in effect, what makes the difference, size of the updates."""
-    rows = record.rows
+    rows, divisor = record.rows, loss_divisor(record)
     every: dict[str, Curve] = {
-        "loss": [(r.step, r.loss) for r in rows],
+        "loss": [(r.step, None if r.loss is None else r.loss * divisor) for r in rows],
         **settings_curves(record),
         "clip factor": [(r.step, r.clip_factor) for r in rows if r.clip_factor is not None],
         "loss scale": [(r.step, r.loss_scale) for r in rows],

@@ -1,6 +1,7 @@
 """The learning rate as it was set and as it was in effect, over the steps of a loop."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from bathyscope.core.loop_record import LoopRecord, StepRow
@@ -47,3 +48,13 @@ def _factors(rows: Sequence[StepRow]) -> str:
         "accumulation": any(abs((r.gradient_weight or 1.0) - 1) > 0.05 for r in rows),
     }
     return "".join(f" × {name}" for name, is_seen in seen.items() if is_seen)
+
+
+def loss_divisor(record: LoopRecord) -> float:
+    """By what the losses of micro-batches were divided before their backward passes; 1 where by nothing."""
+    for use in record.optimizers:
+        several = [number for number, _ in use.micro_batches.most_common() if number > 1]
+        if several and use.mean_weights:
+            number = several[0]
+            return max(1.0, number / statistics.median(use.mean_weights))
+    return 1.0

@@ -185,9 +185,9 @@ _LABELS = {
 
 def _label(name: str) -> str:
     """Of an event's number: a column of the record in words, and when."""
-    column, _, when = name.partition("_before")
-    words = _LABELS.get(column, column.replace("_", " "))
-    return f"{words} before{when.replace('_', ' ')}" if "_before" in name else words
+    column = name.removesuffix("_before")
+    label = _LABELS.get(column, column.replace("_", " "))
+    return label if column == name else f"{label} before"
 
 
 def _gaps(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float | None]:

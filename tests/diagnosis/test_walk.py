@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-MOST_FILES = 66
-MOST_MODULES = 146
+MOST_FILES = 69
+MOST_MODULES = 150
 """What raises one of them is to be worth it."""
 
 SCRIPT = """

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import bathyscope as bs
-from tests.device.networks import CASES, PLACES, Case, Recurrent, case, place
+from tests.device.networks import CASES, PLACES, Case, Encoder, Recurrent, case, place
 from tests.device.numbers import Numbers, compare_numbers, numbers_of
 
 
@@ -58,11 +58,18 @@ def watch(given: Case) -> Numbers:
 def treat(given: Case) -> Numbers:
     with torch.no_grad():
         for parameter in given.model.parameters():
-            parameter.mul_(20.0)
+            parameter.mul_(12.0)
     found = bs.diagnose(given.model, given.batch, loss=given.loss)
     done = bs.treat(given.model, found, spend=400)
-    # weights of the LSTM as they are here train now and then, depending on rounding
-    return {} if isinstance(given.model, Recurrent) else {"recipe": str(done.recipe)}
+    # weights of the LSTM as they are here train now and then, depending on rounding; several cures of the
+    # encoder are about as good, and noise of 3e-7 decides between them
+    if isinstance(given.model, Recurrent):
+        return {}
+    return (
+        {"helped": done.helped}
+        if isinstance(given.model, Encoder)
+        else {"recipe": str(done.recipe)}
+    )
 
 
 def compare(given: Case) -> Numbers:

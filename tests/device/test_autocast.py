@@ -25,11 +25,24 @@ class Casting(nn.Module):
             return self.inner(x)
 
 
+def can_cast(given, device):
+    """Whether the model itself runs under autocast on this processor; all but the LSTM do."""
+    try:
+        with torch.autocast(device, dtype=torch.bfloat16):
+            given.model(given.batch[0])
+    except RuntimeError as error:
+        assert "LSTM forward propagation primitive" in str(error)
+        return False
+    return True
+
+
 @pytest.mark.parametrize("device", ["cpu", "pretend"])
 @pytest.mark.parametrize("network", ["mlp", "resnet-20", "encoder", "lstm"])
 def test_a_diagnosis_under_autocast_is_that_of_a_model_that_casts(pretend, device, network):
     """Passes are cast, and what is made of them is not."""
     given = case(network).to(device)
+    if not can_cast(given, device):
+        pytest.skip("oneDNN has no LSTM in bfloat16 for processors without AVX-512")
     with torch.autocast(device, dtype=torch.bfloat16):
         outside = bs.diagnose(given.model, given.batch, loss=given.loss)
         assert torch.is_autocast_enabled(device)

@@ -384,7 +384,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
     ],
     "tests/core": [
-        ("core/memory.py", "if size < 1000:", "if size <= 1000:"),
+        ("core/devices.py", "if size < 1000:", "if size <= 1000:"),
     ],
     "tests/core/test_blocks.py": [
         (

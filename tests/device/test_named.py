@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 import bathyscope as bs
 from bathyscope.cli import app
-from bathyscope.core.devices import check_device, on_device
+from bathyscope.core.devices import available_bytes, check_device, on_device
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes
 from tests.device.networks import case
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import bathyscope as bs
-from bathyscope.core.precision import (
+from bathyscope.core.devices import (
     ON_A_COPY,
     differentiable_rnns,
     exact_products,

@@ -167,7 +167,7 @@ def _plan(text: CommandOptions, probes: str, memory: float | None) -> None:
     from dataclasses import asdict
 
     from bathyscope.cli.build import skeleton_case
-    from bathyscope.core.memory import readable_size
+    from bathyscope.core.devices import readable_size
     from bathyscope.diagnosis import plan_diagnosis
 
     model, inputs = skeleton_case(text)

@@ -15,11 +15,11 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from bathyscope.core.batch import Batch, LossFn, loss_value, run_forward
 from bathyscope.core.calls import check_takes_hooks, unwrap
+from bathyscope.core.devices import differentiable_rnns
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hook_copies import copy_gradient_hooks, copy_step_hooks
 from bathyscope.core.nested import copy_tensors
-from bathyscope.core.precision import differentiable_rnns
 from bathyscope.core.probe import accumulate_gradients
 
 LEARNING_RATE = 0.1

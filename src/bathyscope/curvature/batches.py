@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, check_batch, read_all
 from bathyscope.core.call_forms import is_batch
+from bathyscope.core.devices import available_bytes
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.randomness import RngState
 

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.curvature.products import CurvatureOperator, DiagonalBlock
 from bathyscope.linalg import SymmetricOperator
 

@@ -16,10 +16,7 @@ from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
 from bathyscope.core.autocast import autocast_nowhere
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
-from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
-from bathyscope.core.losses import loss_named
-from bathyscope.core.nested import copy_tensors
-from bathyscope.core.precision import (
+from bathyscope.core.devices import (
     ON_A_COPY,
     differentiable_rnns,
     exact_products,
@@ -28,6 +25,9 @@ from bathyscope.core.precision import (
     on_cpu,
     packed_note,
 )
+from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.core.losses import loss_named
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.processes import processes_of
 from bathyscope.core.shards import gather_agreed
 from bathyscope.core.stepping import copy_to_cpu

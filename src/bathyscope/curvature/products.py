@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bathyscope.core.batch import Batch
+from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.processes import describe_lost_peer
 from bathyscope.curvature.convolutions import matmul_convolutions
 from bathyscope.curvature.differences import has_custom_function, is_slope_of_gradient

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.data.streaming import AHEAD, usual_workers
 
 _FRACTION = 0.5

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from bathyscope.core.arguments import check_count
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, run_forward
 from bathyscope.core.blocks import blocks_of
+from bathyscope.core.devices import with_double
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, main_tensor, predictions
-from bathyscope.core.precision import with_double
 from bathyscope.core.progress import report_progress
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.shown import Figured, Shown, axes_or_new

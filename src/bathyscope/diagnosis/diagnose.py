@@ -18,10 +18,10 @@ from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import as_trained, first_batch, read_call
 from bathyscope.core.calls import unwrap
+from bathyscope.core.devices import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.fetch import host_copies, keep_batch_on_host
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.precision import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.preserve import one_at_a_time, preserve_once
 from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage

@@ -19,8 +19,8 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import check_parameters, run_forward
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import unwrap
+from bathyscope.core.devices import available_bytes, readable_size
 from bathyscope.core.errors import UsageError
-from bathyscope.core.memory import available_bytes, readable_size
 from bathyscope.core.nested import first_samples, map_tensors, tensors_in
 from bathyscope.core.probe import make_differentiable
 from bathyscope.core.records import Block

@@ -10,8 +10,8 @@ from bathyscope.core.arguments import check_count, check_names, check_number
 from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
+from bathyscope.core.devices import LARGE_VECTOR, available_bytes, readable_size
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.memory import LARGE_VECTOR, available_bytes, readable_size
 from bathyscope.core.nested import first_samples, tensors_in
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import make_differentiable

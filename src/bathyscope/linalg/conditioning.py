@@ -11,9 +11,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from bathyscope.core.arguments import check_count, check_number
+from bathyscope.core.devices import with_double
 from bathyscope.core.errors import UsageError, shorten
 from bathyscope.core.fetch import SMALL, to_host
-from bathyscope.core.precision import with_double
 from bathyscope.linalg.norms import gram_matrix, rescale
 
 How = Literal["gram", "gram in float64", "svd", "given", "non-finite"]

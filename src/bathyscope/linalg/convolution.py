@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count
+from bathyscope.core.devices import with_double
 from bathyscope.core.errors import UsageError, shorten
-from bathyscope.core.precision import with_double
 
 PaddingMode = Literal["circular", "zeros", "reflect", "replicate"]
 Sizes = int | Sequence[int]

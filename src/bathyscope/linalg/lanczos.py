@@ -15,8 +15,8 @@ from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from bathyscope.core.devices import LARGE_VECTOR
 from bathyscope.core.errors import UsageError, shorten
-from bathyscope.core.memory import LARGE_VECTOR
 
 # Random vectors that an estimate may ask for: the error falls with their root, memory does not.
 MOST_PROBES = 10_000

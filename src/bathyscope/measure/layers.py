@@ -12,10 +12,10 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of, unwrap
+from bathyscope.core.devices import is_packed
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
-from bathyscope.core.precision import is_packed
 from bathyscope.core.preserve import one_at_a_time
 from bathyscope.core.probe import aside
 from bathyscope.core.records import Block, Measurement

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from torch import nn
 
-from bathyscope.core.precision import ON_A_COPY, lacks_double, on_cpu
+from bathyscope.core.devices import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import copy_to_cpu
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.devices import is_packed
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors
-from bathyscope.core.precision import is_packed
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number

@@ -11,8 +11,8 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
+from bathyscope.core.devices import is_packed, packed_note
 from bathyscope.core.fetch import fetch, small_to_host
-from bathyscope.core.precision import is_packed, packed_note
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg import (

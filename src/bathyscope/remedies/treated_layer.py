@@ -9,7 +9,7 @@ from typing import Literal, cast
 from torch import nn
 
 from bathyscope.core.arguments import check_number
-from bathyscope.core.precision import with_double
+from bathyscope.core.devices import with_double
 from bathyscope.linalg.conv_spectrum import (
     isotropic_target,
     torus_singular_values,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bathyscope.core.memory import available_bytes, readable_size
+from bathyscope.core.devices import available_bytes, readable_size
 
 
 @pytest.mark.parametrize(

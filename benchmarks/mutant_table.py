@@ -810,7 +810,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("rules/families/weights.py", "out.sort(key=lambda i: fractions[i] or 0.0)", "pass"),
         (
-            "rules/thresholds.py",
+            "rules/rule.py",
             "return self.overridden.get(name, all_thresholds()[name].value)",
             "return all_thresholds()[name].value",
         ),

@@ -8,8 +8,7 @@ from bathyscope.core.records import Block, Measurement
 from bathyscope.measure.around import AROUND
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.registry import all_rules, apply_rules
-from bathyscope.rules.rule import When
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import Thresholds, When
 
 
 def evidence_with(**settings):

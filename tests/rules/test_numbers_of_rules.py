@@ -6,7 +6,7 @@ from bathyscope.core.records import Block, Measurement, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.families.gradients import _smooth_range
 from bathyscope.rules.families.nests import narrow_residual_space, worse_than_linear
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import Thresholds
 
 
 def certificate(**settings):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import bathyscope.diagnosis
-from bathyscope.diagnosis.track_record import FILE
+from bathyscope.diagnosis.findings import FILE
 from tools.track_record.counting import diagnose_table, write_records
 
 

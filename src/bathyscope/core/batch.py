@@ -11,10 +11,9 @@ from torch import Tensor, nn, strided
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bathyscope.core.autocast import users_autocast
 from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.fetch import near
-from bathyscope.core.forward import forward
+from bathyscope.core.forward import forward, users_autocast
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
 from bathyscope.core.nested import class_axis, tensors_in
 

@@ -1,5 +1,6 @@
 """Finding the blocks of any module: the steps x_{l+1} = block_l(x_l) of its body."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
@@ -13,7 +14,7 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.protocol import ChangesDimension, DeclaresBlocks, Droppable
 from bathyscope.core.records import Block, BlockSource, Part
-from bathyscope.core.sharded import own_class
+from bathyscope.core.sharded import FSDP, own_class
 
 # A finer kind of block is preferred to the one around it when it holds this fraction of its weighted
 # layers: the stages of a network hold little beside their blocks, a block much beside its convolutions.
@@ -353,7 +354,7 @@ def _block(index: int, first: Call, last: Call) -> Block:
         index=index,
         name=first.name,
         end=last.name,
-        kind=own_class(module).__name__,
+        kind=(own_class(module) if FSDP in sys.modules else type(module)).__name__,
         call=first.number,
         in_shape=in_shape,
         out_shape=out_shape,

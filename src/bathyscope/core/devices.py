@@ -9,10 +9,12 @@ The one policy for precision, what is computed in which type, and where:
 - cuDNN's recurrent kernels have a backward pass in train mode only, and no second derivative.
 """
 
+import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,9 @@ from torch import Tensor, nn
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.nested import map_tensors
+from bathyscope.core.records import Measurement
+
+Measure = TypeVar("Measure", bound=Callable[..., Any])
 
 
 def check_device(name: Any) -> torch.device:
@@ -188,6 +193,35 @@ def on_cpu(data: object) -> Any:
 ON_A_COPY = (
     "The device has no double precision: this was measured on a copy of the model on the CPU."
 )
+
+
+def on_a_copy_without_double(measure: Measure) -> Measure:
+    """A measurement of a model, mostly on a batch, made on the CPU where the model's device has no float64.
+
+    The measurement that it returns, or each of several by name, says so in a note.
+    """
+
+    @functools.wraps(measure)
+    def call(model: nn.Module, *args: object, **options: Any) -> object:
+        if not isinstance(model, nn.Module) or not lacks_double(model):
+            return measure(model, *args, **options)
+        from bathyscope.core.stepping import copy_to_cpu  # which imports this file
+
+        twin, stepper = copy_to_cpu(model, options.get("optimizer"))
+        if stepper is not None:
+            options["optimizer"] = stepper
+        result = measure(twin, *map(on_cpu, args), **options)
+        if isinstance(result, Mapping):
+            return {name: _with_note(one) for name, one in result.items()}
+        return _with_note(result)
+
+    return cast(Measure, call)
+
+
+def _with_note(one: object) -> object:
+    if not isinstance(one, Measurement):
+        return one
+    return replace(one, notes=(*one.notes, ON_A_COPY))
 
 
 @contextmanager

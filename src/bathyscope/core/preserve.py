@@ -1,5 +1,6 @@
 """The context that puts a model back as it was, bit for bit, also after an exception."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.autocast import autocast_in_passes_alone
+from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.randomness import RngState
-from bathyscope.core.sharded import reshard
+from bathyscope.core.sharded import FSDP, reshard
 from bathyscope.core.snapshot import (
     MUTABLE,
     Restore,
@@ -164,7 +165,9 @@ def _closed_to_others(protection: "_Protection | None") -> Iterator[None]:
 def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protection"]:
     with ExitStack() as stack:
         inside = list(model.modules())
-        reshard(inside)  # what is put back below are the shards
+        may_be_sharded = FSDP in sys.modules
+        if may_be_sharded:
+            reshard(inside)  # what is put back below are the shards
         stack.enter_context(run_eagerly(inside))
         rewritten = _rewritten_by_a_pass(inside)
         modules = [_ModuleState.of(module) for module in inside]
@@ -179,7 +182,8 @@ def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protec
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.parameter.grad = None
-        stack.callback(reshard, inside)
+        if may_be_sharded:
+            stack.callback(reshard, inside)
         stack.enter_context(measuring())
         yield _Protection(values, modules, parameters)
 
@@ -198,7 +202,8 @@ class _Protection:
 
     def rewind(self) -> None:
         """Give everything back but hooks and gradients of before, of which a pass inside finds none."""
-        reshard(state.module for state in self.modules)
+        if FSDP in sys.modules:
+            reshard(state.module for state in self.modules)
         of_modules = [state.rewind for state in self.modules]
         of_parameters = [state.rewind for state in self.parameters]
         _restore_all([*self.values, *of_modules, *of_parameters])

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.autocast import no_autocast
 from bathyscope.core.batch import Batch, LossFn, check_batch, loss_value, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import differentiable_rnns
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
+from bathyscope.core.forward import no_autocast
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, map_tensors
 from bathyscope.core.preserve import is_measuring, preserve_model

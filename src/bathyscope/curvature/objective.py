@@ -14,7 +14,6 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from bathyscope.core import preserve_model
 from bathyscope.core.arguments import check_choice, check_names
-from bathyscope.core.autocast import autocast_nowhere
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.devices import (
     ON_A_COPY,
@@ -26,6 +25,7 @@ from bathyscope.core.devices import (
     packed_note,
 )
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
+from bathyscope.core.forward import autocast_nowhere
 from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.processes import processes_of

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
 from bathyscope import __version__, measure
 from bathyscope.core.arguments import check_count, check_name, check_names, hinted
-from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.call_forms import as_trained, first_batch, read_call
@@ -21,19 +21,18 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.fetch import host_copies, keep_batch_on_host
+from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import one_at_a_time, preserve_once
-from bathyscope.core.processes import processes_of
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
-from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.findings import split_findings
 from bathyscope.diagnosis.scope import sample_blocks, trim_batch, wanted_blocks
 from bathyscope.rules.evidence import evidence_of
 from bathyscope.rules.registry import all_rules
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import Thresholds
 
 if TYPE_CHECKING:
     from bathyscope.core.step_settings import StepSettings
@@ -222,15 +221,10 @@ def _check_reason(value: object) -> str:
 
 def _diagnose(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
     """The diagnosis, on a copy where the model itself cannot be measured as it stands."""
-    if (group := processes_of(model)) is not None:
-        with (
-            request.at_first_rate(),
-            put_together(model, [batch], request.optimizer, what="diagnose") as whole,
-        ):
-            inner, batches, stepper = whole
-            together = check_batch(inner, batches[0])
-            one = _diagnose(inner, together, request.on_a_copy(stepper))
-        return replace(one, provenance={**one.provenance, "processes": group.size})
+    if dist.is_available() and dist.is_initialized():
+        one = _diagnose_together(model, batch, request)
+        if one is not None:
+            return one
     if lacks_double(model):
         with request.at_first_rate():
             twin, stepper = copy_to_cpu(model, request.optimizer)
@@ -247,6 +241,23 @@ def _diagnose(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:
                 diagnosis, model, optimizer=request.optimizer, steps=request.steps
             )
     return diagnosis
+
+
+def _diagnose_together(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis | None:
+    """The diagnosis of a model that several processes hold, which each has; None for one's own model."""
+    from bathyscope.core.processes import processes_of
+    from bathyscope.core.shards import put_together
+
+    if (group := processes_of(model)) is None:
+        return None
+    with (
+        request.at_first_rate(),
+        put_together(model, [batch], request.optimizer, what="diagnose") as whole,
+    ):
+        inner, batches, stepper = whole
+        together = check_batch(inner, batches[0])
+        one = _diagnose(inner, together, request.on_a_copy(stepper))
+    return replace(one, provenance={**one.provenance, "processes": group.size})
 
 
 def _measure_and_judge(model: nn.Module, batch: Batch, request: _Request) -> Diagnosis:

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 
 from bathyscope.core.json_values import JsonObject
-from bathyscope.diagnosis.track_record import describe_record
+from bathyscope.diagnosis.findings import describe_record
 from bathyscope.rules.registry import rule_of
-from bathyscope.rules.thresholds import Threshold
+from bathyscope.rules.rule import Threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from bathyscope.foresight.forecast import tell
 from bathyscope.rules.causes import in_order
 from bathyscope.rules.evidence import Evidence, evidence_of
 from bathyscope.rules.registry import all_rules
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import Thresholds
 
 if TYPE_CHECKING:
     from bathyscope.diagnosis.diagnosis import Diagnosis

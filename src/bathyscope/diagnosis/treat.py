@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.arguments import check_count, check_function, check_names, check_seed, hinted
-from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_parameters, loss_value, run_forward
 from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.errors import UnknownName, UsageError
+from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import Processes, common_batches, processes_of

@@ -11,11 +11,11 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from bathyscope.core.arguments import check_count, check_number, hinted
-from bathyscope.core.autocast import autocast_in_passes_alone
 from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters, own_loss
 from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.devices import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.errors import UsageError
+from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.losses import loss_named
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import processes_of

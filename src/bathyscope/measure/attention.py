@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of, unwrap
+from bathyscope.core.devices import on_a_copy_without_double
 from bathyscope.core.errors import UsageError
 from bathyscope.core.fetch import Readings
 from bathyscope.core.hooks import Hooks, on_gradient
@@ -30,7 +31,6 @@ from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.logits import LogitScale, logit_scale, logits_in
-from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.positions import head_of, position_effect, tables_of
 from bathyscope.measure.rows import Rows, axes_of, find_blocks, read_norm
 from bathyscope.measure.tokens import Likeness, read_token_similarity

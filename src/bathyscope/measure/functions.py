@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from bathyscope.core.autocast import no_autocast
 from bathyscope.core.calls import unwrap
+from bathyscope.core.forward import no_autocast
 from bathyscope.core.records import Measurement, Number
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn, run_forward
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
-from bathyscope.core.devices import is_packed
+from bathyscope.core.devices import is_packed, on_a_copy_without_double
 from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors
@@ -19,7 +19,6 @@ from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement, Number
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.layers import parameters_of
-from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.rows import Rows, find_blocks
 
 _NAMED = 6

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.devices import on_a_copy_without_double
 from bathyscope.core.fetch import OnHost, Readings, keep_on_host
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.records import Measurement
@@ -27,7 +28,6 @@ from bathyscope.measure.functions import ModeObserver, Together
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
-from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver

@@ -13,6 +13,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.devices import on_a_copy_without_double
 from bathyscope.core.errors import UsageError
 from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.hook_copies import copy_step_hooks
@@ -28,7 +29,6 @@ from bathyscope.linalg import (
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
-from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 from bathyscope.measure.step_arithmetic import below_epsilon, non_finite_in_own_dtype

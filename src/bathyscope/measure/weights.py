@@ -11,7 +11,7 @@ from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, calls_of, unwrap
-from bathyscope.core.devices import is_packed, packed_note
+from bathyscope.core.devices import is_packed, on_a_copy_without_double, packed_note
 from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
@@ -26,7 +26,6 @@ from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
 from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
-from bathyscope.measure.on_a_copy import on_a_copy_without_double
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 

@@ -4,7 +4,7 @@ from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding
 from bathyscope.rules.causes import in_order
 from bathyscope.rules.registry import apply_loop_rules
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import Thresholds
 
 
 def loop_findings(record: LoopRecord, thresholds: Thresholds | None = None) -> tuple[Finding, ...]:

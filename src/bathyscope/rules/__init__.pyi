@@ -4,7 +4,7 @@ from bathyscope.rules.registry import all_thresholds as all_thresholds
 from bathyscope.rules.registry import rule_of as rule_of
 from bathyscope.rules.rule import CausalStage as CausalStage
 from bathyscope.rules.rule import Rule as Rule
+from bathyscope.rules.rule import Threshold as Threshold
+from bathyscope.rules.rule import Thresholds as Thresholds
 from bathyscope.rules.rule import Transition as Transition
 from bathyscope.rules.rule import When as When
-from bathyscope.rules.thresholds import Threshold as Threshold
-from bathyscope.rules.thresholds import Thresholds as Thresholds

@@ -16,8 +16,7 @@ from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding
 from bathyscope.rules import families
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import Rule, Threshold, Thresholds
 
 GROUP = "bathyscope.rules"
 

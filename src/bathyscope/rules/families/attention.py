@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition
 
 _SATURATED_STD = 2.5  # scores of unit deviation are the aim of 1/√d
 

@@ -7,8 +7,7 @@ from statistics import median
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
 
 
 def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -8,8 +8,15 @@ from itertools import accumulate, pairwise
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
 from bathyscope.rules.families.parameter_lists import at_its_line
-from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    MEASURED,
+    ROUNDING,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    Transition,
+)
 
 _RECURRENT_LAYERS = ("RNN", "LSTM", "GRU")
 _RECURRENT_CELLS = ("RNNCell", "LSTMCell", "GRUCell")

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, Threshold, Thresholds, When
 
 # Samples from which on their cosine similarity says something; columns up to which a table is not a picture.
 _FEWEST, _MOST_COLUMNS = 8, 32

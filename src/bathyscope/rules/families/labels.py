@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import OF_FLAT_OUTPUT, OF_WRONG_SCALE, CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    OF_FLAT_OUTPUT,
+    OF_WRONG_SCALE,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    When,
+)
 
 
 def ignored_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition
 
 _HASHED = 32
 """Samples of a batch that the ledger shows apart."""

@@ -6,8 +6,7 @@ from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, Threshold, Thresholds
 
 SMALLEST_STEPS = Threshold(
     4.0,

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord, ModelUse
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 _FEWEST = 32
 """Steps after which a copy that has not moved shows."""

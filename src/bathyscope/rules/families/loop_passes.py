@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 
 def empty_loader(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

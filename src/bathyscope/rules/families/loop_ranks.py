@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Thresholds
 
 
 def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_schedules import OPTIMIZER_MADE_AGAIN
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 
 def moments_lost_on_resume(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

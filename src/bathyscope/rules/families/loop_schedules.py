@@ -8,8 +8,7 @@ from statistics import fmean
 from bathyscope.core.loop_record import LoopRecord, OptimizerUse, StepRow
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 
 def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

@@ -9,8 +9,7 @@ from statistics import fmean
 from bathyscope.core.loop_record import LoopRecord, ScheduleUse, StepRow
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, Threshold, Thresholds
 
 
 def schedule_overwritten(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

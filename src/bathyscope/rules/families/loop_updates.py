@@ -8,8 +8,7 @@ from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 _HALF = ("bfloat16", "float16")
 _FIRST_LOOKS = 8

@@ -7,8 +7,7 @@ from statistics import median
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import MOST_STEPS, SMALLEST_STEPS
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, Threshold, Thresholds
 
 
 def accumulation_cleared(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:

@@ -5,8 +5,15 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, OF_FLAT_OUTPUT, CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    MEASURED,
+    OF_FLAT_OUTPUT,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    When,
+)
 
 
 def ignored_class(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule, When
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Thresholds, When
 
 
 def class_distance(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -6,8 +6,14 @@ from dataclasses import replace
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import OF_FLAT_OUTPUT, OF_WRONG_SCALE, CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    OF_FLAT_OUTPUT,
+    OF_WRONG_SCALE,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+)
 
 
 def eval_mode(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
 
 
 def narrow_residual_space(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Thresholds, Transition
 
 
 def non_finite(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

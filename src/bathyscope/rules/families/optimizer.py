@@ -6,8 +6,7 @@ from dataclasses import replace
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, When
 
 USUAL_DECAY = 0.01
 

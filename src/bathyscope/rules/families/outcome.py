@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, NINE_IN_TEN, CausalStage, Rule
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import MEASURED, NINE_IN_TEN, CausalStage, Rule, Threshold, Thresholds
 
 
 def zero_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

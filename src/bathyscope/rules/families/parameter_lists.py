@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, When
 
 
 def unlisted_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

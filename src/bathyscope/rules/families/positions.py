@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
 
 _OFFSET = "∂loss/∂output is smallest at the token that the loss asks for"
 

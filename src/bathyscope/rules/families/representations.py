@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from bathyscope.core.records import Block, Finding, Severity
 from bathyscope.rules.evidence import Evidence, cause_of_squashing, decades
 from bathyscope.rules.families.gradients import starts_at_zero
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, Transition
 
 # In short formats (bfloat16) rounding hides singular values that are there: such a rank proves nothing.
 _COARSE = 1e-3

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
 
 _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design, as LayerScale's
 _LEARNED = 0.9  # of the constant baseline's loss: a network below it distinguishes its samples

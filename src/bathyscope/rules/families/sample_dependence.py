@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule
-from bathyscope.rules.thresholds import Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Thresholds
 
 
 def mixed_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

@@ -5,8 +5,16 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, ROUNDING, CausalStage, Rule, Transition, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    MEASURED,
+    ROUNDING,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    Transition,
+    When,
+)
 
 _SMOOTH = ("gelu", "silu", "mish", "softplus", "tanh", "sigmoid", "elu", "selu", "celu")
 _CUT = 0.1

@@ -8,8 +8,16 @@ from statistics import fmean
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import NINE_IN_TEN, ROUNDING, CausalStage, Rule, Transition, When
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import (
+    NINE_IN_TEN,
+    ROUNDING,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    Transition,
+    When,
+)
 
 _SIZEABLE = "Steps that are a good part of the weights"
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades, typical
 from bathyscope.rules.families.gradients import flat_start
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Transition
-from bathyscope.rules.thresholds import Threshold, Thresholds
+from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, Transition
 
 
 def exploding_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

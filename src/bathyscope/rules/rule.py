@@ -243,26 +243,31 @@ class Rule:
     def finding(
         self,
         severity: Severity,
-        blocks: Sequence[str],
+        blocks: Sequence[str] = (),
         *,
         score: float,
         cause: Cause | None = None,
+        title: str | None = None,
+        why: str | None = None,
+        source: str | None = None,
+        remedy: str | None = None,
         **numbers: Number,
     ) -> Finding:
         """A finding of this rule at some blocks, with the numbers that decided.
 
-        A cause that evidence gives in place of the rule's own brings its remedy with it.
+        Title, why, source and remedy are the rule's own unless the evidence allows to say more. A cause
+        that evidence gives in place of the rule's own brings its remedy with it.
         """
         first = _REMEDY_OF_CAUSE.get(cause, "") if cause != self.cause else ""
         return Finding(
             code=self.code,
             severity=severity,
-            title=self.title,
+            title=title or self.title,
             blocks=tuple(blocks),
             evidence=numbers,
-            why=self.explanation,
-            source=self.source,
-            remedy=first + self.advice if self.advice else first or None,
+            why=why or self.explanation,
+            source=source or self.source,
+            remedy=remedy or first + (self.advice or "") or None,
             score=score,
             cause=cause or self.cause,
         )

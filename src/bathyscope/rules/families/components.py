@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import median
 
 from bathyscope.core.records import Finding, Severity
@@ -151,14 +150,12 @@ def lost_tokens(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]
             )
     in_text = facts.number("padding_in_text") or 0.0
     if in_text > thresholds["lost_rows"]:
-        finding = LOST_TOKENS.finding(
+        yield LOST_TOKENS.finding(
             Severity.WARNING,
             [facts.word("padding_table") or ""],
             score=in_text,
             fraction_of_tokens=in_text,
-        )
-        yield replace(
-            finding, title="padding_idx is a token of the text: its vector is never learned"
+            title="padding_idx is a token of the text: its vector is never learned",
         )
     merged = facts.number("merged_tokens") or 0.0
     if merged > thresholds["lost_rows"]:
@@ -208,7 +205,6 @@ def attention_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     if known:
         yield ATTENTION_WEIGHTS.finding(
             Severity.PROBLEM if "scores without a softmax" not in known else Severity.WARNING,
-            (),
             score=10.0,
             what=", ".join(known),
         )
@@ -331,7 +327,7 @@ def missing_activation(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
     facts = evidence.about("dependence")
     if facts.number("linear_pairs") and "attention" in evidence.measurements:
         yield MISSING_ACTIVATION.finding(
-            Severity.WARNING, (), score=1.0, layers=facts.word("linear_pairs_names")
+            Severity.WARNING, score=1.0, layers=facts.word("linear_pairs_names")
         )
 
 
@@ -387,7 +383,6 @@ def stale_cache(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]
     if apart is not None and apart > thresholds["cache_difference"]:
         yield STALE_CACHE.finding(
             Severity.PROBLEM,
-            (),
             score=decades(apart / thresholds["cache_difference"]),
             difference=apart,
         )
@@ -421,7 +416,7 @@ def partly_frozen(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     facts = evidence.about("dependence")
     number = facts.number("partly_frozen") or 0
     yield PARTLY_FROZEN.finding(
-        Severity.WARNING, (), score=number, num_weights=int(number),
+        Severity.WARNING, score=number, num_weights=int(number),
         weights=facts.word("partly_frozen_names"),
     )  # fmt: skip
 
@@ -444,7 +439,7 @@ def noise_in_forward(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     """Gaussian noise that is drawn in a pass for classes, beside whatever dropout there is."""
     number = evidence.about("mode").number("noise") or 0
     if number and evidence.about("output").holds("index_targets"):
-        yield NOISE_IN_FORWARD.finding(Severity.WARNING, (), score=number, draws=number)
+        yield NOISE_IN_FORWARD.finding(Severity.WARNING, score=number, draws=number)
 
 
 NOISE_IN_FORWARD = Rule(

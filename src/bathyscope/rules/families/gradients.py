@@ -443,14 +443,11 @@ def _over_time(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     ratios = evidence.column("gradients", "over_time")
     out = [i for i, r in enumerate(ratios) if r is not None and r < thresholds["over_time"]]
     if out:
-        result = VANISHING_GRADIENT.finding(
+        yield VANISHING_GRADIENT.finding(
             Severity.WARNING,
             evidence.labels(out),
             score=decades(max(ratios[out[0]] or 0.0, 1e-40)),
             first_steps_over_last=ratios[out[0]],
-        )
-        yield replace(
-            result,
             why="Along the sequence the gradient fades below rounding: what comes early in it is not "
             "learned from.",
             source="Bengio, Simard, Frasconi 1994",

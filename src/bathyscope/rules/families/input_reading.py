@@ -18,7 +18,6 @@ def unread_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     if severe or table:
         yield UNREAD_INPUT.finding(
             Severity.PROBLEM if severe else Severity.NOTE,
-            (),
             score=fraction,
             fraction_unread=fraction,
             input=facts.word("unread_name"),
@@ -54,7 +53,6 @@ def interleaved_channels(evidence: Evidence, thresholds: Thresholds) -> Iterator
     facts = evidence.about("dependence")
     yield INTERLEAVED_CHANNELS.finding(
         Severity.PROBLEM,
-        (),
         score=1 / max(1e-6, facts.number("channel_period") or 1.0),
         channels=facts.number("channels"),
         difference_at_that_distance_over_neighbors=facts.number("channel_period"),
@@ -86,7 +84,6 @@ def norm_over_wrong_axis(evidence: Evidence, thresholds: Thresholds) -> Iterator
     if over > thresholds["norm_other_range"] and along < thresholds["norm_channel_range"]:
         yield NORM_OVER_WRONG_AXIS.finding(
             Severity.PROBLEM,
-            (),
             score=over / along,
             range_along_the_averaged_axis=over,
             range_along_the_channels=along,

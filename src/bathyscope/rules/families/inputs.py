@@ -14,7 +14,7 @@ _FEWEST, _MOST_COLUMNS = 8, 32
 def blank_input(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A batch of zeros."""
     facts = evidence.about("inputs")
-    yield BLANK_INPUT.finding(Severity.PROBLEM, (), score=40.0, samples=facts.number("samples"))
+    yield BLANK_INPUT.finding(Severity.PROBLEM, score=40.0, samples=facts.number("samples"))
 
 
 BLANK_INPUT = Rule(
@@ -113,7 +113,7 @@ def constant_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     facts = evidence.about("inputs")
     number, columns = facts.number("constant_columns"), facts.number("columns")
     if number and columns and _is_telling_table(evidence):
-        yield CONSTANT_COLUMNS.finding(Severity.NOTE, (), score=number / columns,
+        yield CONSTANT_COLUMNS.finding(Severity.NOTE, score=number / columns,
             constant_columns=number, columns=columns,
         )  # fmt: skip
 
@@ -139,7 +139,7 @@ def repeated_columns(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     number, columns = facts.number("repeated_columns"), facts.number("columns")
     if number and columns and _is_telling_table(evidence):
         many = number / columns > thresholds["repeated_columns"]
-        yield REPEATED_COLUMNS.finding(Severity.WARNING if many else Severity.NOTE, (),
+        yield REPEATED_COLUMNS.finding(Severity.WARNING if many else Severity.NOTE,
             score=number / columns, repeated_columns=number, columns=columns,
         )  # fmt: skip
 
@@ -172,9 +172,7 @@ def repeated_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     fraction = facts.number("repeated_samples") or 0.0
     small = (facts.number("samples") or 0) < _FEWEST
     if fraction > thresholds["repeated_samples"] and not evidence.samples_equal and not small:
-        yield REPEATED_SAMPLES.finding(
-            Severity.NOTE, (), score=fraction, repeated_fraction=fraction
-        )
+        yield REPEATED_SAMPLES.finding(Severity.NOTE, score=fraction, repeated_fraction=fraction)
 
 
 REPEATED_SAMPLES = Rule(
@@ -200,7 +198,7 @@ REPEATED_SAMPLES = Rule(
 def equal_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A batch that is one sample several times: the rules on differences between samples are left out."""
     if evidence.samples_equal:
-        yield EQUAL_SAMPLES.finding(Severity.NOTE, (), score=0.0)
+        yield EQUAL_SAMPLES.finding(Severity.NOTE, score=0.0)
 
 
 EQUAL_SAMPLES = Rule(
@@ -238,7 +236,7 @@ def one_token(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     facts = evidence.about("inputs")
     fraction = facts.number("token_fraction") or 0.0
     if fraction > thresholds["one_token"]:
-        yield ONE_TOKEN.finding(Severity.WARNING, (), score=fraction,
+        yield ONE_TOKEN.finding(Severity.WARNING, score=fraction,
             token=facts.number("frequent_token"), fraction_of_tokens=fraction,
         )  # fmt: skip
 

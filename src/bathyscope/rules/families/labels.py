@@ -21,9 +21,7 @@ def ignored_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     """Every class index is the one that torch leaves out."""
     facts = evidence.about("labels")
     if facts.number("ignored") == 1:
-        yield IGNORED_LABELS.finding(
-            Severity.PROBLEM, (), score=40.0, labels=facts.number("number")
-        )
+        yield IGNORED_LABELS.finding(Severity.PROBLEM, score=40.0, labels=facts.number("number"))
 
 
 IGNORED_LABELS = Rule(
@@ -51,7 +49,6 @@ def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
         severe = samples >= thresholds["constant_labels"]
         yield CONSTANT_LABELS.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=samples,
             labels=samples,
         )
@@ -87,7 +84,7 @@ def labels_out_of_range(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     if low is None or high is None or facts.word("loss_asks") != "each class":
         return
     if low < 0 or high > 1:
-        yield LABELS_OUT_OF_RANGE.finding(Severity.PROBLEM, (), score=high - low,
+        yield LABELS_OUT_OF_RANGE.finding(Severity.PROBLEM, score=high - low,
             smallest_target=low, largest_target=high,
         )  # fmt: skip
 
@@ -148,7 +145,7 @@ def missing_classes(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     if not output.holds("index_targets") or output.word("loss_asks") != "one class":
         return
     if number >= thresholds["labels_per_class"] * classes and 1 < different <= classes / 2:
-        yield MISSING_CLASSES.finding(Severity.NOTE, (), score=classes - different,
+        yield MISSING_CLASSES.finding(Severity.NOTE, score=classes - different,
             classes_seen=different, outputs=classes, labels=number,
         )  # fmt: skip
 
@@ -225,7 +222,7 @@ def unrelated_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     facts = evidence.about("labels")
     score, samples = facts.number("relation"), facts.number("samples") or 0
     if score is not None and score < thresholds["relation"] and samples >= 32:
-        yield UNRELATED_LABELS.finding(Severity.NOTE, (), score=thresholds["relation"] - score,
+        yield UNRELATED_LABELS.finding(Severity.NOTE, score=thresholds["relation"] - score,
             deviations_above_shuffled=score, samples=samples,
         )  # fmt: skip
 
@@ -241,7 +238,7 @@ def unrelated_labels_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
     limit = thresholds["relation_in_loop"]
     if data.relation < limit and last > thresholds["loss_stays"] * first:
         yield UNRELATED_LABELS.finding(
-            Severity.WARNING, (), score=limit - data.relation,
+            Severity.WARNING, score=limit - data.relation,
             deviations_above_shuffled=data.relation, samples=data.related_samples,
             loss_at_first=first, loss_at_last=last,
         )  # fmt: skip
@@ -283,7 +280,7 @@ def flipped_targets(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     fraction = evidence.about("labels").number("flipped")
     if fraction is not None and fraction > thresholds["flipped"]:
         yield FLIPPED_TARGETS.finding(
-            Severity.PROBLEM, (), score=fraction, fraction_of_samples=fraction
+            Severity.PROBLEM, score=fraction, fraction_of_samples=fraction
         )
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.records import Finding, Severity
@@ -17,22 +16,22 @@ def few_distinct_samples(record: LoopRecord, thresholds: Thresholds) -> Iterator
     for loader in record.loaders:
         size, weights = loader.num_samples, loader.num_weights
         if weights is not None and size is not None and weights < size and loader.batches:
-            finding = FEW_DISTINCT_SAMPLES.finding(
-                Severity.PROBLEM, (), score=1 - weights / size,
+            yield FEW_DISTINCT_SAMPLES.finding(
+                Severity.PROBLEM, score=1 - weights / size,
                 weights=weights, samples=size, at=loader.created_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"The weighted sampler of the loader made at {loader.created_at} has {weights} "
                 f"weights for {size} samples: only the first {weights} are ever drawn",
-            )
+            )  # fmt: skip
             return
     data, loader_ = record.data, _feeding(record)
     if data.distinct == 1 and data.batch_size >= 8 and data.draws >= 4 * _HASHED:
-        finding = FEW_DISTINCT_SAMPLES.finding(
-            Severity.PROBLEM, (), score=1.0, draws=data.draws, distinct=1
+        yield FEW_DISTINCT_SAMPLES.finding(
+            Severity.PROBLEM,
+            score=1.0,
+            draws=data.draws,
+            distinct=1,
+            title=f"All of {data.draws} samples are equal",
         )
-        yield replace(finding, title=f"All of {data.draws} samples are equal")
         return
     if loader_ is None or not loader_.num_samples or data.is_bounded or not data.draws:
         return
@@ -41,21 +40,18 @@ def few_distinct_samples(record: LoopRecord, thresholds: Thresholds) -> Iterator
         visible = visible * _HASHED // loader_.batch_size
     expected = visible * -math.expm1(-data.draws / max(visible, 1))
     if data.draws >= 4 * _HASHED and data.distinct < thresholds["distinct_samples"] * expected:
-        finding = FEW_DISTINCT_SAMPLES.finding(
-            Severity.PROBLEM, (), score=1 - data.distinct / expected,
-            draws=data.draws, distinct=data.distinct, expected=round(expected),
-            at=loader_.created_at,
-        )  # fmt: skip
         again = (
             f": iter() at {loader_.iterated_at} begins the loader again for each batch"
             if loader_.iterations > 0.8 * loader_.batches
             else ""
         )
-        yield replace(
-            finding,
+        yield FEW_DISTINCT_SAMPLES.finding(
+            Severity.PROBLEM, score=1 - data.distinct / expected,
+            draws=data.draws, distinct=data.distinct, expected=round(expected),
+            at=loader_.created_at,
             title=f"{data.draws} samples were sampled from the loader made at {loader_.created_at}, and "
             f"only {data.distinct} of {loader_.num_samples} came{again}",
-        )
+        )  # fmt: skip
 
 
 def _feeding(record: LoopRecord) -> LoaderUse | None:
@@ -88,7 +84,7 @@ def repeated_batch(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findi
     data = record.data
     if data.batches >= 16 and data.repeated_batches >= 15 and data.distinct <= data.batch_size:
         yield REPEATED_BATCH.finding(
-            Severity.NOTE, (), score=float(data.repeated_batches), batches=data.batches,
+            Severity.NOTE, score=float(data.repeated_batches), batches=data.batches,
             distinct=data.distinct,
         )  # fmt: skip
 
@@ -126,17 +122,14 @@ def classes_in_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
         loader = _feeding(record)
         in_order = loader is not None and not loader.is_shuffled
         at = loader.created_at if loader is not None else None
-        finding = CLASSES_IN_ORDER.finding(
-            Severity.PROBLEM if in_order else Severity.WARNING, (), score=1 - ratio,
+        where = f"The loader made at {at} does not shuffle: batches" if in_order else "Batches"
+        yield CLASSES_IN_ORDER.finding(
+            Severity.PROBLEM if in_order else Severity.WARNING, score=1 - ratio,
             classes=len(data.label_counts), classes_per_batch=seen / len(data.label_batch_counts),
             expected_per_batch=expected / len(data.label_batch_counts), at=at,
-        )  # fmt: skip
-        where = f"The loader made at {at} does not shuffle: batches" if in_order else "Batches"
-        yield replace(
-            finding,
             title=f"{where} hold {seen / len(data.label_batch_counts):.1f} of "
             f"{len(data.label_counts)} classes",
-        )
+        )  # fmt: skip
 
 
 CLASSES_IN_ORDER = Rule(
@@ -165,7 +158,7 @@ def inputs_drift(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
     factor = data.last_scale / data.first_scale
     if max(factor, 1 / factor) >= thresholds["input_drift"]:
         yield INPUTS_DRIFT.finding(
-            Severity.PROBLEM if max(factor, 1 / factor) >= 1e3 else Severity.WARNING, (),
+            Severity.PROBLEM if max(factor, 1 / factor) >= 1e3 else Severity.WARNING,
             score=abs(math.log10(factor)), first=data.first_scale, last=data.last_scale,
         )  # fmt: skip
 
@@ -194,15 +187,12 @@ def pairs_shuffled_apart(record: LoopRecord, thresholds: Thresholds) -> Iterator
     for a in inputs:
         for b in labels:
             if a.num_samples == b.num_samples and a.batches > 3 and abs(a.batches - b.batches) <= 2:
-                finding = PAIRS_SHUFFLED_APART.finding(
-                    Severity.PROBLEM, (), score=1.0,
+                yield PAIRS_SHUFFLED_APART.finding(
+                    Severity.PROBLEM, score=1.0,
                     samples=a.num_samples, at=b.iterated_at, made_at=b.created_at,
-                )  # fmt: skip
-                yield replace(
-                    finding,
                     title=f"Inputs and labels come from two loaders ({a.created_at}, {b.created_at}) "
                     "that are shuffled apart",
-                )
+                )  # fmt: skip
 
 
 PAIRS_SHUFFLED_APART = Rule(
@@ -222,15 +212,12 @@ def equal_workers(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
     """Workers that each have an equal copy of the data set's own random generator."""
     for loader in record.loaders:
         if loader.own_generator is not None and loader.workers > 1 and loader.batches:
-            finding = EQUAL_WORKERS.finding(
-                Severity.WARNING, (), score=float(loader.workers),
+            yield EQUAL_WORKERS.finding(
+                Severity.WARNING, score=float(loader.workers),
                 workers=loader.workers, generator=loader.own_generator, at=loader.created_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"Each of the {loader.workers} workers of the loader made at {loader.created_at} has "
                 f"an equal copy of {loader.own_generator}: they draw the same random numbers",
-            )
+            )  # fmt: skip
 
 
 EQUAL_WORKERS = Rule(
@@ -253,15 +240,12 @@ def same_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
             continue
         many = loader.num_samples is not None and loader.num_samples > 2 * (loader.batch_size or 1)
         if len(set(loader.orders)) == 1 and many and loader.batches > 2 * loader.iterations:
-            finding = SAME_ORDER.finding(
-                Severity.WARNING, (), score=float(len(loader.orders)),
+            yield SAME_ORDER.finding(
+                Severity.WARNING, score=float(len(loader.orders)),
                 passes=len(loader.orders), sampler=loader.sampler, at=loader.created_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"Every pass over the loader made at {loader.created_at} begins with the same batch: "
                 "it is shuffled the same way each time",
-            )
+            )  # fmt: skip
 
 
 def _kept_pass(record: LoopRecord) -> Iterator[Finding]:
@@ -273,16 +257,13 @@ def _kept_pass(record: LoopRecord) -> Iterator[Finding]:
     is_whole = is_whole and loader.batches >= (loader.num_samples or 0) // (loader.batch_size or 1)
     again = data.batches / max(1, loader.batches)
     if loader.is_shuffled and is_whole and again >= 3 and loader.fed_model:
-        finding = SAME_ORDER.finding(
-            Severity.WARNING, (), score=again,
+        yield SAME_ORDER.finding(
+            Severity.WARNING, score=again,
             passes=data.batches, batches=loader.batches, at=loader.iterated_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"The loader made at {loader.created_at} was read once, and its {loader.batches} batches "
             f"were used {again:.0f} times: always the same batches in the same order, without new "
             "augmentations",
-        )
+        )  # fmt: skip
 
 
 SAME_ORDER = Rule(

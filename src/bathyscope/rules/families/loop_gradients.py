@@ -1,7 +1,6 @@
 """What a loop does with gradients between backward and step: clearing, clipping, adding up."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord
@@ -29,16 +28,13 @@ def gradients_not_cleared(record: LoopRecord, thresholds: Thresholds) -> Iterato
             continue
         fraction = use.not_cleared / use.steps
         if fraction >= thresholds["loop_habit"]:
-            finding = GRADIENTS_NOT_CLEARED.finding(
-                Severity.PROBLEM, (), score=fraction,
+            yield GRADIENTS_NOT_CLEARED.finding(
+                Severity.PROBLEM, score=fraction,
                 steps=use.steps, not_cleared=use.not_cleared, optimizer=use.kind,
                 at=use.backward_at, step_at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"backward at {use.backward_at} adds to gradients that step at "
                 f"{use.stepped_at} has used already: they are never cleared",
-            )
+            )  # fmt: skip
 
 
 GRADIENTS_NOT_CLEARED = Rule(
@@ -64,11 +60,6 @@ def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[
         are_zero = use.looks >= thresholds["loop_steps"] and use.zero_looks == use.looks
         if fraction < thresholds["loop_habit"] and not are_zero:
             continue
-        finding = NO_GRADIENT_AT_STEP.finding(
-            Severity.PROBLEM, (), score=fraction,
-            steps=use.steps, without_gradient=use.without_gradient, optimizer=use.kind,
-            at=use.stepped_at, cleared_at=use.cleared_at,
-        )  # fmt: skip
         if use.cleared_before_step >= thresholds["loop_habit"] * use.without_gradient:
             reason = f"zero_grad at {use.cleared_at} clears them between backward and step"
         elif record.backward_passes == 0:
@@ -82,9 +73,12 @@ def no_gradient_at_step(record: LoopRecord, thresholds: Thresholds) -> Iterator[
             )
         else:
             reason = "no backward pass reaches the parameters that this optimizer holds"
-        yield replace(
-            finding, title=f"step of {use.kind} at {use.stepped_at} finds no gradients: {reason}"
-        )
+        yield NO_GRADIENT_AT_STEP.finding(
+            Severity.PROBLEM, score=fraction,
+            steps=use.steps, without_gradient=use.without_gradient, optimizer=use.kind,
+            at=use.stepped_at, cleared_at=use.cleared_at,
+            title=f"step of {use.kind} at {use.stepped_at} finds no gradients: {reason}",
+        )  # fmt: skip
 
 
 NO_GRADIENT_AT_STEP = Rule(
@@ -109,15 +103,12 @@ def clip_before_backward(record: LoopRecord, thresholds: Thresholds) -> Iterator
             continue
         fraction = max(use.before_backward, use.without_gradient) / use.calls
         if fraction >= thresholds["loop_habit"]:
-            finding = CLIP_BEFORE_BACKWARD.finding(
-                Severity.PROBLEM, (), score=fraction,
+            yield CLIP_BEFORE_BACKWARD.finding(
+                Severity.PROBLEM, score=fraction,
                 calls=use.calls, before_backward=use.before_backward,
                 without_gradient=use.without_gradient, at=use.at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"gradients are clipped at {use.at} before backward has computed them",
-            )
+            )  # fmt: skip
 
 
 CLIP_BEFORE_BACKWARD = Rule(
@@ -140,14 +131,11 @@ def clip_before_unscale(record: LoopRecord, thresholds: Thresholds) -> Iterator[
         if use.calls >= thresholds["loop_steps"] and use.scaled >= (
             thresholds["loop_habit"] * use.calls
         ):
-            finding = CLIP_BEFORE_UNSCALE.finding(
-                Severity.PROBLEM, (), score=use.scaled / use.calls,
+            yield CLIP_BEFORE_UNSCALE.finding(
+                Severity.PROBLEM, score=use.scaled / use.calls,
                 calls=use.calls, scaled=use.scaled, largest_norm=use.largest_norm, at=use.at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"gradients are clipped at {use.at} while they are multiplied by the loss scale",
-            )
+            )  # fmt: skip
 
 
 CLIP_BEFORE_UNSCALE = Rule(
@@ -173,7 +161,7 @@ def clipped_to_little(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
         typical = median(factors)
         if typical < thresholds["clip_factor"]:
             yield CLIPPED_TO_LITTLE.finding(
-                Severity.WARNING, (), score=1 - typical,
+                Severity.WARNING, score=1 - typical,
                 median_factor=typical, calls=use.calls, at=use.at,
             )  # fmt: skip
 
@@ -210,15 +198,12 @@ def accumulation_not_divided(record: LoopRecord, thresholds: Thresholds) -> Iter
         weight = median(use.mean_weights)
         rescaled = median(use.rescaled) if use.rescaled else 1.0
         if is_habit and weight * min(1.0, rescaled) >= thresholds["accumulated_weight"] * number:
-            finding = ACCUMULATION_NOT_DIVIDED.finding(
-                Severity.PROBLEM if number >= 4 else Severity.WARNING, (), score=float(number),
+            yield ACCUMULATION_NOT_DIVIDED.finding(
+                Severity.PROBLEM if number >= 4 else Severity.WARNING, score=float(number),
                 micro_batches=number, weight_of_means=weight, at=use.backward_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"backward at {use.backward_at} adds up {number} micro-batches that are not "
                 f"divided by {number}: the gradient is {number} times as large",
-            )
+            )  # fmt: skip
 
 
 ACCUMULATION_NOT_DIVIDED = Rule(
@@ -254,16 +239,16 @@ def accumulation_divided_twice(record: LoopRecord, thresholds: Thresholds) -> It
         whole = median(use.mean_weights) * median(factors)
         if number > 1 and is_steady and abs(whole * number - 1) < thresholds["twice_divided"]:
             is_sure = median(factors) < 0.9
-            finding = ACCUMULATION_DIVIDED_TWICE.finding(
-                Severity.WARNING if is_sure else Severity.NOTE, (), score=float(number),
-                micro_batches=number, weight_of_gradient=whole, at=use.backward_at,
-            )  # fmt: skip
             title = (
                 f"The {number} micro-batches of backward at {use.backward_at} are divided by {number} "
                 f"twice: the gradient is {number} times too small"
             )
             meant = f", unless the loss is to have a weight of 1/{number}"
-            yield replace(finding, title=title if is_sure else title + meant)
+            yield ACCUMULATION_DIVIDED_TWICE.finding(
+                Severity.WARNING if is_sure else Severity.NOTE, score=float(number),
+                micro_batches=number, weight_of_gradient=whole, at=use.backward_at,
+                title=title if is_sure else title + meant,
+            )  # fmt: skip
 
 
 ACCUMULATION_DIVIDED_TWICE = Rule(
@@ -295,28 +280,22 @@ def passes_without_backward(record: LoopRecord, thresholds: Thresholds) -> Itera
             continue
         if not (record.backward_passes or record.steps):
             lost = record.data.non_finite
-            finding = PASSES_WITHOUT_BACKWARD.finding(
-                Severity.PROBLEM, (), score=1.0,
-                passes=model.followed, inputs_non_finite=lost, at=model.called_at,
-            )  # fmt: skip
             why = ": their inputs are NaN or Inf somewhere" if lost else ""
-            yield replace(
-                finding,
+            yield PASSES_WITHOUT_BACKWARD.finding(
+                Severity.PROBLEM, score=1.0,
+                passes=model.followed, inputs_non_finite=lost, at=model.called_at,
                 title=f"None of {model.train_passes} passes of {model.kind} at {model.called_at} with "
                 f"gradients was followed by a backward pass{why}",
-            )
+            )  # fmt: skip
             continue
         fraction = model.with_backward / model.followed
         if 0 < fraction < thresholds["with_backward"]:
-            finding = PASSES_WITHOUT_BACKWARD.finding(
-                Severity.WARNING, (), score=1 - fraction,
+            yield PASSES_WITHOUT_BACKWARD.finding(
+                Severity.WARNING, score=1 - fraction,
                 passes=model.followed, with_backward=model.with_backward, at=model.called_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"Of {model.followed} passes of {model.kind} at {model.called_at} in train mode only "
                 f"{model.with_backward} were followed by a backward pass",
-            )
+            )  # fmt: skip
 
 
 PASSES_WITHOUT_BACKWARD = Rule(

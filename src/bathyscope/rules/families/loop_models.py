@@ -1,7 +1,6 @@
 """How a loop treats its models: randomness in eval mode, copies, wrappers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord, ModelUse
 from bathyscope.core.records import Finding, Severity
@@ -16,14 +15,11 @@ def dropout_in_eval(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
     """Dropout, or other randomness, in passes in eval mode."""
     for model in record.models:
         if model.dropout_in_eval is not None:
-            finding = DROPOUT_IN_EVAL.finding(
-                Severity.WARNING, (), score=1.0,
+            yield DROPOUT_IN_EVAL.finding(
+                Severity.WARNING, score=1.0,
                 function=model.dropout_in_eval, passes=model.random_in_eval, at=model.dropout_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{model.dropout_in_eval} at {model.dropout_at} drops values in eval mode too",
-            )
+            )  # fmt: skip
 
 
 DROPOUT_IN_EVAL = Rule(
@@ -49,15 +45,12 @@ def validation_in_train_mode(record: LoopRecord, thresholds: Thresholds) -> Iter
             continue
         # at every step it is a part of the training, as pseudo-labels are
         if 2 <= passes < 0.5 * record.steps and not model.blind_eval_passes:
-            finding = VALIDATION_IN_TRAIN_MODE.finding(
-                Severity.WARNING, (), score=float(passes),
+            yield VALIDATION_IN_TRAIN_MODE.finding(
+                Severity.WARNING, score=float(passes),
                 passes=passes, layers=", ".join(model.mode_layers),
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{passes} passes of {model.kind} without gradients ran in train mode, and none in "
                 f"eval mode, though it has {', '.join(model.mode_layers)}",
-            )
+            )  # fmt: skip
 
 
 VALIDATION_IN_TRAIN_MODE = Rule(
@@ -77,11 +70,11 @@ def frozen_statistics(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     """Batch norms that train and whose running statistics cannot move."""
     for model in record.models:
         if model.lags_in and model.blind_eval_passes:
-            finding = FROZEN_STATISTICS.finding(
-                Severity.WARNING, model.lags_in, score=float(len(model.lags_in)), at=model.called_at
-            )
-            yield replace(
-                finding,
+            yield FROZEN_STATISTICS.finding(
+                Severity.WARNING,
+                model.lags_in,
+                score=float(len(model.lags_in)),
+                at=model.called_at,
                 title=f"The average of {model.kind} that is asked at {model.called_at} has the running "
                 "statistics of the start",
                 why="Its weights follow the trained model, and its buffers do not: in eval mode its batch "
@@ -117,17 +110,14 @@ def copy_never_moves(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
         if model.loads < 2:
             continue
         if model.self_loads >= 2 or model.loads_without_effect == model.loads:
-            finding = COPY_NEVER_MOVES.finding(
-                Severity.PROBLEM, (), score=float(model.loads),
+            source = "its own weights" if model.self_loads >= 2 else "weights that it has already"
+            yield COPY_NEVER_MOVES.finding(
+                Severity.PROBLEM, score=float(model.loads),
                 loads=model.loads, without_effect=model.loads_without_effect,
                 from_itself=model.self_loads, at=model.loaded_at,
-            )  # fmt: skip
-            source = "its own weights" if model.self_loads >= 2 else "weights that it has already"
-            yield replace(
-                finding,
                 title=f"load_state_dict at {model.loaded_at} gives the copy of {model.kind} {source}: "
                 "it never moves",
-            )
+            )  # fmt: skip
 
 
 def _random_copy(record: LoopRecord, model: ModelUse, thresholds: Thresholds) -> Iterator[Finding]:
@@ -135,11 +125,11 @@ def _random_copy(record: LoopRecord, model: ModelUse, thresholds: Thresholds) ->
     asked = model.blind_train_passes + model.blind_eval_passes
     is_still = model.copy_of is not None and model.is_fresh and not model.has_moved
     if is_still and record.steps >= _FEWEST and asked >= thresholds["asked"] * record.steps:
-        finding = COPY_NEVER_MOVES.finding(
-            Severity.WARNING, (), score=float(asked), passes=asked, at=model.called_at
-        )
-        yield replace(
-            finding,
+        yield COPY_NEVER_MOVES.finding(
+            Severity.WARNING,
+            score=float(asked),
+            passes=asked,
+            at=model.called_at,
             title=f"The copy of {model.kind} called at {model.called_at} keeps its random "
             f"initialization over {record.steps} steps: nobody loads or averages weights into it",
         )
@@ -171,16 +161,13 @@ def wrapper_bypassed(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
         if direct < 4 or wrapper.train_passes + wrapper.eval_passes > 0:
             continue
         averages = wrapper.wrapper in _AVERAGES_GRADIENTS
-        finding = WRAPPER_BYPASSED.finding(
-            Severity.PROBLEM if averages else Severity.WARNING, (), score=float(direct),
+        effect = "gradients are never averaged" if averages else "its compiled code never runs"
+        yield WRAPPER_BYPASSED.finding(
+            Severity.PROBLEM if averages else Severity.WARNING, score=float(direct),
             cause="ranks" if averages else "loop",
             wrapper=wrapper.wrapper, direct_calls=direct, at=inner.called_at,
-        )  # fmt: skip
-        effect = "gradients are never averaged" if averages else "its compiled code never runs"
-        yield replace(
-            finding,
             title=f"The call at {inner.called_at} goes around {wrapper.wrapper}: {effect}",
-        )
+        )  # fmt: skip
 
 
 WRAPPER_BYPASSED = Rule(
@@ -200,15 +187,12 @@ def wrapped_parameters_replaced(record: LoopRecord, thresholds: Thresholds) -> I
     """Parameters that a data-parallel wrapper does not know."""
     for model in record.models:
         if model.replaced_parameters:
-            finding = WRAPPED_PARAMETERS_REPLACED.finding(
-                Severity.PROBLEM, (), score=float(model.replaced_parameters),
+            yield WRAPPED_PARAMETERS_REPLACED.finding(
+                Severity.PROBLEM, score=float(model.replaced_parameters),
                 num_parameters=model.replaced_parameters, wrapper=model.wrapper,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{model.replaced_parameters} parameters were replaced after {model.wrapper} was "
                 "made: their gradients are not averaged",
-            )
+            )  # fmt: skip
 
 
 WRAPPED_PARAMETERS_REPLACED = Rule(

@@ -1,7 +1,6 @@
 """Loaders that give nothing, and evaluations that are fed something else than the training."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
@@ -18,14 +17,11 @@ def empty_loader(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
         why = (
             f": drop_last leaves out its only batch, {number} samples of {size}" if is_short else ""
         )
-        finding = EMPTY_LOADER.finding(
-            Severity.PROBLEM, (), score=float(loader.iterations),
+        yield EMPTY_LOADER.finding(
+            Severity.PROBLEM, score=float(loader.iterations),
             passes=loader.iterations, samples=number, batch_size=size, at=loader.iterated_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"The loader made at {loader.created_at} gave no batch in {loader.iterations} passes{why}",
-        )
+        )  # fmt: skip
 
 
 EMPTY_LOADER = Rule(
@@ -48,15 +44,12 @@ def other_inputs_in_evaluation(record: LoopRecord, thresholds: Thresholds) -> It
     factor = data.evaluated_size / data.size
     if max(factor, 1 / factor) < thresholds["evaluated_size"]:
         return
-    finding = OTHER_INPUTS_IN_EVALUATION.finding(
-        Severity.WARNING, (), score=max(factor, 1 / factor),
+    yield OTHER_INPUTS_IN_EVALUATION.finding(
+        Severity.WARNING, score=max(factor, 1 / factor),
         in_training=data.size, in_evaluation=data.evaluated_size, passes=data.evaluated,
-    )  # fmt: skip
-    yield replace(
-        finding,
         title=f"Inputs have a size of {data.evaluated_size:.3g} in evaluation, and of {data.size:.3g} in "
         "training",
-    )
+    )  # fmt: skip
 
 
 OTHER_INPUTS_IN_EVALUATION = Rule(

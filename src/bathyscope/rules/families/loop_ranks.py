@@ -1,7 +1,6 @@
 """Ranks that train one model together: replicas that part, and batches that do not."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
@@ -13,11 +12,12 @@ def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
     ranks = record.ranks
     if ranks.idle is not None:
         rank, passes, steps = ranks.idle
-        finding = REPLICAS_DIFFER.finding(
-            Severity.PROBLEM, (), score=1.0, rank=rank, passes=passes, steps=steps
-        )
-        yield replace(
-            finding,
+        yield REPLICAS_DIFFER.finding(
+            Severity.PROBLEM,
+            score=1.0,
+            rank=rank,
+            passes=passes,
+            steps=steps,
             title=f"Rank {rank} has taken no step in {passes} backward passes, this one {steps}",
         )
         return
@@ -28,17 +28,17 @@ def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
     is_part = len(ranks.different) < min(4, ranks.num_parameters) and ranks.equal_at_first
     if not (averages or ranks.equal_at_first):
         return  # trainings of their own, side by side
-    finding = REPLICAS_DIFFER.finding(
-        Severity.PROBLEM if averages or is_part else Severity.WARNING, (), score=1.0,
-        step=ranks.first_different, ranks=ranks.size, parameters=", ".join(ranks.different),
-        equal_at_the_start=ranks.equal_at_first,
-    )  # fmt: skip
     when = (
         f"equal at the start, and different before step {ranks.first_different}"
         if ranks.equal_at_first
         else "different from the start"
     )
-    yield replace(finding, title=f"{ranks.different[0]} is {when} on another rank")
+    yield REPLICAS_DIFFER.finding(
+        Severity.PROBLEM if averages or is_part else Severity.WARNING, score=1.0,
+        step=ranks.first_different, ranks=ranks.size, parameters=", ".join(ranks.different),
+        equal_at_the_start=ranks.equal_at_first,
+        title=f"{ranks.different[0]} is {when} on another rank",
+    )  # fmt: skip
 
 
 REPLICAS_DIFFER = Rule(
@@ -60,7 +60,7 @@ def equal_ranks(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]
     ranks = record.ranks
     if ranks.compared_batches >= 3 and ranks.equal_batches == ranks.compared_batches:
         yield EQUAL_RANKS.finding(
-            Severity.WARNING, (), score=1.0,
+            Severity.WARNING, score=1.0,
             compared=ranks.compared_batches, equal=ranks.equal_batches, ranks=ranks.size,
         )  # fmt: skip
 

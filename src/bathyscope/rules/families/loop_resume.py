@@ -1,7 +1,6 @@
 """Trainings that go on from a checkpoint, and what is lost on the way; seeds that are set again."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
@@ -14,15 +13,12 @@ def moments_lost_on_resume(record: LoopRecord, thresholds: Thresholds) -> Iterat
     again = [use for use in record.optimizers if use.resumes is not None and use.steps]
     if again:
         many = len(again) >= thresholds["made_again"]
-        finding = MOMENTS_LOST_ON_RESUME.finding(
-            Severity.PROBLEM if many else Severity.WARNING, (), score=float(len(again)),
+        yield MOMENTS_LOST_ON_RESUME.finding(
+            Severity.PROBLEM if many else Severity.WARNING, score=float(len(again)),
             times=len(again), optimizer=again[-1].kind, at=again[-1].created_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"{again[-1].kind} made at {again[-1].created_at} continues from loaded weights with "
             "moments of zero: the state of the one before was not loaded",
-        )
+        )  # fmt: skip
 
 
 MOMENTS_LOST_ON_RESUME = Rule(
@@ -41,11 +37,12 @@ MOMENTS_LOST_ON_RESUME = Rule(
 def loaded_nothing(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """State dicts of which no name is one of the module's."""
     for kind, names, at in record.foreign_loads[:3]:
-        finding = LOADED_NOTHING.finding(
-            Severity.PROBLEM, (), score=float(names), names=names, module=kind, at=at
-        )
-        yield replace(
-            finding,
+        yield LOADED_NOTHING.finding(
+            Severity.PROBLEM,
+            score=float(names),
+            names=names,
+            module=kind,
+            at=at,
             title=f"load_state_dict at {at} loads nothing into {kind}: none of the {names} names is one "
             "of its own",
         )
@@ -68,15 +65,12 @@ def loads_itself(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
     """A trained model that is given its own tensors."""
     for model in record.models:
         if model.is_trained and model.wrapper is None and model.self_loads:
-            finding = LOADS_ITSELF.finding(
-                Severity.PROBLEM, (), score=float(model.self_loads),
+            yield LOADS_ITSELF.finding(
+                Severity.PROBLEM, score=float(model.self_loads),
                 times=model.self_loads, at=model.loaded_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"load_state_dict at {model.loaded_at} gives {model.kind} its own weights, which "
                 "changes nothing",
-            )
+            )  # fmt: skip
 
 
 LOADS_ITSELF = Rule(
@@ -105,11 +99,11 @@ def checkpoint_in_part(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
     if resume.after and not begins:
         return
     severity = Severity.NOTE if left == ["random state"] else Severity.WARNING
-    finding = CHECKPOINT_IN_PART.finding(
-        severity, (), score=float(len(left)), left_out=", ".join(left), at=resume.at
-    )
-    yield replace(
-        finding,
+    yield CHECKPOINT_IN_PART.finding(
+        severity,
+        score=float(len(left)),
+        left_out=", ".join(left),
+        at=resume.at,
         title=f"The checkpoint read at {resume.at} holds the state of: {', '.join(left)}; only its "
         "weights are loaded",
     )
@@ -134,14 +128,11 @@ def reseeded(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     if seeds.times < thresholds["same_seed"]:
         return
     is_habit = 2 * seeds.times >= seeds.steps
-    finding = RESEEDED.finding(
-        Severity.PROBLEM if is_habit else Severity.NOTE, (), score=float(seeds.times),
+    yield RESEEDED.finding(
+        Severity.PROBLEM if is_habit else Severity.NOTE, score=float(seeds.times),
         times=seeds.times, steps=seeds.steps, at=seeds.at,
-    )  # fmt: skip
-    yield replace(
-        finding,
         title=f"manual_seed at {seeds.at} sets the same seed {seeds.times} times in {seeds.steps} steps",
-    )
+    )  # fmt: skip
 
 
 RESEEDED = Rule(

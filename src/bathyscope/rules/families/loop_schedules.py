@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import fmean
 
 from bathyscope.core.loop_record import LoopRecord, OptimizerUse, StepRow
@@ -19,18 +18,15 @@ def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
             continue
         schedules = [s for s in record.schedules if s.optimizer == use.index]
         at = schedules[0].created_at if schedules else use.created_at
-        finding = ZERO_LEARNING_RATE.finding(
-            Severity.PROBLEM if use.highest_lr == 0 else Severity.WARNING, (),
+        until = "all" if use.highest_lr == 0 else "the first"
+        yield ZERO_LEARNING_RATE.finding(
+            Severity.PROBLEM if use.highest_lr == 0 else Severity.WARNING,
             score=use.leading_zero_lr / use.steps,
             steps=use.leading_zero_lr, of=use.steps, at=at,
             schedule=schedules[0].kind if schedules else None,
-        )  # fmt: skip
-        until = "all" if use.highest_lr == 0 else "the first"
-        yield replace(
-            finding,
             title=f"The learning rate is zero at {until} {use.leading_zero_lr} steps"
             + (f": see the schedule made at {at}" if schedules else ""),
-        )
+        )  # fmt: skip
 
 
 def _zero_groups(use: OptimizerUse, thresholds: Thresholds) -> Iterator[Finding]:
@@ -38,16 +34,13 @@ def _zero_groups(use: OptimizerUse, thresholds: Thresholds) -> Iterator[Finding]
     still = [number for number, lr in enumerate(use.group_lrs) if lr == 0]
     if not still or use.highest_lr == 0 or use.steps < thresholds["zero_lr_steps"]:
         return
-    finding = ZERO_LEARNING_RATE.finding(
-        Severity.WARNING, (), score=len(still) / len(use.group_lrs),
-        groups=len(still), of_groups=len(use.group_lrs), steps=use.steps, at=use.created_at,
-    )  # fmt: skip
     which = ", ".join(str(number) for number in still[:4])
-    yield replace(
-        finding,
+    yield ZERO_LEARNING_RATE.finding(
+        Severity.WARNING, score=len(still) / len(use.group_lrs),
+        groups=len(still), of_groups=len(use.group_lrs), steps=use.steps, at=use.created_at,
         title=f"Group {which} of the parameters of {use.kind} has a learning rate of zero at all "
         f"{use.steps} steps, and another group has not",
-    )
+    )  # fmt: skip
 
 
 ZERO_LEARNING_RATE = Rule(
@@ -83,17 +76,14 @@ def learning_rate_gone(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
         first, last = fmean(losses[:3]), fmean(losses[-5:])
         if first > 0 and last > thresholds["loss_left"] * first:
             schedules = [s for s in record.schedules if s.optimizer == use.index]
-            finding = LEARNING_RATE_GONE.finding(
-                Severity.PROBLEM, (), score=1 - gone.step / rows[-1].step,
+            yield LEARNING_RATE_GONE.finding(
+                Severity.PROBLEM, score=1 - gone.step / rows[-1].step,
                 step=gone.step, of=rows[-1].step, highest=use.highest_lr, lr=gone.lr,
                 loss_at_first=first, loss_at_last=last,
                 at=schedules[0].stepped_at if schedules else None,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"The learning rate fell below {thresholds['gone_lr']:.0%} of its highest by step "
                 f"{gone.step} of {rows[-1].step}, with the loss at {last / first:.0%} of its first",
-            )
+            )  # fmt: skip
 
 
 def _gone_at(rows: list[StepRow], limit: float) -> StepRow | None:
@@ -137,15 +127,12 @@ def plateau_mode(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
             continue
         downs = sum(b < a for a, b in itertools.pairwise(values))
         if is_falling and values[-1] < values[0] and downs >= 0.6 * (len(values) - 1):
-            finding = PLATEAU_MODE.finding(
-                Severity.PROBLEM, (), score=float(len(use.reductions)),
+            yield PLATEAU_MODE.finding(
+                Severity.PROBLEM, score=float(len(use.reductions)),
                 reductions=len(use.reductions), first=values[0], last=values[-1], at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{use.kind}(mode='max') at {use.stepped_at} is given a value that falls while "
                 "the network learns, and takes that for a plateau",
-            )
+            )  # fmt: skip
 
 
 PLATEAU_MODE = Rule(
@@ -170,15 +157,12 @@ def schedule_pace(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
             continue
         number, count = max(windows.items(), key=lambda item: item[1])
         if number > 1 and count >= 0.8 * total:
-            finding = SCHEDULE_PACE.finding(
-                Severity.PROBLEM, (), score=float(number),
+            yield SCHEDULE_PACE.finding(
+                Severity.PROBLEM, score=float(number),
                 steps_per_update=number, schedule=use.kind, at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"scheduler.step() at {use.stepped_at} is called {number} times for each "
                 "optimizer.step()",
-            )
+            )  # fmt: skip
 
 
 SCHEDULE_PACE = Rule(
@@ -200,7 +184,7 @@ def schedule_overrun(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
     for use in record.schedules:
         if use.kind == "CosineAnnealingLR" and use.period and use.steps > 1.1 * use.period + 1:
             yield SCHEDULE_OVERRUN.finding(
-                Severity.WARNING, (), score=use.steps / use.period,
+                Severity.WARNING, score=use.steps / use.period,
                 steps=use.steps, period=use.period, at=use.stepped_at,
             )  # fmt: skip
 
@@ -223,20 +207,17 @@ def optimizer_made_again(record: LoopRecord, thresholds: Thresholds) -> Iterator
     stepped = [use for use in again if use.steps]
     if len(again) >= thresholds["made_again"] and record.steps:
         last = stepped[-1] if stepped else again[-1]
-        finding = OPTIMIZER_MADE_AGAIN.finding(
-            Severity.PROBLEM, (), score=float(len(again)),
+        yield OPTIMIZER_MADE_AGAIN.finding(
+            Severity.PROBLEM, score=float(len(again)),
             times=record.optimizers_made, steps=record.steps, at=last.created_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"{last.kind} is made again at {last.created_at}, {record.optimizers_made} times in "
             f"{record.steps} steps: its moments are lost each time",
-        )
+        )  # fmt: skip
         return
     for use in record.optimizers:
         if use.state_resets >= thresholds["made_again"]:
             yield OPTIMIZER_MADE_AGAIN.finding(
-                Severity.PROBLEM, (), score=float(use.state_resets),
+                Severity.PROBLEM, score=float(use.state_resets),
                 state_resets=use.state_resets, at=use.stepped_at,
             )  # fmt: skip
 
@@ -265,7 +246,7 @@ def schedule_made_again(record: LoopRecord, thresholds: Thresholds) -> Iterator[
         if len(made) > thresholds["made_again"]:
             last = [s for s in record.schedules if s.optimizer == use.index][-1]
             yield SCHEDULE_MADE_AGAIN.finding(
-                Severity.WARNING, (), score=float(len(made)), times=len(made), at=last.created_at
+                Severity.WARNING, score=float(len(made)), times=len(made), at=last.created_at
             )
 
 

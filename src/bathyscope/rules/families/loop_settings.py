@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from statistics import fmean
 
 from bathyscope.core.loop_record import LoopRecord, ScheduleUse, StepRow
@@ -19,15 +18,12 @@ def schedule_overwritten(record: LoopRecord, thresholds: Thresholds) -> Iterator
             continue
         fraction = use.overwritten / use.compared
         if fraction >= thresholds["overwritten"]:
-            finding = SCHEDULE_OVERWRITTEN.finding(
-                Severity.PROBLEM, (), score=fraction,
+            yield SCHEDULE_OVERWRITTEN.finding(
+                Severity.PROBLEM, score=fraction,
                 steps=use.compared, overwritten=use.overwritten, schedule=use.kind, at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"The learning rate that {use.kind} sets at {use.stepped_at} is replaced by "
                 f"another one at {use.overwritten} of {use.compared} steps",
-            )
+            )  # fmt: skip
 
 
 SCHEDULE_OVERWRITTEN = Rule(
@@ -56,15 +52,12 @@ def schedule_of_another_optimizer(record: LoopRecord, thresholds: Thresholds) ->
         others = [o for o in record.optimizers if o.steps >= thresholds["loop_steps"]]
         if held is None or held.steps or use.steps < thresholds["loop_steps"] or not others:
             continue
-        finding = SCHEDULE_OF_ANOTHER_OPTIMIZER.finding(
-            Severity.PROBLEM, (), score=float(use.steps),
+        yield SCHEDULE_OF_ANOTHER_OPTIMIZER.finding(
+            Severity.PROBLEM, score=float(use.steps),
             schedule=use.kind, steps=use.steps, at=use.created_at, step_at=others[0].stepped_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"{use.kind} made at {use.created_at} turns the learning rate of an optimizer that "
             f"never steps; the one that steps at {others[0].stepped_at} has no schedule",
-        )
+        )  # fmt: skip
 
 
 SCHEDULE_OF_ANOTHER_OPTIMIZER = Rule(
@@ -98,15 +91,12 @@ def learning_rate_never_arrives(record: LoopRecord, thresholds: Thresholds) -> I
             and rows[-1].lr < thresholds["arrived"] * use.base_lr
             and not has_learned
         ):
-            finding = LEARNING_RATE_NEVER_ARRIVES.finding(
-                Severity.WARNING, (), score=1 - rows[-1].lr / use.base_lr,
+            yield LEARNING_RATE_NEVER_ARRIVES.finding(
+                Severity.WARNING, score=1 - rows[-1].lr / use.base_lr,
                 lr=rows[-1].lr, base_lr=use.base_lr, schedule_steps=use.steps, at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"The warm-up has come to {rows[-1].lr / use.base_lr:.0%} of the learning rate after "
                 f"{rows[-1].step} steps: scheduler.step() at {use.stepped_at} was called {use.steps} times",
-            )
+            )  # fmt: skip
 
 
 def _one_cycle_by_epoch(use: ScheduleUse, rows: Sequence[StepRow]) -> Iterator[Finding]:
@@ -115,15 +105,12 @@ def _one_cycle_by_epoch(use: ScheduleUse, rows: Sequence[StepRow]) -> Iterator[F
     if use.kind != "OneCycleLR" or not use.period or steps < use.period or use.made_after:
         return
     if use.steps < 0.1 * steps:
-        finding = LEARNING_RATE_NEVER_ARRIVES.finding(
-            Severity.WARNING, (), score=1 - use.steps / steps,
+        yield LEARNING_RATE_NEVER_ARRIVES.finding(
+            Severity.WARNING, score=1 - use.steps / steps,
             lr=rows[-1].lr, schedule_steps=use.steps, of_its_steps=use.period, at=use.stepped_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"OneCycleLR at {use.stepped_at} was stepped {use.steps} times in {steps} steps: of its "
             f"cycle of {use.period} it has gone {use.steps / use.period:.0%}",
-        )
+        )  # fmt: skip
 
 
 LEARNING_RATE_NEVER_ARRIVES = Rule(
@@ -162,16 +149,13 @@ def learning_rate_grows(record: LoopRecord, thresholds: Thresholds) -> Iterator[
         grown = parts[-1] / parts[best] if parts[best] > 0 else 1.0
         is_worse = not math.isfinite(parts[-1]) or grown > thresholds["loss_risen"]
         if rises and still and best < len(parts) - 1 and is_worse:
-            finding = LEARNING_RATE_GROWS.finding(
-                Severity.WARNING, (), score=rows[-1].lr / rows[best * eighth].lr,
+            yield LEARNING_RATE_GROWS.finding(
+                Severity.WARNING, score=rows[-1].lr / rows[best * eighth].lr,
                 lr=rows[-1].lr, lr_at_best=rows[best * eighth].lr, best_step=rows[best * eighth].step,
                 at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"The learning rate of {use.kind} grows at every step, to {rows[-1].lr:.3g}; the loss "
                 f"rises since about step {rows[best * eighth].step}, at {rows[best * eighth].lr:.3g}",
-            )
+            )  # fmt: skip
 
 
 LEARNING_RATE_GROWS = Rule(
@@ -200,15 +184,12 @@ def heavy_momentum(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findi
         if use.steps < thresholds["loop_steps"] or momentum is None or use.second_decay is not None:
             continue
         if thresholds["momentum"] <= momentum < 1:
-            finding = HEAVY_MOMENTUM.finding(
-                Severity.WARNING, (), score=momentum,
+            yield HEAVY_MOMENTUM.finding(
+                Severity.WARNING, score=momentum,
                 momentum=momentum, times=1 / (1 - momentum), at=use.created_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{use.kind} made at {use.created_at} has a momentum of {momentum:g}: its steps "
                 f"grow to {1 / (1 - momentum):.0f} times the learning rate",
-            )
+            )  # fmt: skip
 
 
 HEAVY_MOMENTUM = Rule(
@@ -237,7 +218,7 @@ def reversed_betas(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findi
             continue
         if second < thresholds["second_decay"] * first * first:
             yield REVERSED_BETAS.finding(
-                Severity.WARNING, (), score=first - second, beta_1=first, beta_2=second,
+                Severity.WARNING, score=first - second, beta_1=first, beta_2=second,
                 at=use.created_at,
             )  # fmt: skip
 

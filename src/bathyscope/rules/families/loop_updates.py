@@ -1,7 +1,6 @@
 """Weights that a step does not move, and weights that something else moves."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
@@ -53,16 +52,13 @@ def rounded_updates(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
     entries = sum(p.entries for p in judged)
     unchanged = sum(p.entries_unchanged for p in judged)
     fraction = sum(p.numel for p in lost) / sum(p.numel for p in judged)
-    finding = ROUNDED_UPDATES.finding(
-        Severity.PROBLEM if fraction > 0.5 else Severity.WARNING, (), score=unchanged / entries,
+    yield ROUNDED_UPDATES.finding(
+        Severity.PROBLEM if fraction > 0.5 else Severity.WARNING, score=unchanged / entries,
         dtype=lost[0].dtype, num_parameters=len(lost), parameters=_names(lost),
         fraction_unchanged=unchanged / entries,
-    )  # fmt: skip
-    yield replace(
-        finding,
         title=f"A step leaves {unchanged / entries:.0%} of the {lost[0].dtype} weights that have a "
         "gradient bit for bit as they were",
-    )
+    )  # fmt: skip
 
 
 ROUNDED_UPDATES = Rule(
@@ -104,16 +100,13 @@ def unwritten_updates(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     if not stuck:
         return
     strided = [p for p in stuck if not p.is_contiguous]
-    finding = UNWRITTEN_UPDATES.finding(
-        Severity.PROBLEM, (), score=float(len(stuck)),
+    why = " (not contiguous in memory)" if len(strided) == len(stuck) else ""
+    yield UNWRITTEN_UPDATES.finding(
+        Severity.PROBLEM, score=float(len(stuck)),
         num_parameters=len(stuck), parameters=_names(stuck), not_contiguous=len(strided),
         at=record.optimizers[0].stepped_at if record.optimizers else None,
-    )  # fmt: skip
-    why = " (not contiguous in memory)" if len(strided) == len(stuck) else ""
-    yield replace(
-        finding,
         title=f"{_names(stuck)}{why}: a gradient at every step, and no step writes to it",
-    )
+    )  # fmt: skip
 
 
 UNWRITTEN_UPDATES = Rule(
@@ -157,7 +150,7 @@ def swallowed_by_epsilon(record: LoopRecord, thresholds: Thresholds) -> Iterator
         if p.looks >= thresholds["loop_steps"] and p.swallowed >= 0.8 * p.looks:
             epsilon = next((o.epsilon for o in record.optimizers if o.epsilon), None)
             yield SWALLOWED_BY_EPSILON.finding(
-                Severity.WARNING, (), score=p.swallowed / p.looks, parameters=p.name, eps=epsilon
+                Severity.WARNING, score=p.swallowed / p.looks, parameters=p.name, eps=epsilon
             )
             return
 
@@ -192,15 +185,12 @@ def half_underflow(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findi
     if not models or record.scaler_calls or not record.backward_passes:
         return
     is_lost = max(zeros, tiny) >= thresholds["underflow"]
-    finding = HALF_UNDERFLOW.finding(
-        Severity.PROBLEM if is_lost else Severity.WARNING, (), score=max(zeros, tiny),
+    yield HALF_UNDERFLOW.finding(
+        Severity.PROBLEM if is_lost else Severity.WARNING, score=max(zeros, tiny),
         zeros=zeros, subnormal=tiny, at=models[0].called_at,
-    )  # fmt: skip
-    yield replace(
-        finding,
         title=f"float16 without loss scaling: {zeros:.0%} of the gradient at the output is zero, "
         f"{tiny:.0%} of the rest below float16's normal numbers",
-    )
+    )  # fmt: skip
 
 
 HALF_UNDERFLOW = Rule(
@@ -232,16 +222,13 @@ def weights_written(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
         ratio = max((p.largest_write / max(p.largest_update, 1e-12) for p in held), default=0.0)
         is_habit = len(written) > 0.5 * use.steps  # a projection after each step, as in a WGAN
         severe = ratio >= thresholds["write_over_update"] and not is_habit
-        finding = WEIGHTS_WRITTEN.finding(
-            Severity.PROBLEM if severe else Severity.NOTE, (), score=ratio if severe else 0.0,
+        yield WEIGHTS_WRITTEN.finding(
+            Severity.PROBLEM if severe else Severity.NOTE, score=ratio if severe else 0.0,
             times=len(written), of=use.steps, first=written[0].step, parameters=_names(held),
             largest_over_update=ratio, at=use.stepped_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"Weights were changed outside of a step {len(written)} times, first before step "
             f"{written[0].step}, by up to {ratio:.3g} times what a step changes",
-        )
+        )  # fmt: skip
 
 
 WEIGHTS_WRITTEN = Rule(
@@ -269,15 +256,12 @@ def loaded_then_overwritten(record: LoopRecord, thresholds: Thresholds) -> Itera
     for model in record.models:
         names = model.overwritten_after_load
         if names:
-            finding = LOADED_THEN_OVERWRITTEN.finding(
-                Severity.WARNING, (), score=float(len(names)),
+            yield LOADED_THEN_OVERWRITTEN.finding(
+                Severity.WARNING, score=float(len(names)),
                 parameters=", ".join(names[:4]), num_parameters=len(names),
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{', '.join(names[:3])}: loaded from a state dict, and changed again before the "
                 "first step",
-            )
+            )  # fmt: skip
 
 
 LOADED_THEN_OVERWRITTEN = Rule(
@@ -306,7 +290,6 @@ def heavy_penalty(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
         if len(cosines) == _FIRST_LOOKS and median(cosines) > thresholds["along_weights"]:
             yield HEAVY_PENALTY.finding(
                 Severity.WARNING,
-                (),
                 score=median(cosines),
                 cosine=median(cosines),
                 at=use.backward_at,

@@ -1,7 +1,6 @@
 """What a loop adds up between two steps: micro-batches that are lost, of unlike size, or left over."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord
@@ -18,16 +17,13 @@ def accumulation_cleared(record: LoopRecord, thresholds: Thresholds) -> Iterator
             continue
         fraction = use.cleared_windows / windows
         if fraction >= thresholds["loop_habit"]:
-            finding = ACCUMULATION_CLEARED.finding(
-                Severity.PROBLEM, (), score=fraction,
+            yield ACCUMULATION_CLEARED.finding(
+                Severity.PROBLEM, score=fraction,
                 steps=use.steps, lost_passes=use.cleared_passes, at=use.cleared_at,
                 backward_at=use.backward_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"zero_grad at {use.cleared_at} clears the gradients of {use.cleared_passes} "
                 f"backward passes at {use.backward_at} before step at {use.stepped_at} has used them",
-            )
+            )  # fmt: skip
 
 
 ACCUMULATION_CLEARED = Rule(
@@ -50,11 +46,11 @@ def mean_of_means(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
             continue
         ratio = median(use.count_ratios)
         if ratio >= thresholds["unlike_targets"]:
-            finding = MEAN_OF_MEANS.finding(
-                Severity.WARNING, (), score=ratio, most_over_fewest=ratio, at=use.backward_at
-            )
-            yield replace(
-                finding,
+            yield MEAN_OF_MEANS.finding(
+                Severity.WARNING,
+                score=ratio,
+                most_over_fewest=ratio,
+                at=use.backward_at,
                 title=f"Micro-batches added up at {use.backward_at} weigh the same, though the targets of "
                 f"one are {ratio:.1f} times as many as those of another",
             )
@@ -91,15 +87,12 @@ def short_window(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
         short = sum(n for number, n in use.micro_batches.items() if 0 < number < usual)
         is_divided = median(use.mean_weights) < 1.1
         if usual > 1 and short and is_divided and short < 0.4 * total:
-            finding = SHORT_WINDOW.finding(
-                Severity.WARNING if short > 0.2 * total else Severity.NOTE, (), score=short / total,
+            yield SHORT_WINDOW.finding(
+                Severity.WARNING if short > 0.2 * total else Severity.NOTE, score=short / total,
                 windows=total, short=short, micro_batches=usual, at=use.backward_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"{short} of {total} steps add up fewer than {usual} micro-batches, and divide by "
                 f"{usual} all the same",
-            )
+            )  # fmt: skip
 
 
 SHORT_WINDOW = Rule(
@@ -122,14 +115,11 @@ def skipped_steps(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
         wanted = use.steps + use.skipped
         if use.skipped < thresholds["skipped_steps"] or use.skipped < 0.5 * wanted:
             continue
-        finding = SKIPPED_STEPS.finding(
-            Severity.PROBLEM, (), score=use.skipped / wanted, skipped=use.skipped, of=wanted,
+        yield SKIPPED_STEPS.finding(
+            Severity.PROBLEM, score=use.skipped / wanted, skipped=use.skipped, of=wanted,
             optimizer=use.kind, at=use.created_at,
-        )  # fmt: skip
-        yield replace(
-            finding,
             title=f"The gradient scaler leaves out {use.skipped} of {wanted} steps: gradients are NaN or Inf",
-        )
+        )  # fmt: skip
 
 
 SKIPPED_STEPS = Rule(
@@ -157,11 +147,15 @@ def turns_non_finite(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
     """A loss, gradient or weight that became NaN or Inf."""
     if record.first_non_finite is not None:
         step, where = record.first_non_finite
-        finding = TURNS_NON_FINITE.finding(
-            Severity.PROBLEM, (), score=1.0, step=step, where=where, of=record.steps
-        )
         source = "by the step itself" if where == "weights" else "before the step"
-        yield replace(finding, title=f"The {where} became NaN or Inf at step {step}, {source}")
+        yield TURNS_NON_FINITE.finding(
+            Severity.PROBLEM,
+            score=1.0,
+            step=step,
+            where=where,
+            of=record.steps,
+            title=f"The {where} became NaN or Inf at step {step}, {source}",
+        )
 
 
 TURNS_NON_FINITE = Rule(
@@ -188,11 +182,12 @@ def scaled_gradients_stepped(record: LoopRecord, thresholds: Thresholds) -> Iter
         # Adam divides the scale out again, but for its epsilon and clipping
         severity = Severity.WARNING if use.second_decay is not None else Severity.PROBLEM
         scale = scaled[-1].left_scale
-        finding = SCALED_GRADIENTS_STEPPED.finding(
-            severity, (), score=scale or 1.0, scale=scale, steps=len(scaled), at=use.stepped_at
-        )
-        yield replace(
-            finding,
+        yield SCALED_GRADIENTS_STEPPED.finding(
+            severity,
+            score=scale or 1.0,
+            scale=scale,
+            steps=len(scaled),
+            at=use.stepped_at,
             title=f"step at {use.stepped_at} follows gradients that are still multiplied by the loss "
             f"scale of {scale:g}",
         )

@@ -21,7 +21,6 @@ def ignored_class(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     asked = evidence.about("effective_targets")
     yield IGNORED_CLASS.finding(
         Severity.PROBLEM,
-        (),
         score=asked.number("ignored_fraction") or 0.0,
         classes=asked.word("ignored_classes"),
         fraction_of_labels=asked.number("ignored_fraction"),
@@ -48,14 +47,14 @@ def scrambled_outputs(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     """Classes that are asked for at other places than those of their labels, or axes that a reshape swaps."""
     asked = evidence.about("effective_targets")
     if shapes := evidence.about("dependence").word("swapped_axes"):
-        yield SCRAMBLED_OUTPUTS.finding(Severity.PROBLEM, (), score=1.0, reshaped=shapes)
+        yield SCRAMBLED_OUTPUTS.finding(Severity.PROBLEM, score=1.0, reshaped=shapes)
         return
     agreement = asked.number("agreement")
     if agreement is None or asked.number("offset") is not None:
         return
     if agreement < thresholds["agreement"]:
         yield SCRAMBLED_OUTPUTS.finding(
-            Severity.PROBLEM, (), score=1 - agreement, labels_asked_at_their_place=agreement
+            Severity.PROBLEM, score=1 - agreement, labels_asked_at_their_place=agreement
         )
 
 
@@ -99,7 +98,6 @@ def frequent_classes_weigh_more(evidence: Evidence, thresholds: Thresholds) -> I
     if slope > thresholds["weight_slope"] and correlation > thresholds["weight_correlation"]:
         yield FREQUENT_CLASSES_WEIGH_MORE.finding(
             Severity.PROBLEM,
-            (),
             score=slope,
             slope_of_log_weight=slope,
             correlation=correlation,
@@ -146,7 +144,6 @@ def missing_temperature(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     if reachable > thresholds["floor"] * collapsed and temperature > thresholds["temperature"]:
         yield MISSING_TEMPERATURE.finding(
             Severity.PROBLEM,
-            (),
             score=reachable / collapsed,
             smallest_reachable_loss=reachable,
             loss_of_equal_vectors=collapsed,
@@ -195,9 +192,7 @@ def missing_logarithm_in_loop(record: LoopRecord, thresholds: Thresholds) -> Ite
     """The same where the loop itself computes what it gives to the loss."""
     for name, given in record.misread_losses:
         if name in ("kl_div", "nll_loss"):
-            yield MISSING_LOGARITHM.finding(
-                Severity.PROBLEM, (), score=1.0, given=given, function=name
-            )
+            yield MISSING_LOGARITHM.finding(Severity.PROBLEM, score=1.0, given=given, function=name)
             return
 
 
@@ -225,7 +220,6 @@ def unbalanced_terms(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     if ratio is not None and ratio > thresholds["outweighs"]:
         yield UNBALANCED_TERMS.finding(
             Severity.PROBLEM if ratio > thresholds["outweighs_severe"] else Severity.WARNING,
-            (),
             score=ratio,
             gradient_of_the_penalty_over_that_of_the_fit=ratio,
         )
@@ -261,7 +255,6 @@ def end_never_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     if how := asked.word("end_is_padding"):
         yield END_NEVER_ASKED.finding(
             Severity.PROBLEM if "real" in how else Severity.WARNING,
-            (),
             score=1.0,
             known_because=how,
         )
@@ -287,7 +280,7 @@ def padding_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     fraction = evidence.about("effective_targets").number("padding_asked")
     if fraction is not None and fraction > thresholds["padding_asked"]:
         yield PADDING_ASKED.finding(
-            Severity.WARNING, (), score=fraction, fraction_of_the_loss_at_padding=fraction
+            Severity.WARNING, score=fraction, fraction_of_the_loss_at_padding=fraction
         )
 
 
@@ -316,7 +309,7 @@ PADDING_ASKED = Rule(
 def detached_term(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """A term of the loss that the model has made and that cannot change it."""
     for term, loss in record.constant_terms[:1]:
-        yield DETACHED_TERM.finding(Severity.WARNING, (), score=abs(term), term=term, loss=loss)
+        yield DETACHED_TERM.finding(Severity.WARNING, score=abs(term), term=term, loss=loss)
 
 
 DETACHED_TERM = Rule(

@@ -44,7 +44,7 @@ CLASS_DISTANCE = Rule(
 
 def broadcast_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Output and targets of unlike shapes that are stretched over one another."""
-    yield BROADCAST_LOSS.finding(Severity.PROBLEM, (), score=1.0)
+    yield BROADCAST_LOSS.finding(Severity.PROBLEM, score=1.0)
 
 
 BROADCAST_LOSS = Rule(
@@ -68,7 +68,7 @@ def negated_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     facts = evidence.about("output")
     climbs = evidence.about("updates").holds("maximize")
     if facts.values.get("negated") is (not climbs) and not facts.holds("ignores_targets"):
-        yield NEGATED_LOSS.finding(Severity.PROBLEM, (), score=1.0,
+        yield NEGATED_LOSS.finding(Severity.PROBLEM, score=1.0,
             loss=evidence.about("output").number("loss"), maximize=climbs,
         )  # fmt: skip
 
@@ -95,7 +95,7 @@ NEGATED_LOSS = Rule(
 def summed_loss(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """A loss that grows with the batch."""
     facts = evidence.about("output")
-    yield SUMMED_LOSS.finding(Severity.WARNING, (), score=1.0, loss=facts.number("loss"))
+    yield SUMMED_LOSS.finding(Severity.WARNING, score=1.0, loss=facts.number("loss"))
 
 
 SUMMED_LOSS = Rule(
@@ -118,7 +118,7 @@ def loss_non_finite(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     loss = evidence.about("output").number("loss")
     inside = any(evidence.column("activations", "non_finite"))
     if loss is not None and not math.isfinite(loss) and not inside:
-        yield NON_FINITE_LOSS.finding(Severity.PROBLEM, (), score=50.0, loss=loss)
+        yield NON_FINITE_LOSS.finding(Severity.PROBLEM, score=50.0, loss=loss)
 
 
 NON_FINITE_LOSS = Rule(

@@ -1,7 +1,6 @@
 """Dropout and norms in a mode in which a network does not learn."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
@@ -24,7 +23,6 @@ def eval_mode(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         meant = "updates" not in evidence.measurements
         yield EVAL_MODE.finding(
             Severity.NOTE if meant else Severity.WARNING,
-            (),
             score=resting,
             modules_in_eval_mode=resting,
         )
@@ -40,12 +38,12 @@ def eval_mode_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     model = max(models, key=lambda m: m.eval_passes)
     # a spectral norm that has never seen train mode divides by a random number
     severe = model.train_passes > 0 or "spectral norm" in model.mode_layers
-    finding = EVAL_MODE.finding(
-        Severity.PROBLEM if severe else Severity.WARNING, (), score=in_eval / steps,
-        steps_in_eval_mode=in_eval, of=steps, layers=", ".join(model.mode_layers), at=model.eval_at,
-    )  # fmt: skip
     since = f" since eval() at {model.eval_at}" if model.eval_at else ""
-    yield replace(finding, title=f"{in_eval} of {steps} steps were taken in eval mode{since}")
+    yield EVAL_MODE.finding(
+        Severity.PROBLEM if severe else Severity.WARNING, score=in_eval / steps,
+        steps_in_eval_mode=in_eval, of=steps, layers=", ".join(model.mode_layers), at=model.eval_at,
+        title=f"{in_eval} of {steps} steps were taken in eval mode{since}",
+    )  # fmt: skip
 
 
 EVAL_MODE = Rule(
@@ -75,7 +73,6 @@ def heavy_dropout(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
         severe = dropped >= thresholds["dropout_severe"]
         yield HEAVY_DROPOUT.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=dropped,
             probability=dropped,
         )
@@ -105,7 +102,7 @@ HEAVY_DROPOUT = Rule(
 def norm_of_one_value(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Norms whose groups hold one value."""
     number = evidence.about("mode").number("lone_norms") or 0
-    yield NORM_OF_ONE_VALUE.finding(Severity.PROBLEM, (), score=number, norms_called=number)
+    yield NORM_OF_ONE_VALUE.finding(Severity.PROBLEM, score=number, norms_called=number)
 
 
 NORM_OF_ONE_VALUE = Rule(

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
@@ -53,7 +52,7 @@ def _after_the_step(evidence: Evidence) -> Iterator[Finding]:
     updates = evidence.column("updates", "non_finite")
     spoiled = [i for i, fraction in enumerate(updates) if fraction]
     if spoiled:
-        finding = NON_FINITE.finding(
+        yield NON_FINITE.finding(
             Severity.PROBLEM,
             evidence.labels(spoiled),
             score=80.0,
@@ -61,9 +60,6 @@ def _after_the_step(evidence: Evidence) -> Iterator[Finding]:
             where="update",
             fraction_of_weights=max(updates[i] or 0.0 for i in spoiled),
             num_blocks=len(spoiled),
-        )
-        yield replace(
-            finding,
             title="The optimizer's next step makes weights NaN or Inf",
             remedy="Keep the weights in float32 and compute under autocast; or raise eps to 1e-4 in "
             "float16, where Adam's 1e-8 is zero.",

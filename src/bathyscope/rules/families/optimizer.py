@@ -19,7 +19,6 @@ def frozen_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     if fraction > thresholds["frozen_fraction"]:
         yield FROZEN_PARAMETERS.finding(
             Severity.PROBLEM if fraction == 1 else Severity.WARNING,
-            (),
             score=fraction,
             frozen_fraction=fraction,
             frozen=facts.word("frozen_names"),
@@ -50,7 +49,7 @@ def not_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     """Parameters with a gradient that no step will move."""
     facts = evidence.about("parameters")
     missing = facts.number("missing") or 0
-    yield NOT_IN_OPTIMIZER.finding(Severity.PROBLEM, (), score=missing,
+    yield NOT_IN_OPTIMIZER.finding(Severity.PROBLEM, score=missing,
         num_parameters=missing, parameters=facts.word("missing_names"),
     )  # fmt: skip
 
@@ -77,7 +76,7 @@ def not_in_optimizer_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iter
         replaced = unused & {p.name for p in missing} if is_own else None
         made_at = next((use.created_at for use in record.optimizers if use.created_at), None)
         result = NOT_IN_OPTIMIZER.finding(
-            Severity.PROBLEM if replaced else severity, (), score=left_out / (held + left_out),
+            Severity.PROBLEM if replaced else severity, score=left_out / (held + left_out),
             num_parameters=len(missing), parameters=", ".join(p.name for p in missing[:4]),
             optimizer_made_at=made_at,
         )  # fmt: skip
@@ -127,7 +126,7 @@ NOT_IN_OPTIMIZER = Rule(
 def twice_in_optimizer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Parameters listed more than once."""
     facts = evidence.about("parameters")
-    yield TWICE_IN_OPTIMIZER.finding(Severity.WARNING, (), score=1.0,
+    yield TWICE_IN_OPTIMIZER.finding(Severity.WARNING, score=1.0,
         parameters=facts.word("twice_names"),
     )  # fmt: skip
 
@@ -157,7 +156,6 @@ def unreached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator
     severe = Severity.PROBLEM if frozen > total else Severity.WARNING
     yield UNREACHED_PARAMETERS.finding(
         severe if number >= total / 2 else Severity.NOTE,
-        (),
         score=number / total,
         num_parameters=number,
         parameters=facts.word("unreached_names"),
@@ -176,7 +174,7 @@ def unreached_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     total, number = sum(p.numel for p in held), sum(p.numel for p in unreached)
     if unreached and len(unreached) < len(held):
         yield UNREACHED_PARAMETERS.finding(
-            Severity.PROBLEM if number > total / 2 else Severity.WARNING, (), score=number / total,
+            Severity.PROBLEM if number > total / 2 else Severity.WARNING, score=number / total,
             num_parameters=len(unreached), parameters=", ".join(p.name for p in unreached[:4]),
         )  # fmt: skip
 
@@ -207,7 +205,6 @@ def heavy_weight_decay(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
         severe = ratio > thresholds["decay_severe"]
         yield HEAVY_WEIGHT_DECAY.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=decades(ratio),
             decay_over_gradient=ratio,
             weight_decay=decay,

@@ -14,7 +14,7 @@ def zero_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     facts = evidence.about("parameters")
     reached, zero = facts.number("reached") or 0, facts.number("zero_gradient")
     if reached and zero == reached:
-        yield ZERO_GRADIENT.finding(Severity.PROBLEM, (), score=40.0, num_parameters=reached)
+        yield ZERO_GRADIENT.finding(Severity.PROBLEM, score=40.0, num_parameters=reached)
 
 
 ZERO_GRADIENT = Rule(
@@ -81,7 +81,6 @@ def poor_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         severe = times > thresholds["poor_start_severe"]
         yield POOR_START.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=decades(times),
             loss=loss,
             best_constant=constant,
@@ -127,7 +126,6 @@ def overshooting_step(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
         severe = times > thresholds["overshoot_severe"]
         yield OVERSHOOTING_STEP.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=decades(times),
             loss=loss,
             loss_after_the_step=after,
@@ -173,7 +171,6 @@ def small_budget(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
         severe = fraction < thresholds["budget_severe"]
         yield SMALL_BUDGET.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=decades(fraction),
             cause="learning-rate" if fraction < thresholds["budget_rate"] else "budget",
             steps=evidence.budget,
@@ -228,7 +225,6 @@ def loss_does_not_fall(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
         number = int(steps.number("steps") or 0)
         result = LOSS_DOES_NOT_FALL.finding(
             Severity.PROBLEM if fraction > thresholds["rise"] else Severity.WARNING,
-            (),
             score=decades(fraction),
             loss=first,
             loss_at_the_end=last,

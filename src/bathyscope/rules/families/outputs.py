@@ -47,7 +47,7 @@ def output_misfit(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     lost = _fraction_out_of_reach(evidence)
     if facts.word("activation_in_loss") is not None:
         activation = facts.word("activation_in_loss")
-        yield OUTPUT_MISFIT.finding(Severity.PROBLEM, (), score=1.0, activation=activation)
+        yield OUTPUT_MISFIT.finding(Severity.PROBLEM, score=1.0, activation=activation)
     elif (
         bounded
         and facts.word("loss_takes") in ("logits", "log-probabilities")
@@ -69,7 +69,7 @@ def output_misfit_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterato
     """The same where the loop itself computes what it gives to the loss."""
     for name, given in record.misread_losses:
         if name in ("cross_entropy", "binary_cross_entropy_with_logits"):
-            yield OUTPUT_MISFIT.finding(Severity.PROBLEM, (), score=1.0, given=given, function=name)
+            yield OUTPUT_MISFIT.finding(Severity.PROBLEM, score=1.0, given=given, function=name)
             return
 
 

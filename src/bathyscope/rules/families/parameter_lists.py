@@ -14,7 +14,6 @@ def unlisted_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     number = facts.number("unlisted") or 0
     yield UNLISTED_PARAMETERS.finding(
         Severity.PROBLEM,
-        (),
         score=number,
         num_parameters=int(number),
         shapes=facts.word("unlisted_names"),
@@ -45,7 +44,7 @@ def repeated_layer(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     """A container that holds one layer several times."""
     facts = evidence.about("dependence")
     yield REPEATED_LAYER.finding(
-        Severity.PROBLEM, (), score=1.0, containers=facts.word("repeated_names")
+        Severity.PROBLEM, score=1.0, containers=facts.word("repeated_names")
     )
 
 
@@ -72,7 +71,6 @@ def detached_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     number = facts.number("detached") or 0
     result = DETACHED_PARAMETERS.finding(
         Severity.PROBLEM,
-        (),
         score=number,
         num_parameters=int(number),
         parameters=facts.word("detached_names"),
@@ -117,7 +115,6 @@ def frozen_fresh_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator
     number = facts.number("frozen_fresh") or 0
     yield FROZEN_FRESH_WEIGHTS.finding(
         Severity.WARNING,
-        (),
         score=number,
         num_layers=int(number),
         frozen_layers=facts.number("frozen_layers"),
@@ -171,7 +168,7 @@ FRESH_HEAD = Rule(
 def untied_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     """Embedding and head that the configuration ties and that are two tensors."""
     names = evidence.about("dependence").word("untied_names")
-    yield UNTIED_WEIGHTS.finding(Severity.WARNING, (), score=1.0, weights=names)
+    yield UNTIED_WEIGHTS.finding(Severity.WARNING, score=1.0, weights=names)
 
 
 UNTIED_WEIGHTS = Rule(
@@ -197,7 +194,6 @@ def still_statistics(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
         severe = bool(facts.number("still_at_start")) or last > 0
         yield STILL_STATISTICS.finding(
             Severity.PROBLEM if severe else Severity.WARNING,
-            (),
             score=still + last,
             norms_with_momentum_zero=facts.word("still_norms_names") or None,
             norms_that_hold_the_last_batch=facts.word("last_batch_norms_names") or None,
@@ -230,7 +226,6 @@ def unnormalized_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator
     if size is not None and size > thresholds["spectral_norm"] and not training:
         yield UNNORMALIZED_WEIGHTS.finding(
             Severity.PROBLEM,
-            (),
             score=size,
             largest_singular_value=size,
             layer=facts.word("spectral_norm_layer"),

@@ -19,7 +19,6 @@ def missing_causal_mask(evidence: Evidence, thresholds: Thresholds) -> Iterator[
         return
     yield MISSING_CAUSAL_MASK.finding(
         Severity.PROBLEM,
-        (),
         score=40.0,
         asks_for_tokens_ahead=int(offset),
         reads_tokens_ahead=int(ahead),
@@ -53,7 +52,6 @@ def unshifted_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     causal = facts.word("pattern") == "causal" and offset == 0
     yield UNSHIFTED_LABELS.finding(
         Severity.PROBLEM if causal else Severity.WARNING,
-        (),
         score=40.0,
         offset=int(offset),
         fraction_of_labels=asked.number("offset_fraction"),
@@ -83,7 +81,6 @@ def labels_shifted_twice(evidence: Evidence, thresholds: Thresholds) -> Iterator
     if offset is not None and offset >= 2:
         yield LABELS_SHIFTED_TWICE.finding(
             Severity.PROBLEM,
-            (),
             score=40.0,
             offset=int(offset),
             fraction_of_labels=asked.number("offset_fraction"),
@@ -114,7 +111,6 @@ def padding_read(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
         return
     yield PADDING_READ.finding(
         Severity.PROBLEM if facts.holds("padding_given") else Severity.WARNING,
-        (),
         score=facts.number("padding_fraction") or 0.0,
         gradient_at_padding=facts.number("padding_read"),
         padding_fraction=facts.number("padding"),
@@ -145,7 +141,6 @@ def state_behind_padding(evidence: Evidence, thresholds: Thresholds) -> Iterator
     facts = evidence.about("dependence")
     yield STATE_BEHIND_PADDING.finding(
         Severity.PROBLEM,
-        (),
         score=facts.number("padding_fraction") or 0.0,
         fraction_of_the_gradient_at_padding=facts.number("padding_fraction"),
         padding_fraction=facts.number("padding"),
@@ -179,7 +174,7 @@ def crossed_documents(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     crossing = evidence.about("dependence").number("documents_cross")
     if crossing is not None and crossing > thresholds["documents_cross"]:
         yield CROSSED_DOCUMENTS.finding(
-            Severity.WARNING, (), score=crossing, fraction_of_the_gradient_at_others=crossing
+            Severity.WARNING, score=crossing, fraction_of_the_gradient_at_others=crossing
         )
 
 
@@ -216,7 +211,6 @@ def crossed_heads(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     if facts.holds("heads_cross") or by_view:
         yield CROSSED_HEADS.finding(
             Severity.PROBLEM,
-            (),
             score=40.0,
             heads=facts.number("heads"),
             split_or_merged_by_a_view=by_view,

@@ -1,7 +1,6 @@
 """Samples that read one another, their place in the batch, or chance, in eval mode."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
@@ -16,9 +15,10 @@ def mixed_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     """
     facts = evidence.about("dependence")
     if evidence.about("effective_targets").holds("across_samples"):
-        finding = MIXED_SAMPLES.finding(Severity.PROBLEM, (), score=40.0, cause="loss")
-        yield replace(
-            finding,
+        yield MIXED_SAMPLES.finding(
+            Severity.PROBLEM,
+            score=40.0,
+            cause="loss",
             title="A softmax over the samples of a batch",
             why="The samples of a batch share the softmax of each class, in place of the classes of each "
             "sample: softmax(dim=0), or log_softmax(dim=0), where dim=1 is meant.",
@@ -32,7 +32,6 @@ def mixed_samples(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     designed = (facts.number("batch_statistics") or 0) > 0
     yield MIXED_SAMPLES.finding(
         Severity.WARNING if designed or time_first else Severity.PROBLEM,
-        (),
         score=40.0,
         gradient_at_other_samples=facts.number("other_samples"),
         change_with_other_samples=facts.number("company"),
@@ -69,7 +68,7 @@ def place_in_batch(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     """Outputs that change when the samples are put in another order."""
     facts = evidence.about("dependence")
     yield PLACE_IN_BATCH.finding(
-        Severity.PROBLEM, (), score=40.0, change_in_reversed_order=facts.number("place")
+        Severity.PROBLEM, score=40.0, change_in_reversed_order=facts.number("place")
     )
 
 
@@ -100,7 +99,6 @@ def random_in_eval(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     fresh = facts.holds("made_in_forward") or evidence.about("output").holds("index_targets")
     yield RANDOM_IN_EVAL.finding(
         Severity.PROBLEM if dropout > 0 else Severity.WARNING if fresh else Severity.NOTE,
-        (),
         score=facts.number("repeat") or 0.0,
         change_from_pass_to_pass=facts.number("repeat"),
         dropout_in_eval_mode=dropout or None,
@@ -129,7 +127,6 @@ def carried_state(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     if facts.holds("carries_state") and not facts.holds("made_in_forward"):
         yield CARRIED_STATE.finding(
             Severity.WARNING,
-            (),
             score=facts.number("repeat") or 0.0,
             change_from_pass_to_pass=facts.number("repeat"),
         )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
@@ -23,15 +22,14 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
             score=1.0,
         )
     elif pairs:
-        finding = LINEAR_NETWORK.finding(
+        yield LINEAR_NETWORK.finding(
             Severity.WARNING if fraction > thresholds["linear_fraction"] else Severity.NOTE,
-            (),
             score=fraction,
             pairs=pairs,
             layers=facts.word("adjacent_names") or None,
             fraction_of_maps=fraction,
+            why=_PAIR,
         )
-        yield replace(finding, why=_PAIR)
 
 
 _PAIR = (

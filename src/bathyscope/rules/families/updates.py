@@ -100,7 +100,7 @@ def unstable_rate(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     largest = evidence.column("curvature", "largest")
     known = [i for i, value in enumerate(largest) if value is not None]
     order = sorted(known, key=lambda i: -(largest[i] or 0.0))
-    result = UNSTABLE_RATE.finding(
+    yield UNSTABLE_RATE.finding(
         Severity.PROBLEM if times > thresholds["unstable_rate_severe"] else Severity.WARNING,
         evidence.labels(order[:1]),
         score=decades(times),
@@ -108,9 +108,7 @@ def unstable_rate(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
         stable_rate=stable,
         times=times,
         largest_eigenvalue=curvature.number("largest"),
-    )
-    yield replace(
-        result, remedy=f"Lower the learning rate from {rate:.2g} to {stable:.2g} or less."
+        remedy=f"Lower the learning rate from {rate:.2g} to {stable:.2g} or less.",
     )
 
 
@@ -172,15 +170,12 @@ def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     reached = all(gradients[i] for i, r in enumerate(ratios) if r is not None)
     small = bool(steps) and max(steps) < thresholds["small_update_warning"]
     if small and reached and _is_far_from_met(evidence):
-        result = SMALL_UPDATE.finding(
+        yield SMALL_UPDATE.finding(
             Severity.WARNING,
             evidence.labels(range(len(evidence.blocks))),
             score=decades(max(steps)),
             update_ratio=max(steps),
             num_blocks=len(steps),
-        )
-        yield replace(
-            result,
             title="Steps of less than a millionth of the weights in every block",
             why="At this pace the weights take a million steps to change by their own size: the loss "
             "will seem to stand still.",
@@ -203,16 +198,13 @@ def small_updates_of_a_loop(record: LoopRecord, thresholds: Thresholds) -> Itera
         first, last = fmean(losses[:5]), fmean(losses[-20:])
         fell = 1 - last / first if first > 0 else 1.0
         if far < thresholds["whole_way"] and fell < thresholds["loss_fell"]:
-            finding = SMALL_UPDATE.finding(
-                Severity.WARNING, (), score=decades(thresholds["whole_way"] / far),
+            yield SMALL_UPDATE.finding(
+                Severity.WARNING, score=decades(thresholds["whole_way"] / far),
                 relative_update=fmean(ratios), steps=use.steps, at_most=far, loss_fell=fell,
                 learning_rate=use.highest_lr, at=use.stepped_at,
-            )  # fmt: skip
-            yield replace(
-                finding,
                 title=f"All {use.steps} steps of {use.kind} together can have changed the weights by "
                 f"{far:.1%}, and the loss fell by {max(0.0, fell):.0%}: steps are too small",
-            )
+            )  # fmt: skip
 
 
 SMALL_UPDATE = Rule(

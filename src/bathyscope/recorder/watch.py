@@ -169,9 +169,8 @@ class Watch(WatchedTraining):
         was_traced = self._was_traced or (self._calls is not None and self._calls.was_traced)
         if was_traced and not self.steps:
             warnings.warn(
-                "bathyscope.watch recorded nothing: the model ran inside of code compiled by "
-                "torch.compile. Watch the compiled model itself, or compile the model alone and not "
-                "the whole step.",
+                "bathyscope.watch recorded nothing: the model ran inside of code compiled by torch.compile. "
+                "Watch the compiled model itself, or compile the model alone and not the whole step.",
                 stacklevel=3,
             )
         with self._guard():

@@ -200,7 +200,8 @@ class Rule:
         stage: how early in the chain of causes it lies.
         cause: the part of the training in which the fault usually lies.
         title, explanation, source, advice: for a reader.
-        reads: columns, `measurement.column`, and measurements of the network as a whole.
+        reads: columns, `measurement.column`, and measurements of the network as a whole; by default those
+            that its conditions name.
         thresholds: by the name under which a user overrides them.
         when: conditions one of which must hold, or the rule is not asked: a name alone for a value that
             is not zero. A rule without any is asked wherever what it reads was measured.
@@ -239,6 +240,12 @@ class Rule:
     compares_samples: bool = False
     reads_gradients: bool = False
     initial_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.reads:
+            names = (c if isinstance(c, str) else c.name for c in self.when)
+            named = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
+            object.__setattr__(self, "reads", tuple(named))
 
     def finding(
         self,
@@ -288,6 +295,11 @@ class Rule:
         """What to do when it happens while training."""
         advice = self.event.advice if self.event is not None else None
         return advice or self.advice or "none known"
+
+
+def problem_if(is_severe: bool) -> Severity:
+    """A problem, or else a warning."""
+    return Severity.PROBLEM if is_severe else Severity.WARNING
 
 
 OF_WRONG_SCALE = (

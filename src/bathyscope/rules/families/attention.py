@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition, problem_if
 
 _SATURATED_STD = 2.5  # scores of unit deviation are the aim of 1/√d
 
@@ -15,9 +15,8 @@ def masked_row(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     lost = evidence.column("activations", "non_finite")
     out = [i for i, fraction in enumerate(fractions) if fraction]
     if out:
-        is_lost = any(lost[i] for i in out)
         yield MASKED_ROW.finding(
-            Severity.PROBLEM if is_lost else Severity.WARNING,
+            problem_if(any(lost[i] for i in out)),
             evidence.labels(out),
             score=1.0,
             masked_rows=fractions[out[0]],
@@ -64,7 +63,7 @@ def missing_attention_scale(evidence: Evidence, thresholds: Thresholds) -> Itera
     if out:
         out.sort(key=lambda i: -(stds[i] or 0.0))
         yield MISSING_ATTENTION_SCALE.finding(
-            Severity.PROBLEM if large else Severity.WARNING,
+            problem_if(bool(large)),
             evidence.labels(out),
             score=decades(scales[out[0]] or 1.0),
             scale_times_root_d=scales[out[0]],
@@ -103,9 +102,8 @@ def dead_heads(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     out = [i for i, fraction in enumerate(fractions) if fraction]
     if out:
         out.sort(key=lambda i: -(fractions[i] or 0.0))
-        severe = (fractions[out[0]] or 0.0) >= thresholds["dead_heads"]
         yield DEAD_HEADS.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if((fractions[out[0]] or 0.0) >= thresholds["dead_heads"]),
             evidence.labels(out),
             score=fractions[out[0]] or 0.0,
             dead_fraction=fractions[out[0]],
@@ -156,8 +154,7 @@ ENTROPY_COLLAPSE = Rule(
     cause="initialization",
     title="Attention entropy collapse: one key per query",
     explanation="Rows that give one key all their weight pass no gradient back through the softmax: the "
-    "attention pattern can no longer be learned, and a small change of the logits makes the "
-    "output jump.",
+    "attention pattern can no longer be learned, and a small change of the logits makes the output jump.",
     source="Zhai et al. 2023 (σReparam); Dehghani et al. 2023 (ViT-22B)",
     advice="Normalize queries and keys (QK-norm), lower the learning rate, warm up.",
     reads=("attention.one_hot_rows", "attention.entropy"),

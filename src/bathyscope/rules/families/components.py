@@ -6,7 +6,7 @@ from statistics import median
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When, problem_if
 
 
 def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -29,9 +29,8 @@ def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     ]
     if out:
         worst = max(out, key=lambda n: decades(gains[n] / usual))
-        severe = decades(gains[worst] / usual) >= decades(thresholds["norm_gain_severe"])
         yield NORM_GAIN.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(decades(gains[worst] / usual) >= decades(thresholds["norm_gain_severe"])),
             [worst, *(n for n in out if n != worst)],
             score=decades(gains[worst] / usual),
             gain=gains[worst],
@@ -42,7 +41,7 @@ def norm_gain(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     offset, gain = facts.number("norm_offset") or 0.0, facts.number("norm_offset_gain") or 0.0
     if gain and offset > thresholds["norm_offset"] * gain:
         yield NORM_GAIN.finding(
-            Severity.PROBLEM if offset > 4 * thresholds["norm_offset"] * gain else Severity.WARNING,
+            problem_if(offset > 4 * thresholds["norm_offset"] * gain),
             [facts.word("norm_offset_name") or ""],
             score=decades(offset / gain),
             offset=offset,
@@ -100,9 +99,8 @@ def norm_epsilon(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     facts = evidence.about("dependence")
     fraction = facts.number("epsilon_fraction") or 0.0
     if fraction > thresholds["epsilon_fraction"]:
-        severe = fraction > thresholds["epsilon_fraction_severe"]
         yield NORM_EPSILON.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(fraction > thresholds["epsilon_fraction_severe"]),
             [facts.word("epsilon_name") or ""],
             score=fraction,
             epsilon_over_variance_and_epsilon=fraction,
@@ -118,7 +116,6 @@ NORM_EPSILON = Rule(
     "normalizes, and the size of what comes in reaches the layers behind.",
     source="y = (x − mean)/√(variance + ε)",
     advice="Use an ε of 1e-5 or less, or scale up what comes in.",
-    reads=("dependence",),
     thresholds={
         "epsilon_fraction": Threshold(0.2, "ε/(variance + ε), median over tokens", "tuned"),
         "epsilon_fraction_severe": Threshold(
@@ -182,7 +179,6 @@ LOST_TOKENS = Rule(
     "these tokens or positions never enters the network.",
     source="equal rows give equal outputs",
     advice="Look at what was loaded into the table, at padding_idx, and at clamp() or % on the ids.",
-    reads=("dependence",),
     thresholds={
         "lost_rows": Threshold(0.02, "fraction of rows or columns", "healthy tables have none"),
     },
@@ -204,7 +200,7 @@ def attention_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     known = [o for o in odd.split(", ") if "softmax" in o]
     if known:
         yield ATTENTION_WEIGHTS.finding(
-            Severity.PROBLEM if "scores without a softmax" not in known else Severity.WARNING,
+            problem_if("scores without a softmax" not in known),
             score=10.0,
             what=", ".join(known),
         )
@@ -221,7 +217,6 @@ ATTENTION_WEIGHTS = Rule(
     "mask comes after the softmax, the weights that are left add up to less than one.",
     source="Vaswani et al. 2017, equation 1",
     advice="scores.masked_fill(mask, -inf).softmax(dim=-1), once, with the keys on the last axis.",
-    reads=("dependence",),
     when=("dependence.attention_oddities",),
     find=attention_weights,
     effects=(
@@ -398,7 +393,6 @@ STALE_CACHE = Rule(
     "trained.",
     source="f(x) = [f(x₁), f(x₂ | cache of x₁)] for a causal network",
     advice="Look at the positions of cached passes, at the order of concatenation, and at what is cut off.",
-    reads=("dependence",),
     thresholds={
         "cache_difference": Threshold(
             1e-2,
@@ -429,7 +423,6 @@ PARTLY_FROZEN = Rule(
     explanation="Most of the block is trained and some of its matrices are not: requires_grad is False.",
     source="requires_grad",
     advice="If it is not meant, set requires_grad_(True); to freeze by design, silence this finding.",
-    reads=("dependence",),
     when=("dependence.partly_frozen",),
     find=partly_frozen,
 )

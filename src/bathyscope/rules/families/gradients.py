@@ -114,12 +114,10 @@ FLAT_TO_SECOND_ORDER = Rule(
     stage=CausalStage.FLATNESS,
     cause="initialization",
     title="An initialization that is flat to second order",
-    explanation="Products with the Hessian of the blocks are zero as well as the gradient: noise leaves "
-    "this point far more slowly than an ordinary saddle, the more slowly the more layers a "
-    "branch has.",
+    explanation="Products with the Hessian of the blocks are zero as well as the gradient: noise leaves this "
+    "point far more slowly than an ordinary saddle, the more slowly the more layers a branch has.",
     source="shortcut_length, theorem 2 (n ≥ 3) and definition 4",
-    advice="Re-initialize the blocks; to start as the identity, zero only the last layer of each "
-    "branch.",
+    advice="Re-initialize the blocks; to start as the identity, zero only the last layer of each branch.",
     reads=(
         "curvature",
         "curvature.trace",
@@ -318,8 +316,7 @@ EXPLODING_GRADIENT = Rule(
     explanation="The first blocks receive a gradient that is orders of magnitude larger than the last: the "
     "first step replaces their weights, and singular representations follow.",
     source="norm_preservation, section 4.1; singularity, section VI",
-    advice="Skip connections around equal-shaped blocks; branches scaled by depth; a lower learning "
-    "rate.",
+    advice="Skip connections around equal-shaped blocks; branches scaled by depth; a lower learning rate.",
     reads=("gradients.norm_in", "gradients.norm_out", "activations.nonlinearity"),
     thresholds=_RANGE_THRESHOLDS,
     find=exploding_gradient,

@@ -31,13 +31,11 @@ UNREAD_INPUT = Rule(
     stage=CausalStage.STRUCTURE,
     cause="architecture",
     title="Input that is never read",
-    explanation="No output changes with these tokens, pixels or columns, for any sample: an index, a "
-    "slice or a "
-    "stride leaves them out, or only one step of a sequence is used.",
+    explanation="No output changes with these tokens, pixels or columns, for any sample: an index, a slice "
+    "or a stride leaves them out, or only one step of a sequence is used.",
     source="∂output/∂input = 0",
     advice="Look for slices and strides in forward(), and for the axis along which a recurrent layer runs "
     "(batch_first).",
-    reads=("dependence",),
     thresholds={
         "unread": Threshold(
             0.25, "fraction of the tokens, pixels or columns that no output reads", MEASURED
@@ -69,7 +67,6 @@ INTERLEAVED_CHANNELS = Rule(
     "of one pixel beside each other.",
     source="differences within a picture grow with the distance",
     advice="Permute the axes: image.permute(2, 0, 1) in place of view or reshape.",
-    reads=("dependence",),
     when=("dependence.interleaved",),
     find=interleaved_channels,
 )
@@ -96,12 +93,10 @@ NORM_OVER_WRONG_AXIS = Rule(
     cause="architecture",
     title="A norm that averages over features of different scales",
     explanation="nn.BatchNorm1d takes the second of three axes for the channels. Here the scales differ "
-    "along "
-    "the third, and are the same along the second: small features vanish beside large ones.",
+    "along the third, and are the same along the second: small features vanish beside large ones.",
     source="one mean and one variance for values of different scales",
     advice="Put the features second: norm(x.transpose(1, 2)).transpose(1, 2), or normalize them by "
     "themselves.",
-    reads=("dependence",),
     thresholds={
         "norm_other_range": Threshold(
             10.0,

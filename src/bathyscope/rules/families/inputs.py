@@ -26,7 +26,6 @@ BLANK_INPUT = Rule(
     "frequencies.",
     source="a network is a function of its input",
     advice="Look at how the batch is made: an empty buffer, a scaling by an integer division, a mask.",
-    reads=("inputs",),
     when=("inputs.zero",),
     find=blank_input,
     effects=(*OF_WRONG_SCALE, "equal-samples", "flat-start"),
@@ -66,13 +65,12 @@ UNSCALED_INPUT = Rule(
     cause="input",
     title="Inputs that were never scaled",
     explanation="Initializers and learning rates are made for inputs of about unit size. Far smaller ones "
-    "drown in the biases. Larger ones make "
-    "the first layer's output and gradient larger by the same factor, a column far larger "
-    "than the others hides them, and an offset far above the deviation makes all samples look alike.",
+    "drown in the biases. Larger ones make the first layer's output and gradient larger by the same factor, "
+    "a column far larger than the others hides them, and an offset far above the deviation makes all samples "
+    "look alike.",
     source="LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3",
     advice="Standardize every column: x = (x - x.mean(0)) / x.std(0), with the training set's "
     "numbers; divide images of bytes by 255.",
-    reads=("inputs",),
     thresholds={
         "input_size": Threshold(
             30.0,
@@ -127,7 +125,6 @@ CONSTANT_COLUMNS = Rule(
     "divides it by zero.",
     source="the standard deviation of a constant is zero",
     advice="Leave the columns out, or look at how they are made.",
-    reads=("inputs",),
     when=("inputs.constant_columns",),
     find=constant_columns,
 )
@@ -153,7 +150,6 @@ REPEATED_COLUMNS = Rule(
     "twice, and training cannot separate the two.",
     source="the covariance of equal columns is singular",
     advice="Leave the copies out, or look at how the columns are made.",
-    reads=("inputs",),
     thresholds={
         "repeated_columns": Threshold(
             0.5,
@@ -184,7 +180,6 @@ REPEATED_SAMPLES = Rule(
     "the labels.",
     source="a copy adds no information",
     advice="Look at how the batch is sampled.",
-    reads=("inputs",),
     thresholds={
         "repeated_samples": Threshold(
             0.5, "fraction of a batch's samples that are duplicates", "most of them are copies"
@@ -250,7 +245,6 @@ ONE_TOKEN = Rule(
     "tokenizer and every word is unknown: what distinguishes the sequences never enters the network.",
     source="the entropy of the tokens",
     advice="Decode a few samples and read them; look at the vocabulary and at the number for unknown words.",
-    reads=("inputs",),
     thresholds={
         "one_token": Threshold(
             0.9,

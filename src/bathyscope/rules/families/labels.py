@@ -14,6 +14,7 @@ from bathyscope.rules.rule import (
     Threshold,
     Thresholds,
     When,
+    problem_if,
 )
 
 
@@ -32,7 +33,6 @@ IGNORED_LABELS = Rule(
     explanation="The mean over no label is 0/0: the loss is NaN, and so is every gradient.",
     source="torch's ignore_index leaves out targets of −100",
     advice="Look at how labels are masked: at least one label of a batch must be a class.",
-    reads=("labels",),
     when=("labels.ignored",),
     find=ignored_labels,
     effects=("non-finite-loss", "non-finite", "zero-gradient"),
@@ -46,9 +46,8 @@ def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     if evidence.about("output").holds("ignores_targets"):
         return  # they are not asked for
     if facts.number("different") == 1 and samples >= 4 and not evidence.samples_equal:
-        severe = samples >= thresholds["constant_labels"]
         yield CONSTANT_LABELS.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(samples >= thresholds["constant_labels"]),
             score=samples,
             labels=samples,
         )
@@ -61,8 +60,7 @@ CONSTANT_LABELS = Rule(
     title="All labels are the same",
     explanation="A network that ignores its input predicts them all: nothing of the task can be learned.",
     source="the constant baseline has the smallest possible loss",
-    advice="Look at how labels are read and shuffled; a sorted data set needs "
-    "DataLoader(shuffle=True).",
+    advice="Look at how labels are read and shuffled; a sorted data set needs DataLoader(shuffle=True).",
     reads=("labels", "output"),
     thresholds={
         "constant_labels": Threshold(
@@ -99,7 +97,6 @@ LABELS_OUT_OF_RANGE = Rule(
     source="t log p + (1 − t) log(1 − p) is a likelihood for t in [0, 1]",
     advice="For classes 0, 1, 2, … give the network one output per class and use nn.CrossEntropyLoss; "
     "for numbers use nn.MSELoss and no activation at the end.",
-    reads=("output",),
     when=(
         When("output.smallest_target", below=0.0),
         When("output.largest_target", above=1.0),
@@ -130,7 +127,6 @@ WRONG_NUMBER_OF_OUTPUTS = Rule(
     "labels, which is arbitrary.",
     source="the predicted class is the argmax of the outputs",
     advice="Give the last layer one output per class, and use nn.CrossEntropyLoss.",
-    reads=("output",),
     when=(When("output.largest_target", above=1.0),),
     find=wrong_number_of_outputs,
     effects=OF_FLAT_OUTPUT,
@@ -179,9 +175,8 @@ def unscaled_targets(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
         return
     reached = facts.number("largest_output") or 0.0
     if size > thresholds["target_size"] and size > 3 * reached:
-        severe = size > thresholds["target_size_severe"]
         yield UNSCALED_TARGETS.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(size > thresholds["target_size_severe"]),
             evidence.last_block,
             score=decades(size),
             target_size=size,
@@ -199,7 +194,6 @@ UNSCALED_TARGETS = Rule(
     "grow by the same factor, and until then every gradient is larger by it.",
     source="LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.5",
     advice="Standardize the targets: y = (y - y.mean()) / y.std(), and undo it on predictions.",
-    reads=("output",),
     thresholds={
         "target_size": Threshold(
             30.0,
@@ -253,7 +247,6 @@ UNRELATED_LABELS = Rule(
     "in this batch there is nothing to be learned.",
     source="permutation test of ⟨A, B⟩ (Kazi-Aoual et al. 1995)",
     advice="Look for inputs and targets that were shuffled or sorted separately.",
-    reads=("labels",),
     thresholds={
         "relation": Threshold(
             1.0,
@@ -293,7 +286,6 @@ FLIPPED_TARGETS = Rule(
     "augmentation has flipped one of the two and not the other, or axes were swapped.",
     source="variance between the classes of a mask over that of all pixels",
     advice="Draw the flip once and apply it to both, as torchvision.transforms.v2 does for a pair.",
-    reads=("labels",),
     thresholds={
         "flipped": Threshold(
             0.2,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.loop_record import LoaderUse, LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, Transition, problem_if
 
 _HASHED = 32
 """Samples of a batch that the ledger shows apart."""
@@ -124,7 +124,7 @@ def classes_in_order(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
         at = loader.created_at if loader is not None else None
         where = f"The loader made at {at} does not shuffle: batches" if in_order else "Batches"
         yield CLASSES_IN_ORDER.finding(
-            Severity.PROBLEM if in_order else Severity.WARNING, score=1 - ratio,
+            problem_if(in_order), score=1 - ratio,
             classes=len(data.label_counts), classes_per_batch=seen / len(data.label_batch_counts),
             expected_per_batch=expected / len(data.label_batch_counts), at=at,
             title=f"{where} hold {seen / len(data.label_batch_counts):.1f} of "
@@ -158,7 +158,7 @@ def inputs_drift(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding
     factor = data.last_scale / data.first_scale
     if max(factor, 1 / factor) >= thresholds["input_drift"]:
         yield INPUTS_DRIFT.finding(
-            Severity.PROBLEM if max(factor, 1 / factor) >= 1e3 else Severity.WARNING,
+            problem_if(max(factor, 1 / factor) >= 1e3),
             score=abs(math.log10(factor)), first=data.first_scale, last=data.last_scale,
         )  # fmt: skip
 

@@ -5,7 +5,14 @@ from statistics import median
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import OF_WRONG_SCALE, CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import (
+    OF_WRONG_SCALE,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    problem_if,
+)
 
 SMALLEST_STEPS = Threshold(
     4.0,
@@ -199,7 +206,7 @@ def accumulation_not_divided(record: LoopRecord, thresholds: Thresholds) -> Iter
         rescaled = median(use.rescaled) if use.rescaled else 1.0
         if is_habit and weight * min(1.0, rescaled) >= thresholds["accumulated_weight"] * number:
             yield ACCUMULATION_NOT_DIVIDED.finding(
-                Severity.PROBLEM if number >= 4 else Severity.WARNING, score=float(number),
+                problem_if(number >= 4), score=float(number),
                 micro_batches=number, weight_of_means=weight, at=use.backward_at,
                 title=f"backward at {use.backward_at} adds up {number} micro-batches that are not "
                 f"divided by {number}: the gradient is {number} times as large",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.loop_record import LoopRecord, ModelUse
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
 
 _FEWEST = 32
 """Steps after which a copy that has not moved shows."""
@@ -163,7 +163,7 @@ def wrapper_bypassed(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fin
         averages = wrapper.wrapper in _AVERAGES_GRADIENTS
         effect = "gradients are never averaged" if averages else "its compiled code never runs"
         yield WRAPPER_BYPASSED.finding(
-            Severity.PROBLEM if averages else Severity.WARNING, score=float(direct),
+            problem_if(averages), score=float(direct),
             cause="ranks" if averages else "loop",
             wrapper=wrapper.wrapper, direct_calls=direct, at=inner.called_at,
             title=f"The call at {inner.called_at} goes around {wrapper.wrapper}: {effect}",

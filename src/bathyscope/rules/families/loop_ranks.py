@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
-from bathyscope.rules.rule import CausalStage, Rule, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Thresholds, problem_if
 
 
 def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def replicas_differ(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
         else "different from the start"
     )
     yield REPLICAS_DIFFER.finding(
-        Severity.PROBLEM if averages or is_part else Severity.WARNING, score=1.0,
+        problem_if(averages or is_part), score=1.0,
         step=ranks.first_different, ranks=ranks.size, parameters=", ".join(ranks.different),
         equal_at_the_start=ranks.equal_at_first,
         title=f"{ranks.different[0]} is {when} on another rank",

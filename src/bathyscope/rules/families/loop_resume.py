@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_schedules import OPTIMIZER_MADE_AGAIN
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
 
 
 def moments_lost_on_resume(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
     """Optimizers that begin again on weights that were loaded."""
     again = [use for use in record.optimizers if use.resumes is not None and use.steps]
     if again:
-        many = len(again) >= thresholds["made_again"]
         yield MOMENTS_LOST_ON_RESUME.finding(
-            Severity.PROBLEM if many else Severity.WARNING, score=float(len(again)),
+            problem_if(len(again) >= thresholds["made_again"]), score=float(len(again)),
             times=len(again), optimizer=again[-1].kind, at=again[-1].created_at,
             title=f"{again[-1].kind} made at {again[-1].created_at} continues from loaded weights with "
             "moments of zero: the state of the one before was not loaded",

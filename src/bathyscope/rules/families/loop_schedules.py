@@ -7,7 +7,7 @@ from statistics import fmean
 from bathyscope.core.loop_record import LoopRecord, OptimizerUse, StepRow
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
 
 
 def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def zero_learning_rate(record: LoopRecord, thresholds: Thresholds) -> Iterator[F
         at = schedules[0].created_at if schedules else use.created_at
         until = "all" if use.highest_lr == 0 else "the first"
         yield ZERO_LEARNING_RATE.finding(
-            Severity.PROBLEM if use.highest_lr == 0 else Severity.WARNING,
+            problem_if(use.highest_lr == 0),
             score=use.leading_zero_lr / use.steps,
             steps=use.leading_zero_lr, of=use.steps, at=at,
             schedule=schedules[0].kind if schedules else None,

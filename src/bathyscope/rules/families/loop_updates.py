@@ -7,7 +7,7 @@ from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
 
 _HALF = ("bfloat16", "float16")
 _FIRST_LOOKS = 8
@@ -31,9 +31,8 @@ def rounded_next_updates(evidence: Evidence, thresholds: Thresholds) -> Iterator
     ]
     if out:
         out.sort(key=lambda i: -(lost[i] or 0.0))
-        many = 2 * len(out) > sum(fraction is not None for fraction in lost)
         yield ROUNDED_UPDATES.finding(
-            Severity.PROBLEM if many else Severity.WARNING,
+            problem_if(2 * len(out) > sum(fraction is not None for fraction in lost)),
             evidence.labels(out),
             score=lost[out[0]] or 0.0,
             fraction_unchanged=lost[out[0]],
@@ -53,7 +52,7 @@ def rounded_updates(record: LoopRecord, thresholds: Thresholds) -> Iterator[Find
     unchanged = sum(p.entries_unchanged for p in judged)
     fraction = sum(p.numel for p in lost) / sum(p.numel for p in judged)
     yield ROUNDED_UPDATES.finding(
-        Severity.PROBLEM if fraction > 0.5 else Severity.WARNING, score=unchanged / entries,
+        problem_if(fraction > 0.5), score=unchanged / entries,
         dtype=lost[0].dtype, num_parameters=len(lost), parameters=_names(lost),
         fraction_unchanged=unchanged / entries,
         title=f"A step leaves {unchanged / entries:.0%} of the {lost[0].dtype} weights that have a "
@@ -184,9 +183,8 @@ def half_underflow(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findi
     zeros, tiny = record.data.half_zero or 0.0, record.data.half_subnormal or 0.0
     if not models or record.scaler_calls or not record.backward_passes:
         return
-    is_lost = max(zeros, tiny) >= thresholds["underflow"]
     yield HALF_UNDERFLOW.finding(
-        Severity.PROBLEM if is_lost else Severity.WARNING, score=max(zeros, tiny),
+        problem_if(max(zeros, tiny) >= thresholds["underflow"]), score=max(zeros, tiny),
         zeros=zeros, subnormal=tiny, at=models[0].called_at,
         title=f"float16 without loss scaling: {zeros:.0%} of the gradient at the output is zero, "
         f"{tiny:.0%} of the rest below float16's normal numbers",

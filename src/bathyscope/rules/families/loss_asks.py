@@ -13,6 +13,7 @@ from bathyscope.rules.rule import (
     Threshold,
     Thresholds,
     When,
+    problem_if,
 )
 
 
@@ -32,12 +33,10 @@ IGNORED_CLASS = Rule(
     stage=CausalStage.LABELS,
     cause="loss",
     title="A class that the loss ignores",
-    explanation="Labels of this class, which stand among the others and not only at the ends of "
-    "sequences, have "
-    "no gradient: ignore_index, or a weight of zero, leaves the class out, and it is never learned.",
+    explanation="Labels of this class, which stand among the others and not only at the ends of sequences, "
+    "have no gradient: ignore_index, or a weight of zero, leaves the class out, and it is never learned.",
     source="∂loss/∂output = 0 wherever the label is of this class",
     advice="Use an index for padding that is not a class, such as −100, and ignore_index=-100.",
-    reads=("effective_targets",),
     when=("effective_targets.ignored",),
     find=ignored_class,
 )
@@ -69,7 +68,6 @@ SCRAMBLED_OUTPUTS = Rule(
     source="∂loss/∂output is smallest at the class that the loss asks for; a reshape moves nothing",
     advice="F.cross_entropy takes classes second: logits.transpose(1, 2), or logits.flatten(0, 1) with "
     "labels.flatten(); not logits.view(n, classes, length).",
-    reads=("effective_targets", "dependence"),
     thresholds={
         "agreement": Threshold(
             0.6,
@@ -111,11 +109,9 @@ FREQUENT_CLASSES_WEIGH_MORE = Rule(
     cause="loss",
     title="Class weights that grow with the frequency",
     explanation="A sample of a frequent class weighs more in the loss than one of a rare class: rare "
-    "classes, "
-    "which the weights are meant to help, count for nothing.",
+    "classes, which the weights are meant to help, count for nothing.",
     source="the gradient of the loss at equal outputs, class by class",
     advice="Use the inverse: weight = counts.sum() / (num_classes * counts).",
-    reads=("effective_targets",),
     thresholds={
         "weight_slope": Threshold(
             0.3,
@@ -160,7 +156,6 @@ MISSING_TEMPERATURE = Rule(
     "loss near where it begins, and hard negatives weigh as much as easy ones.",
     source="softmax over n similarities in [−1, 1]: the loss falls from ln n by 1/temperature at best",
     advice="Divide the similarities by a temperature of about 0.1 before the softmax.",
-    reads=("effective_targets",),
     thresholds={
         "floor": Threshold(0.3, "smallest loss of unit vectors over that of equal ones", MEASURED),
         "temperature": Threshold(
@@ -202,11 +197,9 @@ MISSING_LOGARITHM = Rule(
     cause="output",
     title="A loss on log-probabilities that is given something else",
     explanation="nll_loss and kl_div take log-probabilities and are linear in them: with probabilities or "
-    "logits "
-    "their gradient does not depend on the prediction, and the loss falls below zero.",
+    "logits their gradient does not depend on the prediction, and the loss falls below zero.",
     source="−Σ t log p is linear in log p",
     advice="End with F.log_softmax(x, dim=1), or use F.cross_entropy on the logits.",
-    reads=("effective_targets",),
     when=("effective_targets.takes_logarithms",),
     find=missing_logarithm,
     find_in_loop=missing_logarithm_in_loop,
@@ -219,7 +212,7 @@ def unbalanced_terms(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     ratio = evidence.about("effective_targets").number("outweighs")
     if ratio is not None and ratio > thresholds["outweighs"]:
         yield UNBALANCED_TERMS.finding(
-            Severity.PROBLEM if ratio > thresholds["outweighs_severe"] else Severity.WARNING,
+            problem_if(ratio > thresholds["outweighs_severe"]),
             score=ratio,
             gradient_of_the_penalty_over_that_of_the_fit=ratio,
         )
@@ -230,14 +223,12 @@ UNBALANCED_TERMS = Rule(
     stage=CausalStage.LOSS,
     cause="loss",
     title="A penalty that outweighs the fit",
-    explanation="A term of the loss that does not see the prediction, such as a divergence or a penalty, "
-    "has a "
-    "far larger gradient at the parameters that it shares with the terms that do: the network learns to "
+    explanation="A term of the loss that does not see the prediction, such as a divergence or a penalty, has "
+    "a far larger gradient at the parameters that it shares with the terms that do: the network learns to "
     "please it alone. A sum beside a mean does that.",
     source="the gradient of a sum is the sum of the gradients",
     advice="Reduce both terms in the same way: sum over features and mean over samples, as in "
     "error.sum(1).mean() + divergence.sum(1).mean().",
-    reads=("effective_targets",),
     thresholds={
         "outweighs": Threshold(
             30.0, "gradient of the terms that do not see the prediction over the others'", MEASURED
@@ -254,7 +245,7 @@ def end_never_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     asked = evidence.about("effective_targets")
     if how := asked.word("end_is_padding"):
         yield END_NEVER_ASKED.finding(
-            Severity.PROBLEM if "real" in how else Severity.WARNING,
+            problem_if("real" in how),
             score=1.0,
             known_because=how,
         )
@@ -269,7 +260,6 @@ END_NEVER_ASKED = Rule(
     "positions: the model never learns to stop.",
     source="∂loss/∂output is smallest at the token that the loss asks for",
     advice="Give padding a token of its own, or mask labels by the attention mask and not by the token.",
-    reads=("effective_targets",),
     when=("effective_targets.end_is_padding",),
     find=end_never_asked,
 )
@@ -293,7 +283,6 @@ PADDING_ASKED = Rule(
     "steps, so that the loss looks low, and from then on they dilute the gradient of the real ones.",
     source="∂loss/∂output is not zero at padding",
     advice="Set the labels of padding to −100, or pass ignore_index= or a mask to the loss.",
-    reads=("effective_targets",),
     thresholds={
         "padding_asked": Threshold(
             0.1,

@@ -29,13 +29,11 @@ CLASS_DISTANCE = Rule(
     stage=CausalStage.LOSS,
     cause="loss",
     title="A regression loss on class labels",
-    explanation="Squared and absolute errors on 0 and 1 are not a likelihood: far from the target, behind "
-    "a sigmoid or softmax, their gradient vanishes, and the absolute error asks for the "
-    "majority class only.",
+    explanation="Squared and absolute errors on 0 and 1 are not a likelihood: far from the target, behind a "
+    "sigmoid or softmax, their gradient vanishes, and the absolute error asks for the majority class only.",
     source="Golik, Doetsch, Ney 2013, cross-entropy vs. squared error training",
     advice="Use nn.CrossEntropyLoss on class indices, or nn.BCEWithLogitsLoss, without an activation "
     "at the end.",
-    reads=("output",),
     when=(When("output.loss_asks", among=("distance",)),),
     find=class_distance,
     effects=("saturated-output", "vanishing-gradient", "loss-does-not-fall"),
@@ -56,7 +54,6 @@ BROADCAST_LOSS = Rule(
     "mean of the targets for every sample.",
     source="torch's broadcasting",
     advice="Give both the same shape: output.squeeze(1), or targets.unsqueeze(1).",
-    reads=("output",),
     when=("output.broadcast",),
     find=broadcast_loss,
     effects=("loss-does-not-fall",),
@@ -82,7 +79,6 @@ NEGATED_LOSS = Rule(
     "away from them; or it is right, and the optimizer maximizes it.",
     source="its values on predictions made from the targets",
     advice="Negate the loss, or leave out maximize=True.",
-    reads=("output", "updates"),
     when=(
         "output.negated",
         "updates.maximize",
@@ -106,7 +102,6 @@ SUMMED_LOSS = Rule(
     explanation="Loss and gradient grow with the batch size, and so does the effective learning rate.",
     source="the loss of two halves adds up to that of the whole",
     advice="Use reduction='mean', or divide the learning rate by the batch size.",
-    reads=("output",),
     when=("output.summed",),
     find=summed_loss,
     effects=("overshooting-step", "large-update", "unstable-rate", "loss-does-not-fall"),

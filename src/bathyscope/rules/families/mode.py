@@ -12,6 +12,7 @@ from bathyscope.rules.rule import (
     Rule,
     Threshold,
     Thresholds,
+    problem_if,
 )
 
 
@@ -40,7 +41,7 @@ def eval_mode_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     severe = model.train_passes > 0 or "spectral norm" in model.mode_layers
     since = f" since eval() at {model.eval_at}" if model.eval_at else ""
     yield EVAL_MODE.finding(
-        Severity.PROBLEM if severe else Severity.WARNING, score=in_eval / steps,
+        problem_if(severe), score=in_eval / steps,
         steps_in_eval_mode=in_eval, of=steps, layers=", ".join(model.mode_layers), at=model.eval_at,
         title=f"{in_eval} of {steps} steps were taken in eval mode{since}",
     )  # fmt: skip
@@ -54,7 +55,6 @@ EVAL_MODE = Rule(
     explanation="Dropout is off and batch norms use statistics that are never updated.",
     source="nn.Module.eval",
     advice="Call model.train() before training.",
-    reads=("mode",),
     when=("mode.resting",),
     find=eval_mode,
     find_in_loop=eval_mode_in_loop,
@@ -70,9 +70,8 @@ def heavy_dropout(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     """The largest probability of a dropout that is on."""
     dropped = evidence.about("mode").number("dropped") or 0.0
     if dropped >= thresholds["dropout"]:
-        severe = dropped >= thresholds["dropout_severe"]
         yield HEAVY_DROPOUT.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(dropped >= thresholds["dropout_severe"]),
             score=dropped,
             probability=dropped,
         )
@@ -86,7 +85,6 @@ HEAVY_DROPOUT = Rule(
     explanation="The kept units are scaled up by 1/(1 − p): noise dominates the signal.",
     source="the variance of a kept unit is p/(1 − p) of its square",
     advice="Lower the probability: 0.1 to 0.5 is usual (Keras's and torch's p is what is dropped).",
-    reads=("mode",),
     thresholds={
         "dropout": Threshold(0.75, "probability of a dropout", "0.1 to 0.5 are usual"),
         "dropout_severe": Threshold(
@@ -113,7 +111,6 @@ NORM_OF_ONE_VALUE = Rule(
     explanation="A value minus its own mean is zero: the layer outputs its bias whatever comes in.",
     source="(x − x)/√(0 + ε) = 0",
     advice="Normalize over more values: fewer groups, a larger feature map, or another normalization.",
-    reads=("mode",),
     when=("mode.lone_norms",),
     find=norm_of_one_value,
     effects=(*OF_FLAT_OUTPUT, "dead-units", "singular-representation"),

@@ -6,7 +6,15 @@ from dataclasses import replace
 from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, When
+from bathyscope.rules.rule import (
+    MEASURED,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    When,
+    problem_if,
+)
 
 USUAL_DECAY = 0.01
 
@@ -18,7 +26,7 @@ def frozen_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     fraction = frozen / entries
     if fraction > thresholds["frozen_fraction"]:
         yield FROZEN_PARAMETERS.finding(
-            Severity.PROBLEM if fraction == 1 else Severity.WARNING,
+            problem_if(fraction == 1),
             score=fraction,
             frozen_fraction=fraction,
             frozen=facts.word("frozen_names"),
@@ -33,7 +41,6 @@ FROZEN_PARAMETERS = Rule(
     explanation="Without requires_grad a parameter has no gradient and stays as it is.",
     source="autograd follows tensors that require a gradient",
     advice="If it is not intended: for p in model.parameters(): p.requires_grad_(True).",
-    reads=("parameters",),
     thresholds={
         "frozen_fraction": Threshold(
             0.5, "fraction of the parameters that are frozen", "most of them"
@@ -115,7 +122,6 @@ NOT_IN_OPTIMIZER = Rule(
     explanation="They have a gradient, and no step ever moves them.",
     source="an optimizer steps what it was given",
     advice="Build the optimizer from model.parameters(), after the last change to the model.",
-    reads=("parameters",),
     when=("parameters.missing",),
     find=not_in_optimizer,
     find_in_loop=not_in_optimizer_in_loop,
@@ -139,7 +145,6 @@ TWICE_IN_OPTIMIZER = Rule(
     explanation="Each step moves them once for every time that they are listed.",
     source="an optimizer steps what it was given",
     advice="List every parameter once.",
-    reads=("parameters",),
     when=("parameters.twice",),
     find=twice_in_optimizer,
 )
@@ -174,7 +179,7 @@ def unreached_in_loop(record: LoopRecord, thresholds: Thresholds) -> Iterator[Fi
     total, number = sum(p.numel for p in held), sum(p.numel for p in unreached)
     if unreached and len(unreached) < len(held):
         yield UNREACHED_PARAMETERS.finding(
-            Severity.PROBLEM if number > total / 2 else Severity.WARNING, score=number / total,
+            problem_if(number > total / 2), score=number / total,
             num_parameters=len(unreached), parameters=", ".join(p.name for p in unreached[:4]),
         )  # fmt: skip
 
@@ -187,7 +192,6 @@ UNREACHED_PARAMETERS = Rule(
     explanation="No gradient reaches them: they stay as they were initialized.",
     source="the chain rule",
     advice="Use them in forward(), or remove them.",
-    reads=("parameters",),
     when=("parameters.unreached",),
     find=unreached_parameters,
     find_in_loop=unreached_in_loop,
@@ -202,9 +206,8 @@ def heavy_weight_decay(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
     facts = evidence.about("parameters")
     ratio, decay = facts.number("decay_over_gradient"), facts.number("largest_decay") or 0.0
     if ratio is not None and ratio > thresholds["decay"] and decay > USUAL_DECAY:
-        severe = ratio > thresholds["decay_severe"]
         yield HEAVY_WEIGHT_DECAY.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(ratio > thresholds["decay_severe"]),
             score=decades(ratio),
             decay_over_gradient=ratio,
             weight_decay=decay,
@@ -219,7 +222,6 @@ HEAVY_WEIGHT_DECAY = Rule(
     explanation="The weights decay to zero faster than the gradient of the loss can hold them.",
     source="λ‖W‖ against ‖∂E/∂W‖",
     advice="Lower weight_decay: 1e-4 to 1e-2 is usual.",
-    reads=("parameters",),
     thresholds={
         "decay": Threshold(
             1.0, "pull of weight decay over that of the gradient", "the stronger one"

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import MEASURED, NINE_IN_TEN, CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import (
+    MEASURED,
+    NINE_IN_TEN,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    problem_if,
+)
 
 
 def zero_gradient(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -25,7 +33,6 @@ ZERO_GRADIENT = Rule(
     explanation="No parameter moves at the first step, and none after it.",
     source="the chain rule",
     advice="Look at the end of the network first: an output that does not depend on what is before it.",
-    reads=("parameters",),
     when=("parameters.zero_gradient",),
     find=zero_gradient,
     effects=("cut-gradient",),
@@ -52,8 +59,7 @@ CONSTANT_OUTPUT = Rule(
     title="An output that does not depend on the input",
     explanation="All samples get the same prediction though they differ.",
     source="the standard deviation of the outputs over the batch",
-    advice="Look at the first block where the representation collapses, or at the activation at the "
-    "end.",
+    advice="Look at the first block where the representation collapses, or at the activation at the end.",
     reads=("parameters", "output"),
     find=constant_output,
     effects=("zero-gradient", "constant-classes", "loss-does-not-fall"),
@@ -78,9 +84,8 @@ def poor_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     room = max(constant - minimum, 1e-6)
     times = (loss - minimum) / room
     if times > thresholds["poor_start"]:
-        severe = times > thresholds["poor_start_severe"]
         yield POOR_START.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(times > thresholds["poor_start_severe"]),
             score=decades(times),
             loss=loss,
             best_constant=constant,
@@ -123,9 +128,8 @@ def overshooting_step(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     base = max(loss, constant if constant is not None else loss) - minimum
     times = math.inf if not math.isfinite(after) else (after - minimum) / max(base, 1e-9)
     if after > loss and times > thresholds["overshoot"]:
-        severe = times > thresholds["overshoot_severe"]
         yield OVERSHOOTING_STEP.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(times > thresholds["overshoot_severe"]),
             score=decades(times),
             loss=loss,
             loss_after_the_step=after,
@@ -168,9 +172,8 @@ def small_budget(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     reach = evidence.budget * gain / (1 - min(step.number("momentum") or 0.0, 0.99))
     fraction = reach / room
     if fraction < thresholds["budget"]:
-        severe = fraction < thresholds["budget_severe"]
         yield SMALL_BUDGET.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(fraction < thresholds["budget_severe"]),
             score=decades(fraction),
             cause="learning-rate" if fraction < thresholds["budget_rate"] else "budget",
             steps=evidence.budget,
@@ -224,7 +227,7 @@ def loss_does_not_fall(evidence: Evidence, thresholds: Thresholds) -> Iterator[F
     if fraction > thresholds["fall"]:
         number = int(steps.number("steps") or 0)
         result = LOSS_DOES_NOT_FALL.finding(
-            Severity.PROBLEM if fraction > thresholds["rise"] else Severity.WARNING,
+            problem_if(fraction > thresholds["rise"]),
             score=decades(fraction),
             loss=first,
             loss_at_the_end=last,
@@ -247,8 +250,7 @@ LOSS_DOES_NOT_FALL = Rule(
         "fall": Threshold(
             0.97,
             "loss after the look-ahead over that before",
-            "of 170 random networks without another problem, 14 of 26 that fail and none of 14 that "
-            "train",
+            "of 170 random networks without another problem, 14 of 26 that fail and none of 14 that train",
         ),
         "rise": Threshold(
             1.1, "the same, a problem", "a tenth above the first loss on its own batch"

@@ -31,7 +31,6 @@ ONE_UNIT_SOFTMAX = Rule(
     explanation="e^z / e^z is 1 whatever z is: the output is constant and passes no gradient.",
     source="softmax normalizes over its axis",
     advice="For two classes end with one unit and nn.BCEWithLogitsLoss (or a sigmoid with nn.BCELoss).",
-    reads=("output",),
     when=(When("output.activation", among=("softmax",)),),
     find=one_unit_softmax,
     effects=OF_FLAT_OUTPUT,
@@ -79,11 +78,9 @@ OUTPUT_MISFIT = Rule(
     cause="output",
     title="An activation at the end that the loss applies again",
     explanation="The loss takes logits and applies its own softmax or sigmoid; applied twice, the "
-    "probabilities are almost equal, so that the loss cannot come near zero and its gradient "
-    "is small.",
+    "probabilities are almost equal, so that the loss cannot come near zero and its gradient is small.",
     source="softmax of values in [0, 1] is at most e/(e + C − 1)",
     advice="Remove the activation at the end of the network: the loss applies it.",
-    reads=("output",),
     thresholds={
         "out_of_reach": Threshold(
             0.1,
@@ -124,7 +121,6 @@ SIGMOID_FOR_ONE_CLASS = Rule(
     "others down through their sum at most.",
     source="cross-entropy is a likelihood of probabilities that sum to one",
     advice="End with one output per class, no activation, and nn.CrossEntropyLoss.",
-    reads=("output",),
     when=(When("output.activation", among=("sigmoid",)),),
     find=sigmoid_for_one_class,
     effects=OF_FLAT_OUTPUT,
@@ -155,7 +151,6 @@ SOFTMAX_FOR_SEVERAL_LABELS = Rule(
     explanation="Its outputs sum to one, so that two labels can never both be likely.",
     source="the targets of a row do not sum to one",
     advice="End with no activation and use nn.BCEWithLogitsLoss.",
-    reads=("output",),
     when=(When("output.activation", among=("softmax",)),),
     find=softmax_for_several_labels,
     effects=OF_FLAT_OUTPUT,
@@ -186,7 +181,6 @@ CLIPPED_OUTPUT = Rule(
     "is infinite.",
     source="the derivative of a ReLU below zero is zero",
     advice="Remove the activation at the end of the network.",
-    reads=("output",),
     when=(When("output.activation", among=("relu",)),),
     find=clipped_output,
     effects=OF_FLAT_OUTPUT,
@@ -222,7 +216,6 @@ UNREACHABLE_TARGETS = Rule(
     "saturates, where the gradient is zero.",
     source="the range of the activation",
     advice="Remove the activation at the end, or scale the targets into its range.",
-    reads=("output",),
     thresholds={
         "out_of_reach": Threshold(
             0.1,
@@ -260,7 +253,6 @@ SATURATED_OUTPUT = Rule(
     "gradient reaches the layers before it.",
     source="the derivative of the activation at the end",
     advice="Remove the activation at the end and use the loss on logits; scale the inputs and targets.",
-    reads=("output",),
     thresholds={
         "saturated_fraction": Threshold(
             0.5, "fraction of samples without a gradient before the last activation", MEASURED

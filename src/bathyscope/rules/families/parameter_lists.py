@@ -5,7 +5,15 @@ from dataclasses import replace
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import MEASURED, CausalStage, Rule, Threshold, Thresholds, When
+from bathyscope.rules.rule import (
+    MEASURED,
+    CausalStage,
+    Rule,
+    Threshold,
+    Thresholds,
+    When,
+    problem_if,
+)
 
 
 def unlisted_parameters(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -27,13 +35,12 @@ UNLISTED_PARAMETERS = Rule(
     stage=CausalStage.STRUCTURE,
     cause="architecture",
     title="Parameters that the model does not list",
-    explanation="The output is computed with trainable tensors that model.parameters() does not give: "
-    "they are "
-    "held in a plain list or dict, or made in forward(). No optimizer steps them, no checkpoint holds them.",
+    explanation="The output is computed with trainable tensors that model.parameters() does not give: they "
+    "are held in a plain list or dict, or made in forward(). No optimizer steps them, no checkpoint holds "
+    "them.",
     source="nn.Module registers attributes that are modules or parameters",
     advice="Hold layers in nn.ModuleList or nn.ModuleDict, tensors in nn.ParameterList or as nn.Parameter; "
     "make them in __init__.",
-    reads=("dependence",),
     when=("dependence.unlisted",),
     find=unlisted_parameters,
     effects=("random-in-eval",),
@@ -53,13 +60,11 @@ REPEATED_LAYER = Rule(
     stage=CausalStage.STRUCTURE,
     cause="architecture",
     title="One layer that is held several times",
-    explanation="A container holds the same layer, with the same weights, several times: [layer] * n "
-    "makes no "
-    "copies.",
+    explanation="A container holds the same layer, with the same weights, several times: [layer] * n makes "
+    "no copies.",
     source="a list times n repeats the reference",
     advice="Make n layers: nn.ModuleList(make_layer() for _ in range(n)). If sharing is meant, silence this "
     "finding.",
-    reads=("dependence",),
     when=("dependence.repeated",),
     find=repeated_layer,
 )
@@ -100,9 +105,7 @@ DETACHED_PARAMETERS = Rule(
     "no_grad(), .data or a re-entrant checkpoint whose input needs no gradient lies between.",
     source="the chain rule; torch.utils.checkpoint, use_reentrant",
     advice="Use checkpoint(..., use_reentrant=False), or model.enable_input_require_grads(); look for "
-    "detach() "
-    "and torch.no_grad() in forward().",
-    reads=("dependence",),
+    "detach() and torch.no_grad() in forward().",
     when=("dependence.detached",),
     find=detached_parameters,
     effects=("unreached-parameters",),
@@ -132,7 +135,6 @@ FROZEN_FRESH_WEIGHTS = Rule(
     source="U(−1/√fan_in, 1/√fan_in) for linear layers and convolutions, N(0, 1) for embeddings",
     advice="Load the checkpoint before freezing, and look at what load_state_dict(strict=False) returns; or "
     "train the layers.",
-    reads=("dependence",),
     when=("dependence.frozen_fresh",),
     find=frozen_fresh_weights,
 )
@@ -159,7 +161,6 @@ FRESH_HEAD = Rule(
     source="kurtosis of the weights; U(−1/√fan_in, 1/√fan_in) or N(0, initializer_range) for the last layer",
     advice="Load the checkpoint last, after resizing and after any initialization, and look at the missing "
     "keys that loading reports.",
-    reads=("dependence",),
     when=("dependence.fresh_head",),
     find=fresh_head,
 )
@@ -180,7 +181,6 @@ UNTIED_WEIGHTS = Rule(
     "drift apart.",
     source="config.tie_word_embeddings",
     advice="Call model.tie_weights() after loading.",
-    reads=("dependence",),
     when=("dependence.untied_names",),
     find=untied_weights,
 )
@@ -191,9 +191,8 @@ def still_statistics(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
     facts = evidence.about("dependence")
     still, last = facts.number("still_norms") or 0, facts.number("last_batch_norms") or 0
     if still or last:
-        severe = bool(facts.number("still_at_start")) or last > 0
         yield STILL_STATISTICS.finding(
-            Severity.PROBLEM if severe else Severity.WARNING,
+            problem_if(bool(facts.number("still_at_start")) or last > 0),
             score=still + last,
             norms_with_momentum_zero=facts.word("still_norms_names") or None,
             norms_that_hold_the_last_batch=facts.word("last_batch_norms_names") or None,
@@ -209,7 +208,6 @@ STILL_STATISTICS = Rule(
     "(0, 1), with 0.9 and more they are those of the last batch. Training does not show it; eval mode does.",
     source="running = (1 − momentum) · running + momentum · batch",
     advice="Use momentum=0.1; 0.99 in TensorFlow or Keras is 0.01 here.",
-    reads=("dependence",),
     when=(
         "dependence.still_norms",
         "dependence.last_batch_norms",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When, problem_if
 
 _OFFSET = "∂loss/∂output is smallest at the token that the loss asks for"
 
@@ -51,7 +51,7 @@ def unshifted_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fin
         return
     causal = facts.word("pattern") == "causal" and offset == 0
     yield UNSHIFTED_LABELS.finding(
-        Severity.PROBLEM if causal else Severity.WARNING,
+        problem_if(causal),
         score=40.0,
         offset=int(offset),
         fraction_of_labels=asked.number("offset_fraction"),
@@ -93,12 +93,10 @@ LABELS_SHIFTED_TWICE = Rule(
     cause="labels",
     title="Labels that are shifted twice",
     explanation="The loss asks every position for the token after the next one. Models that compute their "
-    "own "
-    "loss shift the labels by themselves: labels that were shifted before are shifted again.",
+    "own loss shift the labels by themselves: labels that were shifted before are shifted again.",
     source=_OFFSET,
     advice="Shift once: pass labels=input_ids to a model that computes its own loss, or compute the loss "
     "yourself from shifted labels.",
-    reads=("effective_targets",),
     when=(When("effective_targets.offset", above=1),),
     find=labels_shifted_twice,
 )
@@ -110,7 +108,7 @@ def padding_read(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     if not facts.holds("padding_is_read") or facts.holds("behind_padding"):
         return
     yield PADDING_READ.finding(
-        Severity.PROBLEM if facts.holds("padding_given") else Severity.WARNING,
+        problem_if(facts.holds("padding_given")),
         score=facts.number("padding_fraction") or 0.0,
         gradient_at_padding=facts.number("padding_read"),
         padding_fraction=facts.number("padding"),
@@ -130,7 +128,6 @@ PADDING_READ = Rule(
     source="the gradient at a masked position is 0",
     advice="Pass the mask on to every attention layer. In torch.nn a key_padding_mask is True at padding; in "
     "transformers an attention_mask is 1 at tokens.",
-    reads=("dependence",),
     when=("dependence.padding_is_read",),
     find=padding_read,
 )
@@ -154,12 +151,10 @@ STATE_BEHIND_PADDING = Rule(
     cause="architecture",
     title="The state behind the padding is taken for the last one",
     explanation="The recurrent layer runs on over the padding at the right, and its state there is the "
-    "output: "
-    "what the text said has faded by then.",
+    "output: what the text said has faded by then.",
     source="output[:, -1] is the last step of the longest sequence",
     advice="Take the state at the last token: output[torch.arange(n), lengths - 1], or pack the sequences "
     "(nn.utils.rnn.pack_padded_sequence) and use h_n.",
-    reads=("dependence",),
     when=("dependence.behind_padding",),
     find=state_behind_padding,
     effects=(
@@ -188,7 +183,6 @@ CROSSED_DOCUMENTS = Rule(
     source="the gradient at a masked position is 0",
     advice="Mask attention between documents: a block-diagonal mask, or cu_seqlens for kernels of variable "
     "length.",
-    reads=("dependence",),
     thresholds={
         "documents_cross": Threshold(
             1e-6,
@@ -224,13 +218,11 @@ CROSSED_HEADS = Rule(
     stage=CausalStage.STRUCTURE,
     cause="architecture",
     title="Attention heads that are cut across positions",
-    explanation="A query is made of the features of other positions: (samples, positions, heads × "
-    "features) was "
-    "viewed as (samples, heads, positions, features), which moves positions into heads.",
+    explanation="A query is made of the features of other positions: (samples, positions, heads × features) "
+    "was viewed as (samples, heads, positions, features), which moves positions into heads.",
     source="head h at position l then holds position ⌊(h·L + l)/H⌋",
     advice="Split the features first: x.view(n, length, heads, -1).transpose(1, 2), and back by "
     "transpose(1, 2).reshape(n, length, -1).",
-    reads=("dependence",),
     when=(
         "dependence.heads_cross",
         "dependence.attention_oddities",

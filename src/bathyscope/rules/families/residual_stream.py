@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When, problem_if
 
 _SMALL_BRANCH = 0.02  # root mean square: below, a branch starts small by design, as LayerScale's
 _LEARNED = 0.9  # of the constant baseline's loss: a network below it distinguishes its samples
@@ -46,8 +46,7 @@ EMBEDDING_SCALE = Rule(
     explanation="Tied to the output it makes logits of that size, so that the first loss is far above the "
     "constant baseline; in a residual stream it dominates what the branches add.",
     source="Press and Wolf 2017; GPT-2 initializes it with a standard deviation of 0.02",
-    advice="Re-initialize or rescale the embedding to a standard deviation of 0.02, or normalize "
-    "after it.",
+    advice="Re-initialize or rescale the embedding to a standard deviation of 0.02, or normalize after it.",
     reads=("attention", "attention.post_norm", "attention.attention_size", "attention.mlp_size"),
     thresholds={
         "tied_output_std": Threshold(
@@ -179,9 +178,8 @@ def post_norm_imbalance(evidence: Evidence, thresholds: Thresholds) -> Iterator[
     amplified = sum(2 * (ratios[i] or 0.0) for i in out)  # attention and feed-forward
     if amplified <= thresholds["amplified_update_warning"]:
         return
-    severe = amplified > thresholds["amplified_update"] and len(out) >= _DEEP_POST_NORM
     yield POST_NORM_IMBALANCE.finding(
-        Severity.PROBLEM if severe else Severity.WARNING,
+        problem_if(amplified > thresholds["amplified_update"] and len(out) >= _DEEP_POST_NORM),
         evidence.labels(out),
         score=decades(amplified / thresholds["amplified_update"]),
         amplified_update=amplified,
@@ -199,8 +197,7 @@ POST_NORM_IMBALANCE = Rule(
     "updates of all branches add up at the output, in proportion to depth: without a warm-up "
     "the first steps destroy it, and training ends on a plateau.",
     source="Liu et al. 2020 (Admin); Xiong et al. 2020; Wang et al. 2022 (DeepNorm)",
-    advice="Warm-up, a lower learning rate, norms before the branches (pre-norm), or DeepNorm's "
-    "scales.",
+    advice="Warm-up, a lower learning rate, norms before the branches (pre-norm), or DeepNorm's scales.",
     reads=("attention.post_norm", "updates.ratio"),
     thresholds={
         "amplified_update_warning": Threshold(0.25, "the same, worth a look", "tuned"),
@@ -241,8 +238,7 @@ OUTPUT_LOGIT_DRIFT = Rule(
     cause="output",
     title="Output logits far from zero",
     explanation="A softmax is invariant to a common offset and nothing else constrains it; large logits "
-    "round coarsely, and where they vary widely the loss starts or jumps far above the "
-    "constant baseline.",
+    "round coarsely, and where they vary widely the loss starts or jumps far above the constant baseline.",
     source="Chowdhery et al. 2022 (PaLM, z-loss); Wortsman et al. 2023",
     advice="z-loss: add 1e-4·(log Z)²; rescale the head; weight decay on it.",
     reads=("attention",),

@@ -53,7 +53,6 @@ MIXED_SAMPLES = Rule(
     advice="Is batch_first=True missing (nn.LSTM, nn.GRU, nn.MultiheadAttention, nn.TransformerEncoderLayer "
     "take the time first by default)? Look also for softmax(dim=0), and for view or reshape where permute "
     "or transpose is needed.",
-    reads=("dependence", "effective_targets"),
     when=(
         "effective_targets.across_samples",
         "dependence.mixes",
@@ -83,7 +82,6 @@ PLACE_IN_BATCH = Rule(
     source="f(Px) = P f(x) for every order P of the samples",
     advice="Add positions along the axis of the tokens: x + pe[:, :x.size(1)] for (samples, tokens, "
     "features); x + pe[:x.size(0)] is for inputs with the tokens first.",
-    reads=("dependence",),
     when=("dependence.depends_on_place",),
     find=place_in_batch,
     effects=("positions-unused",),
@@ -138,12 +136,10 @@ CARRIED_STATE = Rule(
     cause="architecture",
     title="State that is carried from pass to pass",
     explanation="The output for a batch depends on the batches before it: a hidden state, a cache or a "
-    "buffer is "
-    "kept between passes in eval mode. Samples of other batches have nothing to do with it, unless sequences "
-    "are meant to be continued.",
+    "buffer is kept between passes in eval mode. Samples of other batches have nothing to do with it, unless "
+    "sequences are meant to be continued.",
     source="two equal passes with equal random numbers are equal",
     advice="Start from zeros in every forward(), or reset the state between sequences.",
-    reads=("dependence",),
     when=("dependence.carries_state",),
     find=carried_state,
 )

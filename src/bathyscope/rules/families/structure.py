@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence, decades
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
 
 
 def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
@@ -46,14 +46,11 @@ LINEAR_NETWORK = Rule(
     "network is a single linear map, however many layers it has.",
     source="(W₂W₁)x = W₂(W₁x)",
     advice="Put an activation, such as nn.ReLU(), after every layer but the last.",
-    reads=("output",),
     thresholds={
         "linear_fraction": Threshold(
             0.5,
-            "fraction of the linear layers that follow another one directly, in a network with "
-            "activations",
-            "of 47 random networks with activations 14 have such pairs, a hundredth to a third of "
-            "their maps",
+            "fraction of the linear layers that follow another one directly, in a network with activations",
+            "of 47 random networks with activations 14 have such pairs, a hundredth to a third of their maps",
         ),
     },
     when=(
@@ -81,7 +78,7 @@ def narrow_width(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     if out:
         out.sort(key=lambda i: widths[i])
         yield NARROW_WIDTH.finding(
-            Severity.PROBLEM if widths[out[0]] < severe else Severity.WARNING,
+            problem_if(widths[out[0]] < severe),
             evidence.labels(out),
             score=decades(needed / widths[out[0]]),
             width=widths[out[0]],

@@ -64,8 +64,7 @@ DEAD_UNITS = Rule(
     explanation="A unit that is constant over the batch passes no gradient to the weights before it, so it "
     "cannot recover by itself.",
     source="the derivative of a ReLU below zero is zero",
-    advice="Re-initialize the block; look for a large negative bias or a learning rate that was too "
-    "large.",
+    advice="Re-initialize the block; look for a large negative bias or a learning rate that was too large.",
     reads=("activations.dead_units", "activations.nonlinearity"),
     thresholds={
         "dead_fraction": Threshold(
@@ -175,8 +174,7 @@ SILENT_BRANCH = Rule(
     cause="initialization",
     title="A residual branch that adds nothing and receives no gradient",
     explanation="The block is its shortcut, and its weights are too small for the gradient to reach the "
-    "layers inside: at zero every derivative up to order n − 1 of a branch with n layers "
-    "vanishes.",
+    "layers inside: at zero every derivative up to order n − 1 of a branch with n layers vanishes.",
     source="shortcut_length, theorem 2",
     advice="Re-initialize the branch; to start as the identity, zero its last layer only.",
     reads=(

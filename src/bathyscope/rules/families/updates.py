@@ -17,6 +17,7 @@ from bathyscope.rules.rule import (
     Thresholds,
     Transition,
     When,
+    problem_if,
 )
 
 _SIZEABLE = "Steps that are a good part of the weights"
@@ -101,7 +102,7 @@ def unstable_rate(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     known = [i for i, value in enumerate(largest) if value is not None]
     order = sorted(known, key=lambda i: -(largest[i] or 0.0))
     yield UNSTABLE_RATE.finding(
-        Severity.PROBLEM if times > thresholds["unstable_rate_severe"] else Severity.WARNING,
+        problem_if(times > thresholds["unstable_rate_severe"]),
         evidence.labels(order[:1]),
         score=decades(times),
         learning_rate=rate,

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import measuring
 from bathyscope.core.probe import Observer, observe
 from bathyscope.core.randomness import RngState
 from bathyscope.core.records import Block
+from bathyscope.core.threads import measuring
 
 
 def is_finite(*tensors: Tensor) -> bool:

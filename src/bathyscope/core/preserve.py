@@ -1,17 +1,16 @@
 """The context that puts a model back as it was, bit for bit, also after an exception."""
 
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import is_
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.randomness import RngState
 from bathyscope.core.sharded import FSDP, reshard
@@ -24,7 +23,7 @@ from bathyscope.core.snapshot import (
     write_back,
     write_together,
 )
-from bathyscope.core.threads import on_device_thread
+from bathyscope.core.threads import measuring, one_at_a_time
 
 # Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
 HOOK_TABLES = (
@@ -45,54 +44,6 @@ _TENSOR_HOOK_TABLES = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OWN_TABLES = frozenset(
     {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", *HOOK_TABLES}
 )
-
-
-_lock = threading.RLock()
-_inside = threading.local()
-_threads_inside: list[int] = []
-_is_initialized: Callable[[], bool] = torch.cuda.is_initialized
-
-
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Inside, other threads that measure wait; also a decorator.
-
-    Hooks, modes, `.grad` and the random numbers are everyone's: a second thread would take what the
-    first has changed for the user's own, and put that back. A backward pass on an accelerator runs on
-    threads of torch's own, for which the first one waits: a hook there does not wait for it in turn.
-    """
-    others = _threads_inside and threading.get_ident() not in _threads_inside
-    if others and on_device_thread():
-        yield
-        return
-    with _lock:
-        yield
-
-
-def is_measuring() -> bool:
-    """Whether this thread is inside `measuring`: a pass then belongs to a measurement, no training.
-
-    So does the backward pass that torch runs on a device's thread while any thread is inside. A pass
-    that CUDA captures for a graph is no training either: nothing may be read from it.
-    """
-    if _is_initialized() and torch.cuda.is_current_stream_capturing():
-        return True
-    if not _threads_inside:  # asked a dozen times in every step that is watched: this comes first
-        return False
-    return getattr(_inside, "depth", 0) > 0 or on_device_thread()
-
-
-@contextmanager
-def measuring() -> Iterator[None]:
-    """Mark the passes inside as a measurement's, for whoever watches the training of the same model."""
-    _inside.depth = getattr(_inside, "depth", 0) + 1
-    _threads_inside.append(threading.get_ident())
-    try:
-        with autocast_in_passes_alone():
-            yield
-    finally:
-        _inside.depth -= 1
-        _threads_inside.remove(threading.get_ident())
 
 
 @contextmanager
@@ -188,13 +139,27 @@ def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protec
         yield _Protection(values, modules, parameters)
 
 
-@dataclass(frozen=True, slots=True)
 class _Protection:
     """What stood when a protection began."""
 
-    values: list[Restore]  # of random numbers and of buffers
-    modules: list["_ModuleState"]
-    parameters: list["_ParameterState"]
+    def __init__(
+        self,
+        values: list[Restore],  # of random numbers and of buffers
+        modules: list["_ModuleState"],
+        parameters: list["_ParameterState"],
+    ) -> None:
+        self.values = values
+        self.modules = modules
+        self.parameters = parameters
+        self.contents = [restore for state in modules for restore in state.contents]
+        self.tables = [
+            table
+            for module in (state.module for state in modules)
+            for table in (vars(module), module._parameters, module._buffers, module._modules)
+        ]
+        self.sizes = list(map(len, self.tables))
+        self.keys = list(chain.from_iterable(self.tables))
+        self.entries = list(chain.from_iterable(table.values() for table in self.tables))
 
     def covers(self, model: nn.Module) -> bool:
         """Whether all of a model is protected: it is the one, or a part of it."""
@@ -204,9 +169,20 @@ class _Protection:
         """Give everything back but hooks and gradients of before, of which a pass inside finds none."""
         if FSDP in sys.modules:
             reshard(state.module for state in self.modules)
-        of_modules = [state.rewind for state in self.modules]
         of_parameters = [state.rewind for state in self.parameters]
-        _restore_all([*self.values, *of_modules, *of_parameters])
+        _restore_all([*self.values, self._rewind_modules, *of_parameters])
+
+    def _rewind_modules(self) -> None:
+        for state in self.modules:
+            state.rewind_mode()
+        # of most passes nothing else is left behind: all modules are seen in two comparisons
+        now = chain.from_iterable(table.values() for table in self.tables)
+        are_same = (
+            list(map(len, self.tables)) == self.sizes
+            and list(chain.from_iterable(self.tables)) == self.keys
+            and all(map(is_, now, self.entries))
+        )
+        _restore_each(self.contents if are_same else [state.rewind for state in self.modules])
 
 
 @contextmanager
@@ -332,14 +308,19 @@ class _ModuleState:
             else {},
         )
 
-    def rewind(self) -> None:
-        """Give back everything but the hooks."""
-        module, own = self.module, vars(self.module)
+    def rewind_mode(self) -> None:
+        """Give back train or eval mode."""
+        own = vars(self.module)
         if own.get("training") is not self.training:
             if "training" in own:
                 own["training"] = self.training  # what `module.training = …` comes to, much sooner
             else:
-                module.training = self.training
+                self.module.training = self.training
+
+    def rewind(self) -> None:
+        """Give back everything but the hooks."""
+        module, own = self.module, vars(self.module)
+        self.rewind_mode()
         if self.parameters or module._parameters:
             _refill(module._parameters, self.parameters)
         if self.buffers or module._buffers:

@@ -15,9 +15,10 @@ from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
 from bathyscope.core.forward import no_autocast
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, map_tensors
-from bathyscope.core.preserve import is_measuring, preserve_model
+from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import report_progress
 from bathyscope.core.records import Block
+from bathyscope.core.threads import is_measuring
 
 
 class Observer:

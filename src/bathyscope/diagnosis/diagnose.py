@@ -23,10 +23,11 @@ from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.fetch import host_copies, keep_batch_on_host
 from bathyscope.core.forward import autocast_in_passes_alone
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import one_at_a_time, preserve_once
+from bathyscope.core.preserve import preserve_once
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.stepping import copy_to_cpu
+from bathyscope.core.threads import one_at_a_time
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
 from bathyscope.diagnosis.findings import split_findings
 from bathyscope.diagnosis.scope import sample_blocks, trim_batch, wanted_blocks

@@ -16,10 +16,10 @@ from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.forward import forward
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.preserve import measuring, one_at_a_time
 from bathyscope.core.probe import Observer, probe
 from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.records import Block
+from bathyscope.core.threads import measuring, one_at_a_time
 from bathyscope.measure.layers import parameters_of
 
 if TYPE_CHECKING:

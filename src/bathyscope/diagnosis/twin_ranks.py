@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batch
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.preserve import measuring
 from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.threads import measuring
 from bathyscope.diagnosis.twin import (
     MARGIN,
     PERTURBATIONS,

@@ -18,7 +18,7 @@ from bathyscope.core.errors import in_a_line
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import is_measuring
+from bathyscope.core.threads import is_measuring
 from bathyscope.recorder.entry_points import Listener, listen
 from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_data import DataLedger

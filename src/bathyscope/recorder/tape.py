@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.preserve import is_measuring
+from bathyscope.core.threads import is_measuring
 
 _MOST_CALLS = 4000
 

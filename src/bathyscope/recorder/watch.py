@@ -20,7 +20,6 @@ from bathyscope.core.fetch import fetch
 from bathyscope.core.hooks import CallObserver, Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, tensors_in
 from bathyscope.core.non_finite import first_non_finite
-from bathyscope.core.preserve import is_measuring
 from bathyscope.core.processes import (
     Processes,
     is_first_process,
@@ -30,6 +29,7 @@ from bathyscope.core.processes import (
 )
 from bathyscope.core.records import Finding
 from bathyscope.core.sharded import is_sharded
+from bathyscope.core.threads import is_measuring
 from bathyscope.core.trackers import tracker_of
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups

@@ -10,7 +10,8 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.linalg import rounding_tolerance
 from bathyscope.measure import updates
-from bathyscope.measure.updates import Step, next_steps
+from bathyscope.measure.step_arithmetic import next_steps
+from bathyscope.measure.updates import Step
 from tests.core import lookalikes as like
 from tests.measure.by_hand import CASES
 
@@ -238,6 +239,59 @@ def test_the_state_of_an_optimizer_is_taken_in_float64():
     expected = -0.1 * (0.9 * momentum + gradient.double())
     # taken in float64: rounded once, at the end
     torch.testing.assert_close(result, expected.float(), rtol=1e-7, atol=0.0)
+
+
+class Mixed(nn.Module):
+    """Parameters of unlike shapes and dtypes, one of them without an axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.conv = nn.Linear(4, 5), nn.Conv2d(2, 3, 3)
+        self.gain = nn.Parameter(torch.tensor(0.3))
+        self.wide = nn.Parameter(torch.randn(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+        (torch.optim.Adam, {"lr": 0.1, "amsgrad": True}),
+        (torch.optim.AdamW, {"lr": 0.1}),
+        (torch.optim.RMSprop, {"lr": 0.1, "centered": True, "momentum": 0.5}),
+        (torch.optim.Adagrad, {"lr": 0.1}),
+        (torch.optim.Adadelta, {}),
+        (torch.optim.Adamax, {}),
+        (torch.optim.NAdam, {}),
+        (torch.optim.RAdam, {}),
+    ],
+)
+def test_parameters_that_are_stepped_as_one_vector_step_as_each_by_itself(
+    kind, options, monkeypatch
+):
+    torch.manual_seed(0)
+    model = Mixed()
+    fc, conv = model.fc, model.conv
+    groups = [
+        {"params": [fc.weight, model.gain]},
+        {"params": [fc.bias, model.wide, *conv.parameters()], "lr": 0.01},
+    ]
+    optimizer = kind(groups, **options)
+    for step in range(7):  # one of them joins later, so that counts of steps differ
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        if step == 0:
+            conv.bias.grad = None
+        optimizer.step()
+        gradients = {name: torch.randn_like(p) for name, p in model.named_parameters()}
+        joined = next_steps(model, gradients, optimizer)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "bathyscope.measure.step_arithmetic.steps_one_by_one", lambda optimizer: False
+            )
+            alone = next_steps(model, gradients, optimizer)
+        assert list(joined) == list(alone)
+        for name, change in alone.items():
+            torch.testing.assert_close(joined[name], change, rtol=1e-12, atol=1e-14)
 
 
 class LayerScaled(nn.Module):

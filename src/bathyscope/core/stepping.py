@@ -93,13 +93,18 @@ _PARTS = 16
 _LEAST_PART = 2**20  # bytes: what is smaller is stepped at once
 
 
+def steps_one_by_one(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether it is one of torch's own that step each entry by itself."""
+    kind = type(optimizer)
+    return kind.__name__ in _ONE_BY_ONE and kind.__module__.startswith("torch.optim")
+
+
 def parts_of(
     optimizer: torch.optim.Optimizer, stepped: Sequence[nn.Parameter]
 ) -> list[list[nn.Parameter]]:
     """The parameters that step together: all, or runs of about a sixteenth of the model."""
-    kind = type(optimizer)
     hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    if kind.__name__ not in _ONE_BY_ONE or not kind.__module__.startswith("torch.optim") or hooks:
+    if not steps_one_by_one(optimizer) or hooks:
         return [list(stepped)]
     largest = max(_LEAST_PART, sum(p.nbytes for p in stepped) // _PARTS)
     parts: list[list[nn.Parameter]] = [[]]

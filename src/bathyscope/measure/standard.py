@@ -32,8 +32,9 @@ from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
 from bathyscope.measure.rows import find_blocks
+from bathyscope.measure.step_arithmetic import next_steps
 from bathyscope.measure.trial_step import step_measurement
-from bathyscope.measure.updates import next_steps, update_measurement
+from bathyscope.measure.updates import update_measurement
 from bathyscope.measure.weights import weight_measurement
 
 

@@ -1,14 +1,24 @@
-"""What the arithmetic of a step loses: numbers that its dtype cannot hold, gradients below its epsilon."""
+"""The step that an optimizer would take, and what its arithmetic loses.
+
+It loses numbers that its dtype cannot hold, and gradients below its epsilon.
+"""
 
 import copy
-from collections.abc import Mapping
+import inspect
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from bathyscope.core.calls import unwrap
-from bathyscope.core.fetch import fetch
+from bathyscope.core.errors import UsageError
+from bathyscope.core.fetch import SMALL, fetch
 from bathyscope.core.hook_copies import copy_step_hooks
+from bathyscope.core.preserve import preserve_model
+from bathyscope.core.stepping import check_optimizer, parts_of, steps_one_by_one
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -74,3 +84,198 @@ def below_epsilon(
             counts[name] = torch.stack([small.sum(), there.sum()])
     numbers = zip(counts, fetch(list(counts.values())), strict=True)
     return {name: number / max(1, entries) for name, (number, entries) in numbers}
+
+
+def next_steps(
+    model: nn.Module, gradients: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """ΔW of every parameter that the optimizer would step, by name.
+
+    The steps are taken in float64, and what they change is kept in float32 at least.
+    Optimizers of torch that step each parameter by itself step a few at a time: in float64 a whole
+    model with its state would be many times its size.
+
+    Raises:
+        UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
+    """
+    check_optimizer(optimizer)
+    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if not any(id(p) in names for p in held):
+        raise UsageError(
+            f"The optimizer ({type(optimizer).__name__}) holds none of the model's parameters; "
+            "build it from model.parameters()."
+        )
+    stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
+    result: dict[str, Tensor] = {}
+    with preserve_model(model, copy_parameters=False):
+        for part in parts_of(optimizer, stepped):
+            try:
+                result |= _step_part(optimizer, part, names, gradients)
+            except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+                raise _cannot_step(optimizer, error) from error
+    return {names[id(p)]: result[names[id(p)]] for p in stepped}
+
+
+def _step_part(
+    optimizer: torch.optim.Optimizer,
+    part: list[nn.Parameter],
+    names: Mapping[int, str],
+    gradients: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """ΔW of some parameters, by a copy of the optimizer that holds copies of these alone."""
+    wanted = {id(p) for p in part}
+    result: dict[str, Tensor] = {}
+    if _is_plain(optimizer) and steps_one_by_one(optimizer) and len(wanted) == len(part):
+        given = {id(p): gradients[names[id(p)]] for p in part}
+        given = {id(p): given[id(p)] for p in part if _can_be_joined(p, given[id(p)])}
+        result = {names[id(p)]: step for p, step in _joined_steps(optimizer, given)}
+        wanted -= given.keys()
+        if not wanted:
+            return result
+    memo = _wide_copies(optimizer, wanted)
+    # the others are held by the copy as they are, and not stepped
+    twin = copy.deepcopy(optimizer, memo)
+    copy_step_hooks(optimizer, twin, memo)
+    pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
+    for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True):
+        both = list(zip(group["params"], copied["params"], strict=True))
+        copied["params"] = [ours for theirs, ours in both if id(theirs) in wanted]
+        pairs += [(names[id(t)], t, ours) for t, ours in both if id(t) in wanted]
+    for name, _, ours in pairs:
+        ours.grad = gradients[name].to(ours.dtype)
+    _take_step(twin)
+    for name, theirs, ours in pairs:
+        ours.grad = None
+        kept = torch.promote_types(theirs.dtype, torch.float32)
+        result[name] = (ours.detach() - theirs.detach().to(ours.dtype)).to(kept)
+    return result
+
+
+def _can_be_joined(parameter: nn.Parameter, gradient: Tensor) -> bool:
+    is_plain = type(parameter) is nn.Parameter and type(gradient) is Tensor
+    are_dense = parameter.layout is torch.strided and gradient.layout is torch.strided
+    return is_plain and are_dense and parameter.is_floating_point() and parameter.ndim > 0
+
+
+def _joined_steps(
+    optimizer: torch.optim.Optimizer, gradients: Mapping[int, Tensor]
+) -> list[tuple[nn.Parameter, Tensor]]:
+    """ΔW of parameters whose optimizer steps entry by entry, of many as if they were one long vector.
+
+    Of a hundred parameters the calls cost more than the numbers. Joined are those of one group and dtype
+    whose state is alike: counts of steps are, moments are joined too.
+    """
+    twin = type(optimizer).__new__(type(optimizer))
+    state: dict[nn.Parameter, dict[str, Any]] = {}
+    groups: list[dict[str, Any]] = []
+    joined: list[tuple[list[nn.Parameter], nn.Parameter, Tensor]] = []
+    for group in optimizer.param_groups:
+        alike: dict[object, list[nn.Parameter]] = {}
+        for p in group["params"]:
+            if id(p) in gradients:
+                alike.setdefault(_alike(p, optimizer.state.get(p, {})), []).append(p)
+        groups.append({**group, "params": []})
+        for some in alike.values():
+            wide = _joined(some)
+            ours = nn.Parameter(wide.clone())
+            ours.grad = _joined([gradients[id(p)] for p in some])
+            of_some = [optimizer.state.get(p, {}) for p in some]
+            state[ours] = {
+                key: _joined([own[key] for own in of_some])
+                if _has_shape_of(value, some[0]) else copy.deepcopy(value)
+                for key, value in of_some[0].items()
+            }  # fmt: skip
+            groups[-1]["params"].append(ours)
+            joined.append((some, ours, wide))
+    own = {"defaults": optimizer.defaults, "state": defaultdict(dict, state)}
+    twin.__setstate__({**own, "param_groups": groups})
+    _take_step(twin)
+    result: list[tuple[nn.Parameter, Tensor]] = []
+    for some, ours, before in joined:
+        change = (ours.detach() - before).to(torch.promote_types(some[0].dtype, torch.float32))
+        parts = change.split([p.numel() for p in some])
+        result += [(p, step.view(p.shape)) for p, step in zip(some, parts, strict=True)]
+    return result
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).double()
+
+
+def _alike(parameter: nn.Parameter, state: Mapping[str, object]) -> object:
+    """What two parameters share that can be joined: large ones stand alone."""
+    if parameter.numel() > SMALL:
+        return id(parameter)
+    entries = (
+        (key, value.dtype if _has_shape_of(value, parameter) else _number_of(value))
+        for key, value in state.items()
+    )
+    return parameter.dtype, parameter.device, *entries
+
+
+def _has_shape_of(value: object, parameter: Tensor) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.shape == parameter.shape
+
+
+def _number_of(value: object) -> object:
+    """A state's number; what is on a device is not waited for and taken for another one each time."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.item() if value.numel() == 1 and value.device.type == "cpu" else id(value)
+
+
+def _is_plain(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step of torch's own is what it would be without hooks."""
+    hooks = (
+        *(optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks),
+        *(_global_optimizer_pre_hooks, _global_optimizer_post_hooks),
+    )
+    is_of_torch = type(optimizer).__module__.startswith("torch.optim")
+    return is_of_torch and not any(hooks) and not optimizer.defaults.get("differentiable", True)
+
+
+def _take_step(twin: torch.optim.Optimizer) -> None:
+    """Step, without what torch's own optimizers put around a step for the sake of its compiler.
+
+    The import of the compiler at the first step of a process (`_use_grad_for_differentiable`) takes
+    longer than the diagnosis of a small network. Hooks and other optimizers have their whole step.
+    """
+    if _is_plain(twin) and "step" not in vars(twin):
+        with torch.no_grad():
+            inspect.unwrap(type(twin).step)(twin)
+    else:
+        twin.step()
+
+
+def _wide_copies(optimizer: torch.optim.Optimizer, wanted: set[int]) -> dict[int, object]:
+    """Parameters and the parts of their state that have their shape, in float64, by `id`.
+
+    As the memo of `copy.deepcopy` they take the place of the copies it would make one by one; those
+    that are not wanted stand for themselves.
+    """
+    copies: dict[int, object] = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = [
+                v for v in optimizer.state.get(parameter, {}).values() if isinstance(v, Tensor)
+            ]
+            if id(parameter) not in wanted:
+                copies[id(parameter)] = parameter
+                copies |= {id(value): value for value in state}
+            elif parameter.is_floating_point():
+                copies[id(parameter)] = nn.Parameter(
+                    parameter.detach().to(torch.float64, copy=True), parameter.requires_grad
+                )
+                for value in state:
+                    if value.shape == parameter.shape and value.is_floating_point():
+                        copies[id(value)] = value.detach().to(torch.float64, copy=True)
+    return copies
+
+
+def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return UsageError(
+        f"The optimizer ({type(optimizer).__name__}) cannot step on a copy of the parameters: "
+        f"{reason}; give one that steps without a closure."
+    )

@@ -1,26 +1,19 @@
 """What the next step of an optimizer would change in each block, without taking it."""
 
-import copy
-import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members, unwrap
+from bathyscope.core.calls import Members
 from bathyscope.core.devices import on_a_copy_without_double
-from bathyscope.core.errors import UsageError
 from bathyscope.core.fetch import fetch, small_to_host
-from bathyscope.core.hook_copies import copy_step_hooks
-from bathyscope.core.preserve import preserve_model
 from bathyscope.core.probe import probe
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.stepping import check_optimizer, parts_of
 from bathyscope.linalg import (
     Conditioning,
     conditioning_of_many,
@@ -31,7 +24,7 @@ from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
-from bathyscope.measure.step_arithmetic import below_epsilon, non_finite_in_own_dtype
+from bathyscope.measure.step_arithmetic import below_epsilon, next_steps, non_finite_in_own_dtype
 
 
 @on_a_copy_without_double
@@ -289,114 +282,3 @@ def _put_ranks(rows: Rows, block: Block, spectra: list[tuple[str, Conditioning]]
         fraction, layer, _ = min(ranks)
         stable = min(stable for _, _, stable in ranks)
         rows.put(block, rank_fraction=fraction, rank_layer=layer, stable_rank=stable)
-
-
-def next_steps(
-    model: nn.Module, gradients: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
-) -> dict[str, Tensor]:
-    """ΔW of every parameter that the optimizer would step, by name.
-
-    The steps are taken in float64, and what they change is kept in float32 at least.
-    Optimizers of torch that step each parameter by itself step a few at a time: in float64 a whole
-    model with its state would be many times its size.
-
-    Raises:
-        UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
-    """
-    check_optimizer(optimizer)
-    names = {id(p): name for name, p in unwrap(model).named_parameters()}
-    held = [p for group in optimizer.param_groups for p in group["params"]]
-    if not any(id(p) in names for p in held):
-        raise UsageError(
-            f"The optimizer ({type(optimizer).__name__}) holds none of the model's parameters; "
-            "build it from model.parameters()."
-        )
-    stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
-    result: dict[str, Tensor] = {}
-    with preserve_model(model, copy_parameters=False):
-        for part in parts_of(optimizer, stepped):
-            try:
-                result |= _step_part(optimizer, part, names, gradients)
-            except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-                raise _cannot_step(optimizer, error) from error
-    return {names[id(p)]: result[names[id(p)]] for p in stepped}
-
-
-def _step_part(
-    optimizer: torch.optim.Optimizer,
-    part: list[nn.Parameter],
-    names: Mapping[int, str],
-    gradients: Mapping[str, Tensor],
-) -> dict[str, Tensor]:
-    """ΔW of some parameters, by a copy of the optimizer that holds copies of these alone."""
-    wanted = {id(p) for p in part}
-    memo = _wide_copies(optimizer, wanted)
-    # the others are held by the copy as they are, and not stepped
-    twin = copy.deepcopy(optimizer, memo)
-    copy_step_hooks(optimizer, twin, memo)
-    pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
-    for group, copied in zip(optimizer.param_groups, twin.param_groups, strict=True):
-        both = list(zip(group["params"], copied["params"], strict=True))
-        copied["params"] = [ours for theirs, ours in both if id(theirs) in wanted]
-        pairs += [(names[id(t)], t, ours) for t, ours in both if id(t) in wanted]
-    for name, _, ours in pairs:
-        ours.grad = gradients[name].to(ours.dtype)
-    _take_step(twin)
-    result = {}
-    for name, theirs, ours in pairs:
-        ours.grad = None
-        kept = torch.promote_types(theirs.dtype, torch.float32)
-        result[name] = (ours.detach() - theirs.detach().to(ours.dtype)).to(kept)
-    return result
-
-
-def _take_step(twin: torch.optim.Optimizer) -> None:
-    """Step, without what torch's own optimizers put around a step for the sake of its compiler.
-
-    The import of the compiler at the first step of a process (`_use_grad_for_differentiable`) takes
-    longer than the diagnosis of a small network. Hooks and other optimizers have their whole step.
-    """
-    hooks = (
-        *(twin._optimizer_step_pre_hooks, twin._optimizer_step_post_hooks),
-        *(_global_optimizer_pre_hooks, _global_optimizer_post_hooks),
-    )
-    kind = type(twin)
-    is_plain = kind.__module__.startswith("torch.optim") and "step" not in vars(twin)
-    if is_plain and not any(hooks) and not twin.defaults.get("differentiable", True):
-        with torch.no_grad():
-            inspect.unwrap(kind.step)(twin)
-    else:
-        twin.step()
-
-
-def _wide_copies(optimizer: torch.optim.Optimizer, wanted: set[int]) -> dict[int, object]:
-    """Parameters and the parts of their state that have their shape, in float64, by `id`.
-
-    As the memo of `copy.deepcopy` they take the place of the copies it would make one by one; those
-    that are not wanted stand for themselves.
-    """
-    copies: dict[int, object] = {}
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            state = [
-                v for v in optimizer.state.get(parameter, {}).values() if isinstance(v, Tensor)
-            ]
-            if id(parameter) not in wanted:
-                copies[id(parameter)] = parameter
-                copies |= {id(value): value for value in state}
-            elif parameter.is_floating_point():
-                copies[id(parameter)] = nn.Parameter(
-                    parameter.detach().to(torch.float64, copy=True), parameter.requires_grad
-                )
-                for value in state:
-                    if value.shape == parameter.shape and value.is_floating_point():
-                        copies[id(value)] = value.detach().to(torch.float64, copy=True)
-    return copies
-
-
-def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageError:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return UsageError(
-        f"The optimizer ({type(optimizer).__name__}) cannot step on a copy of the parameters: "
-        f"{reason}; give one that steps without a closure."
-    )

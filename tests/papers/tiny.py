@@ -108,17 +108,15 @@ PRESETS = {
 
 def shrink(monkeypatch, *names):
     """Give these studies their tiny preset in place of `quick`."""
-    known = registry.studies_of
+    known = registry.find
 
-    def studies_of(theme):
-        return {
-            name: replace(study, presets={**study.presets, "quick": PRESETS[name]})
-            if name in names
-            else study
-            for name, study in known(theme).items()
-        }
+    def find(name, kind):
+        study = known(name, kind)
+        if name not in names:
+            return study
+        return replace(study, presets={**study.presets, "quick": PRESETS[name]})
 
-    monkeypatch.setattr(registry, "studies_of", studies_of)
+    monkeypatch.setattr(registry, "find", find)
     monkeypatch.setattr(Figure, "savefig", draw_once)
 
 

@@ -3,7 +3,7 @@
 from bathyscope.claims.claim import Claim
 from bathyscope.core.arguments import check_name
 from bathyscope.core.errors import UnknownName
-from bathyscope.plugins.papers import papers, part
+from bathyscope.plugins.papers import find, names_of, papers, part
 
 
 def all_claims() -> dict[str, Claim]:
@@ -13,16 +13,16 @@ def all_claims() -> dict[str, Claim]:
 
 def claims_of(theme: str) -> dict[str, Claim]:
     """The claims of one paper by name, in its order; none where there is no such paper."""
-    return {claim.name: claim for claim in part(theme, "claims")} if theme in papers() else {}
+    return dict(part(theme, "claims"))
 
 
 def themes() -> list[str]:
     """The theme words of the papers that have claims."""
-    return [theme for theme in papers() if claims_of(theme)]
+    return [theme for theme in papers() if names_of(theme, "claims")]
 
 
 def claim_of(name: str) -> Claim:
-    """The claim of that name; its paper alone is loaded.
+    """The claim of that name; its file alone is loaded.
 
     Raises:
         UnknownName: there is none; the nearest are named.
@@ -31,8 +31,9 @@ def claim_of(name: str) -> Claim:
         >>> claim_of("nests.theorem_1").number
         'theorem 1'
     """
-    claim = claims_of(check_name("The name of the claim", name).partition(".")[0]).get(name)
+    claim: Claim | None = find(check_name("The name of the claim", name), "claims")
     if claim is None:
         hint = "`bathyscope check list` names them all."
-        raise UnknownName("claim", name, [*all_claims(), *themes()], hint=hint)
+        known = [name for theme in papers() for name in names_of(theme, "claims")]
+        raise UnknownName("claim", name, [*known, *themes()], hint=hint)
     return claim

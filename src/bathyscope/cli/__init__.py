@@ -5,8 +5,10 @@ so that `bathyscope --help` answers at once.
 """
 
 import functools
+import importlib
 import os
 import sys
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Annotated, Any
@@ -15,27 +17,31 @@ import typer
 from typer.core import TyperGroup
 
 from bathyscope import __version__
-from bathyscope.cli import (
-    autopsy,
-    certify,
-    check,
-    compare,
-    data,
-    diagnose,
-    forecast,
-    hessian,
-    mcp,
-    nets,
-    reproduce,
-    run,
-    show,
-    sweep,
-    train,
-    treat,
-)
 from bathyscope.cli.options import complete_json, is_broken_pipe
 from bathyscope.cli.screen import echo, set_quiet
 from bathyscope.core.errors import BathyscopeError, Interrupted
+
+_VERBS = (
+    "diagnose",
+    "explain",
+    "compare",
+    "forecast",
+    "treat",
+    "hessian",
+    "certify",
+    "check",
+    "nets",
+    "train",
+    "reproduce",
+    "sweep",
+    "show",
+    "autopsy",
+    "mcp",
+    "run",
+    "data",
+)
+"""Every command, in the order of the help; its function stands in the file of its name."""
+_FILES = {"explain": "diagnose"}
 
 _AGAIN = {
     "train": "Run it again to continue, with --resume if steps had been taken.",
@@ -45,8 +51,21 @@ _AGAIN = {
 """What Ctrl-C leaves of commands that can continue; the others write at their end, file by whole file."""
 
 
+class _Commands(UserDict[str, Any]):
+    """The commands by name; the file of one is imported when that one is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if self.data[name] is None:
+            self.data[name] = _command(name)
+        return self.data[name]
+
+
 class _Verbs(TyperGroup):
     """The commands; `--json` alone means standard output for each, Ctrl-C is one sentence."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands(dict.fromkeys(_VERBS))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] == ["run"]:  # what follows the script is the script's
@@ -116,8 +135,23 @@ def _one_report(name: str, options: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def _add(name: str, command: Callable[..., None]) -> None:
-    """Register a command; `sys.exit` in a user's own code is an error of that code, not an end."""
+def _command(name: str) -> Any:
+    """The command of that name, from its file."""
+    file = importlib.import_module(f"bathyscope.cli.{_FILES.get(name, name)}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    if name == "data":
+        alone.add_typer(file.app, name=name)
+        group: Any = typer.main.get_command(alone)
+        return group.commands[name]
+    if name == "run":  # what follows the script is the script's, and so is its exit code
+        alone.command(name, context_settings={"allow_interspersed_args": False})(file.run)
+    else:
+        alone.command(name)(_guarded(name, getattr(file, name)))
+    return typer.main.get_command(alone)
+
+
+def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """The command; `sys.exit` in a user's own code is an error of that code, not an end."""
 
     @functools.wraps(command)
     def guarded(*args: object, **kwargs: Any) -> None:
@@ -132,27 +166,7 @@ def _add(name: str, command: Callable[..., None]) -> None:
                 f"sys.exit({error.code!r})."
             ) from error
 
-    app.command(name)(guarded)
-
-
-_add("diagnose", diagnose.diagnose)
-_add("explain", diagnose.explain)
-_add("compare", compare.compare)
-_add("forecast", forecast.forecast)
-_add("treat", treat.treat)
-_add("hessian", hessian.hessian)
-_add("certify", certify.certify)
-_add("check", check.check)
-_add("nets", nets.nets)
-_add("train", train.train)
-_add("reproduce", reproduce.reproduce)
-_add("sweep", sweep.sweep)
-_add("show", show.show)
-_add("autopsy", autopsy.autopsy)
-_add("mcp", mcp.mcp)
-# what follows the script is the script's, and so is its exit code
-app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
-app.add_typer(data.app, name="data")
+    return guarded
 
 
 def main() -> None:

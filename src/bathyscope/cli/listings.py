@@ -103,7 +103,7 @@ def _folder_of(theme: str) -> Path:
 
 
 def _claims(theme: str) -> list[Row]:
-    return [claim_row(claim) for claim in part(theme, "claims")]
+    return [claim_row(claim) for claim in part(theme, "claims").values()]
 
 
 def _families() -> list[Row]:

@@ -7,12 +7,12 @@ from bathyscope.data.channels import normalize as normalize
 from bathyscope.data.dataset import DataSet as DataSet
 from bathyscope.data.fetching import fetch as fetch
 from bathyscope.data.folder import image_folders as image_folders
-from bathyscope.data.loading import how_to_get as how_to_get
-from bathyscope.data.loading import is_present as is_present
 from bathyscope.data.loading import load as load
 from bathyscope.data.loading import memory_need as memory_need
 from bathyscope.data.loading import names as names
-from bathyscope.data.loading import path as path
+from bathyscope.data.location import how_to_get as how_to_get
+from bathyscope.data.location import is_present as is_present
+from bathyscope.data.location import path as path
 from bathyscope.data.second_moments import moments as moments
 from bathyscope.data.sequences import SEQUENCES as SEQUENCES
 from bathyscope.data.sequences import sequence_entries as sequence_entries

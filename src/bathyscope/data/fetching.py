@@ -8,7 +8,7 @@ from bathyscope.core.files import clear_remains
 from bathyscope.data.cache import Report, data_folder, stage
 from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.checksums import WrongChecksum
-from bathyscope.data.loading import how_to_get
+from bathyscope.data.location import how_to_get
 from bathyscope.data.sources import Progress, Source, SourceFailed, local_copy
 
 

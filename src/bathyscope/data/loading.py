@@ -1,4 +1,4 @@
-"""`load` a set by its name, the names there are, and where a set lies."""
+"""`load` a set by its name, and the names there are."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +11,7 @@ from bathyscope.data.catalog import CATALOG, entry
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.digits import digits
 from bathyscope.data.folder import folder, image_folders
+from bathyscope.data.location import how_to_get
 from bathyscope.data.need import MemoryNeed, need_of
 from bathyscope.data.npz import array_shapes, npz
 from bathyscope.data.official import cifar_set, idx_set
@@ -123,54 +124,6 @@ def load(
         whole = _whole(name, root, seed, is_cached=data_dir is None)
         dataset = whole.subset(num_train, num_test, seed=seed)
     return dataset.normalized() if normalize else dataset
-
-
-def path(name: str, *, data_dir: Path | str | None = None) -> Path:
-    """The folder of a fetched set.
-
-    Raises:
-        UsageError: there is no such set, it needs no download, or it has not been fetched.
-    """
-    wanted = entry(name)
-    if wanted.needs_nothing:
-        raise UsageError(f"{name} needs no download: it has no folder.")
-    location = _location(name, data_dir)
-    if not is_present(name, data_dir=data_dir):
-        raise UsageError(f"{name} is not in {location}; {how_to_get(name, data_dir=data_dir)}.")
-    return location
-
-
-def how_to_get(name: str, *, data_dir: Path | str | None = None) -> str:
-    """What to do for a set that is not here, as the end of a sentence.
-
-    Examples:
-        >>> how_to_get("mnist")
-        'run `bathyscope data fetch mnist`'
-    """
-    wanted = entry(name)
-    if not wanted.by_hand:
-        return f"run `bathyscope data fetch {name}`"
-    return f"{wanted.by_hand} in {_location(name, data_dir)}"
-
-
-def is_present(name: str, *, data_dir: Path | str | None = None) -> bool:
-    """Whether a set can be used at once: it needs no download, or has been fetched.
-
-    Examples:
-        >>> is_present("digits")
-        True
-    """
-    wanted = entry(name)
-    location = _location(name, data_dir)
-    if wanted.needs_nothing:
-        return True
-    if wanted.by_hand:
-        return (location / "train").is_dir()
-    return location.is_dir() and all((location / file.name).is_file() for file in wanted.files)
-
-
-def _location(name: str, data_dir: Path | str | None) -> Path:
-    return data_folder(data_dir) / name
 
 
 def _image_tree(name: str, root: Path) -> Path | None:

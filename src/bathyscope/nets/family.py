@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from importlib import import_module
 from numbers import Integral
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -19,32 +20,46 @@ AnyNetwork = Network | NEst
 Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation", "beyond"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Family:
     """One entry of the catalog.
 
     Attributes:
         pattern: what the numbers in a name stand for, as in `wrn-D-K`.
-        builder: takes n (or the depth, where depths are listed), then the other numbers of the
-            name, then options.
         depths: which values the first number may have.
+        source: file of this folder and function in it that builds one.
+        example: a name that is small enough to try.
         summary: what it is, in a line.
         theme: the paper it is for; `beyond` for what none of the four has.
-        example: a name that is small enough to try.
         init: the scheme that fills it unless another is asked for.
         samples: what goes in and comes out unless other sizes are asked for; its fields are options.
         long_shortcuts: the second number of the name multiplies the step between depths.
     """
 
     pattern: str
-    builder: Callable[..., AnyNetwork]
     depths: Depths
-    summary: str
-    theme: Theme
+    source: str
     example: str
+    summary: str
+    _: KW_ONLY
+    theme: Theme = "beyond"
     init: str = "he"
     samples: Images | Vectors = field(default_factory=Images)
     long_shortcuts: bool = False
+
+    @property
+    def name(self) -> str:
+        """The pattern without its numbers."""
+        return "-".join(part for part in self.pattern.split("-") if len(part) > 1)
+
+    @property
+    def builder(self) -> Callable[..., AnyNetwork]:
+        """Takes n (or the depth, where depths are listed), then the other numbers of a name, then options."""
+        file, _, function = self.source.partition(".")
+        builder: Callable[..., AnyNetwork] = getattr(
+            import_module(f"bathyscope.nets.{file}"), function
+        )
+        return builder
 
     @property
     def num_numbers(self) -> int:

@@ -17,7 +17,6 @@ BLOCKS = {
     101: (3, 4, 23, 3),
     152: (3, 8, 36, 3),
 }
-DEPTHS = tuple(BLOCKS)
 BOTTLENECK_DEPTHS = tuple(depth for depth in BLOCKS if depth >= 50)
 _EXPANSION = 4
 
@@ -34,7 +33,7 @@ def imagenet_resnet(
     The stride of a bottleneck is at its 3×3 convolution   (singularity, section VI, table IV).
 
     Args:
-        depth: one of `DEPTHS`.
+        depth: one of `BLOCKS`.
         samples: channels of the image, and classes.
         width: channels of the stem.
         erased: leave out the ReLU after the addition (EraseReLU).
@@ -52,7 +51,7 @@ def imagenet_plain(
     """The residual network for large images without its skips   (singularity, table IV).
 
     Args:
-        depth: one of `DEPTHS`.
+        depth: one of `BLOCKS`.
         samples: channels of the image, and classes.
         width: channels of the stem.
         erased: leave out the last ReLU of each block (EraseReLU).

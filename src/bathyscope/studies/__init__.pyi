@@ -10,9 +10,9 @@ from bathyscope.studies.record import Preset as Preset
 from bathyscope.studies.record import Study as Study
 from bathyscope.studies.record import StudyResult as StudyResult
 from bathyscope.studies.registry import all_studies as all_studies
+from bathyscope.studies.registry import names as names
 from bathyscope.studies.registry import studies_of as studies_of
 from bathyscope.studies.registry import study_of as study_of
 from bathyscope.studies.runner import missing_data as missing_data
-from bathyscope.studies.runner import names as names
 from bathyscope.studies.runner import run as run
 from bathyscope.studies.runner import settings_of as settings_of

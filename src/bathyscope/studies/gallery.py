@@ -11,10 +11,10 @@ from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import read_json, write_atomic
 from bathyscope.core.json_values import JsonObject
-from bathyscope.plugins.papers import papers
+from bathyscope.plugins.papers import names_of, papers
 from bathyscope.report.document import render
 from bathyscope.studies.record import FIGURE, PRESETS, RESULT, Study
-from bathyscope.studies.registry import studies_of
+from bathyscope.studies.registry import study_of
 
 PAGE = "index.html"
 _MARKS = {
@@ -66,10 +66,10 @@ def write_gallery(out: Path | str) -> Path:
     folder = check_path("out", out)
     present = {path.parts[-3].partition(".")[0] for path in folder.glob(f"*/*/{RESULT}")}
     result = [
-        _study(folder / name / preset, study)
+        _study(folder / name / preset, study_of(name))
         for theme in papers()
         if theme in present  # a paper without results here need not be loaded
-        for name, study in studies_of(theme).items()
+        for name in names_of(theme, "studies")
         for preset in PRESETS
         if (folder / name / preset / RESULT).is_file()
     ]

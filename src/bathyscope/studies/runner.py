@@ -10,22 +10,12 @@ from bathyscope.core.errors import UnknownName, UsageError
 from bathyscope.runs import Manifest
 from bathyscope.studies.examples import absent
 from bathyscope.studies.record import Preset, Provenance, Study, StudyResult
-from bathyscope.studies.registry import all_studies, study_of
+from bathyscope.studies.registry import study_of
 from bathyscope.studies.store import Store, Task
 from bathyscope.sweep import Backend, Tally
 
 RUNS = "runs"
 """The folder, in that of the studies, where all of them keep their runs."""
-
-
-def names() -> list[str]:
-    """The names of all studies, theme by theme.
-
-    Examples:
-        >>> "shortcut_length.figure_4" in names()
-        True
-    """
-    return list(all_studies())
 
 
 def run(

@@ -14,7 +14,7 @@ from bathyscope.core.calls import num_parameters
 from bathyscope.data import entry
 from bathyscope.studies.examples import images
 from bathyscope.studies.watcher import Watch, Watcher
-from bathyscope.training import Callback, Data, TrainingConfig, train
+from bathyscope.training import Callback, Data, TrainingConfig
 
 
 class TrainingTask(TrainingConfig):
@@ -121,6 +121,8 @@ class TrainingTask(TrainingConfig):
 
     def run(self, folder: Path) -> None:
         """Train in the folder, from where it stands to its end."""
+        from bathyscope.training import train  # where workers run it, nothing else needs the loop
+
         data, test = self.examples()
         train(
             self.build,

@@ -1,5 +1,11 @@
 """The studies of the theme `beyond`."""
 
-from bathyscope.papers.beyond.studies import catalog, common_cause, depth, transformers
-
-STUDIES = (*depth.STUDIES, common_cause.STUDY, catalog.STUDY, transformers.STUDY)
+STUDIES = {
+    "dense_digits": "depth",
+    "dense_mnist": "depth",
+    "convolutional_digits": "depth",
+    "common_cause": "common_cause",
+    "catalog": "catalog",
+    "transformers": "transformers",
+}
+"""The file in which each of them stands, in the order of the paper."""

@@ -1,19 +1,11 @@
 """Studies of nonlinear estimators: ResNEst, its augmented form, and DenseNEst."""
 
-from bathyscope.papers.nests.studies import (
-    blocks,
-    bottleneck,
-    convolutional,
-    estimators,
-    held_out,
-    predictability,
-)
-
-STUDIES = (
-    bottleneck.STUDY,
-    blocks.STUDY,
-    predictability.STUDY,
-    convolutional.STUDY,
-    estimators.STUDY,
-    held_out.STUDY,
-)
+STUDIES = {
+    "bottleneck": "bottleneck",
+    "blocks": "blocks",
+    "predictability": "predictability",
+    "convolutional": "convolutional",
+    "estimators": "estimators",
+    "held_out": "held_out",
+}
+"""The file in which each of them stands, in the order of the paper."""

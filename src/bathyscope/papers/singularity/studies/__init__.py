@@ -1,23 +1,30 @@
 """Studies of networks with and without skips: do they train, and what becomes singular?"""
 
-from bathyscope.papers.singularity.studies import (
-    accuracy,
-    conditions,
-    curves,
-    layer_deletion,
-    similar_networks,
-    table_4,
-    unit_values,
-    which_came_first,
-)
-
-STUDIES = (
-    *accuracy.STUDIES,
-    table_4.STUDY,
-    *curves.STUDIES,
-    *unit_values.STUDIES,
-    *conditions.STUDIES,
-    layer_deletion.STUDY,
-    similar_networks.STUDY,
-    which_came_first.STUDY,
-)
+STUDIES = {
+    "table_1": "accuracy",
+    "table_2": "accuracy",
+    "table_3": "accuracy",
+    "table_4": "table_4",
+    "figure_3": "curves",
+    "figure_4": "curves",
+    "figure_5": "unit_values",
+    "figure_6": "unit_values",
+    "figure_7": "unit_values",
+    "figure_8": "unit_values",
+    "figure_9": "unit_values",
+    "figure_10": "unit_values",
+    "figure_a1": "unit_values",
+    "figure_a2": "unit_values",
+    "figure_a3": "unit_values",
+    "figure_a4": "unit_values",
+    "figure_a5": "unit_values",
+    "figure_a6": "unit_values",
+    "figure_11": "conditions",
+    "figure_12": "conditions",
+    "figure_12_imagenet": "conditions",
+    "figure_13": "conditions",
+    "layer_deletion": "layer_deletion",
+    "similar_networks": "similar_networks",
+    "which_came_first": "which_came_first",
+}
+"""The file in which each of them stands, in the order of the paper."""

@@ -19,7 +19,13 @@ from PIL import Image
 
 from bathyscope.data.archives import unpack
 from bathyscope.data.catalog import entry
-from bathyscope.data.cifar_binary import encode_records
+from bathyscope.data.cifar_binary import NUM_PIXELS
+
+
+def encode_records(images: np.ndarray, labels: np.ndarray) -> bytes:
+    """The CIFAR-10 binary batch of images n×3×32×32 and labels n."""
+    pixels = images.reshape(len(images), NUM_PIXELS)
+    return np.concatenate([labels.astype(np.uint8)[:, None], pixels], axis=1).tobytes()
 
 
 def pack_mnist(target: Path) -> None:

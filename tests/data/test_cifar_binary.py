@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from bathyscope.core.errors import UsageError
-from bathyscope.data.cifar_binary import decode_records, encode_records
+from bathyscope.data.cifar_binary import decode_records
+from tests.data.pack_sets import encode_records
 
 
 def _records(n, num_labels):

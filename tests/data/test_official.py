@@ -6,7 +6,7 @@ import torch
 
 from bathyscope.core.errors import UsageError
 from bathyscope.data import load
-from bathyscope.data.cifar_binary import encode_records
+from tests.data.pack_sets import encode_records
 
 from .test_archives import tar_with
 from .test_cifar_pickle import official

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bathyscope.claims import all_claims
-from bathyscope.studies import all_studies, contradictions, published_claims, read_published
+from bathyscope.studies import all_studies, published_claims, read_published
+from tests.papers.contradictions import contradictions
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CLAIM = "singularity.corollary_2"

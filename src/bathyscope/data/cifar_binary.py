@@ -1,7 +1,7 @@
 """CIFAR's binary format: records of one label byte (CIFAR-10) or two (CIFAR-100) and 3072 pixels."""
 
 import numpy as np
-from jaxtyping import Int64, Integer, UInt8
+from jaxtyping import Int64, UInt8
 
 from bathyscope.core.errors import UsageError
 
@@ -42,16 +42,3 @@ def decode_records(
             f"beyond {num_classes - 1}; fetch it again."
         )
     return records[:, num_labels:].reshape(-1, 3, 32, 32), labels
-
-
-def encode_records(
-    images: UInt8[np.ndarray, " n 3 32 32"], labels: Integer[np.ndarray, " n"]
-) -> bytes:
-    """The CIFAR-10 binary batch of images n×3×32×32 and labels n: `decode_records` undone.
-
-    Examples:
-        >>> len(encode_records(np.zeros((2, 3, 32, 32), np.uint8), np.array([3, 4])))
-        6146
-    """
-    pixels = images.reshape(len(images), NUM_PIXELS)
-    return np.concatenate([labels.astype(np.uint8)[:, None], pixels], axis=1).tobytes()

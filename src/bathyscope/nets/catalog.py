@@ -5,6 +5,7 @@ from dataclasses import replace
 from bathyscope.nets.depth import Arithmetic, OneOf
 from bathyscope.nets.family import Family, Theme
 from bathyscope.nets.samples import Images, Vectors
+from bathyscope.nets.transformer_block import Options
 
 _IMAGENET_DEPTHS = (18, 34, 50, 101, 152)
 _LARGE_IMAGES = Images(num_classes=1000)
@@ -53,7 +54,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "imagenet.imagenet_plain",
             "imagenet-plain-18",
             "imagenet-resnet without its skips",
-            samples=_LARGE_IMAGES,
+            shared=_LARGE_IMAGES,
         ),
         Family(
             "imagenet-resnet-D",
@@ -61,7 +62,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "imagenet.imagenet_resnet",
             "imagenet-resnet-18",
             "residual network for large images, 1000 classes",
-            samples=_LARGE_IMAGES,
+            shared=_LARGE_IMAGES,
         ),
         Family(
             "imagenet-resnext-D",
@@ -69,7 +70,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "imagenet.imagenet_resnext",
             "imagenet-resnext-50",
             "ResNeXt 32 × 4d for large images, 1000 classes",
-            samples=_LARGE_IMAGES,
+            shared=_LARGE_IMAGES,
         ),
         Family(
             "linear-plain-N",
@@ -78,7 +79,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "linear-plain-20",
             "linear layers on vectors, blocks of two, no skips",
             init="xavier",
-            samples=Vectors(),
+            shared=Vectors(),
         ),
         Family(
             "linear-residual-N",
@@ -87,7 +88,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "linear-residual-20",
             "linear-plain with an identity around each block",
             init="xavier",
-            samples=Vectors(),
+            shared=Vectors(),
         ),
         Family(
             "linear-aggregated-N",
@@ -96,7 +97,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "linear-aggregated-20",
             "linear-residual with the sum of several paths in a block",
             init="xavier",
-            samples=Vectors(),
+            shared=Vectors(),
         ),
     ),
     "nests": (
@@ -209,7 +210,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "nshortcut-5-2",
             "R units of n layers on vectors, an identity around each unit",
             init="xavier",
-            samples=Vectors(),
+            shared=Vectors(),
         ),
         Family(
             "convshortcut-N-n",
@@ -228,6 +229,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "gpt-4",
             "transformer that predicts the next token, N blocks",
             init="transformer",
+            shared=Options(),
         ),
         Family(
             "bert-N",
@@ -236,6 +238,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "bert-4",
             "transformer that predicts tokens from both sides, N blocks",
             init="transformer",
+            shared=Options(norm="post"),
         ),
         Family(
             "vit-N",
@@ -244,6 +247,7 @@ _FAMILIES: dict[Theme, tuple[Family, ...]] = {
             "vit-4",
             "transformer on the patches of an image, N blocks",
             init="transformer",
+            shared=Options(),
         ),
     ),
 }

@@ -13,9 +13,13 @@ from bathyscope.nets.depth import Depths
 from bathyscope.nets.nest import NEst
 from bathyscope.nets.network import Network
 from bathyscope.nets.samples import Images, Vectors
+from bathyscope.nets.transformer_block import Options
 
 AnyNetwork = Network | NEst
 """Stem, blocks and head; or a nonlinear estimator, whose output is linear in its features."""
+
+_SHARED = {"samples", "options"}
+"""The arguments of builders that take `Family.shared`."""
 
 Theme = Literal["singularity", "shortcut_length", "nests", "norm_preservation", "beyond"]
 
@@ -32,7 +36,7 @@ class Family:
         summary: what it is, in a line.
         theme: the paper it is for; `beyond` for what none of the four has.
         init: the scheme that fills it unless another is asked for.
-        samples: what goes in and comes out unless other sizes are asked for; its fields are options.
+        shared: what its builder has in common with others, as sizes of images; its fields are options.
         long_shortcuts: the second number of the name multiplies the step between depths.
     """
 
@@ -44,7 +48,7 @@ class Family:
     _: KW_ONLY
     theme: Theme = "beyond"
     init: str = "he"
-    samples: Images | Vectors = field(default_factory=Images)
+    shared: Images | Vectors | Options = field(default_factory=Images)
     long_shortcuts: bool = False
 
     @property
@@ -83,31 +87,32 @@ class Family:
 
     def options(self) -> dict[str, inspect.Parameter]:
         """The options `build` accepts, with their defaults; `erased` is part of the name."""
-        parameters = inspect.signature(self.builder).parameters
         kind = inspect.Parameter.KEYWORD_ONLY
-        shared = {
-            each.name: inspect.Parameter(each.name, kind, default=getattr(self.samples, each.name))
-            for each in (fields(self.samples) if "samples" in parameters else ())
-        }
-        own = {
-            name: parameter
-            for name, parameter in parameters.items()
-            if parameter.kind is kind and name not in ("erased", "samples")
-        }
-        return shared | own
+        result: dict[str, inspect.Parameter] = {}
+        for name, parameter in inspect.signature(self.builder).parameters.items():
+            if name in _SHARED:
+                result |= {
+                    each.name: inspect.Parameter(
+                        each.name, kind, default=getattr(self.shared, each.name)
+                    )
+                    for each in fields(self.shared)
+                }
+            elif parameter.kind is kind and name != "erased":
+                result[name] = parameter
+        return result
 
     def build(self, numbers: Sequence[int], options: JsonMapping, *, erased: bool) -> AnyNetwork:
         """The network of these numbers, with whatever weights its layers are made with."""
         own = dict(options) | ({"erased": True} if erased else {})
-        if "samples" in inspect.signature(self.builder).parameters:
-            shared = {f.name: own.pop(f.name) for f in fields(self.samples) if f.name in own}
-            own["samples"] = replace(self.samples, **shared)
+        for name in _SHARED & set(inspect.signature(self.builder).parameters):
+            given = {f.name: own.pop(f.name) for f in fields(self.shared) if f.name in own}
+            own[name] = replace(self.shared, **given)
         return self.builder(*numbers, **own)
 
     def check(self, name: str, options: dict[str, object]) -> None:
         """Raise `UsageError` for an option that is unknown or has an impossible value."""
         accepted = self.options()
-        hints = get_type_hints(type(self.samples)) | get_type_hints(self.builder)
+        hints = get_type_hints(type(self.shared)) | get_type_hints(self.builder)
         for option, value in options.items():
             if option not in accepted:
                 raise UsageError(

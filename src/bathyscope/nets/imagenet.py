@@ -1,4 +1,9 @@
-"""The ImageNet forms: four stages after a stem that shrinks the image to a quarter."""
+"""The ImageNet forms: four stages after a stem that shrinks the image to a quarter.
+
+Every builder takes the depth, one of `BLOCKS` (bottlenecks, which ResNeXt needs, begin at 50); `samples`,
+channels of the image and classes; `width`, channels of the stem; and `erased`, which leaves out the last
+ReLU of each block (EraseReLU).
+"""
 
 from torch import nn
 
@@ -31,12 +36,6 @@ def imagenet_resnet(
     """Residual network for large images, basic blocks up to depth 34, bottlenecks from 50.
 
     The stride of a bottleneck is at its 3×3 convolution   (singularity, section VI, table IV).
-
-    Args:
-        depth: one of `BLOCKS`.
-        samples: channels of the image, and classes.
-        width: channels of the stem.
-        erased: leave out the ReLU after the addition (EraseReLU).
     """
     return _network(depth, samples, width, around=skip("B"), erased=erased)
 
@@ -48,14 +47,7 @@ def imagenet_plain(
     width: int = 64,
     erased: bool = False,
 ) -> Network:
-    """The residual network for large images without its skips   (singularity, table IV).
-
-    Args:
-        depth: one of `BLOCKS`.
-        samples: channels of the image, and classes.
-        width: channels of the stem.
-        erased: leave out the last ReLU of each block (EraseReLU).
-    """
+    """The residual network for large images without its skips   (singularity, table IV)."""
     return _network(depth, samples, width, around=no_skip, erased=erased)
 
 
@@ -71,12 +63,8 @@ def imagenet_resnext(
     """ResNeXt for large images, 32 × 4d unless said   (singularity, table IV).
 
     Args:
-        depth: one of `BOTTLENECK_DEPTHS`.
-        samples: channels of the image, and classes.
-        width: channels of the stem.
         cardinality: number of paths.
         group_width: channels of a path's 3×3 convolution in the first stage.
-        erased: leave out the ReLU after the addition (EraseReLU).
     """
     return _network(
         depth,

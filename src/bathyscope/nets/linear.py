@@ -1,4 +1,8 @@
-"""The linear networks of the singularity paper: plain, residual, and with aggregated paths."""
+"""The linear networks of the singularity paper: plain, residual, and with aggregated paths.
+
+Every builder takes the number of blocks, each a pair of layers; `width`, inputs and outputs of every layer;
+and `samples`, the layers put before and after.
+"""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,13 +21,7 @@ def linear_plain(
     width: int = 16,
     samples: Vectors,
 ) -> Network:
-    """Plain linear network: h^l = W^l W^{l-1} h^{l-2}   (singularity, equations 1 and 2).
-
-    Args:
-        num_blocks: pairs of layers.
-        width: n, inputs and outputs of every layer.
-        samples: the layers put before and after.
-    """
+    """Plain linear network: h^l = W^l W^{l-1} h^{l-2}   (singularity, equations 1 and 2)."""
     return nshortcut(num_blocks, _LAYERS, samples=samples, width=width, shortcut="none")
 
 
@@ -33,13 +31,7 @@ def linear_residual(
     width: int = 16,
     samples: Vectors,
 ) -> Network:
-    """Residual linear network: h^l = (W^l W^{l-1} + I) h^{l-2}   (singularity, equations 3 to 5).
-
-    Args:
-        num_blocks: pairs of layers.
-        width: n, inputs and outputs of every layer.
-        samples: the layers put before and after.
-    """
+    """Residual linear network: h^l = (W^l W^{l-1} + I) h^{l-2}   (singularity, equations 3 to 5)."""
     return nshortcut(num_blocks, _LAYERS, samples=samples, width=width)
 
 
@@ -53,10 +45,7 @@ def linear_aggregated(
     """h^l = (Σ_k W^{l,k} W^{l-1,k} + I) h^{l-2}   (singularity, equations 6 to 8).
 
     Args:
-        num_blocks: pairs of layers.
         paths: s, matrices summed in each block.
-        width: q, inputs and outputs of every layer.
-        samples: the layers put before and after.
     """
     blocks = [
         ResidualBlock(Aggregated([_path(width) for _ in range(paths)]), shortcut=nn.Identity())

@@ -2,7 +2,9 @@
 
 A block's feature v_i is what its second convolution W_i reads; heads and certificates see it
 averaged over the image. Every builder takes n, blocks in each of three stages, and k, the factor
-on all widths: ResNet-20 and -110 are n = 3 and 18 with k = 1, WRN-16-8 is n = 2 with k = 8.
+on all widths: ResNet-20 and -110 are n = 3 and 18 with k = 1, WRN-16-8 is n = 2 with k = 8; `samples`,
+channels of the image and classes; and `width`, channels of the first stage before widening, which double
+twice.
 """
 
 import torch
@@ -24,14 +26,7 @@ def resnest(
     samples: Images,
     width: int = 16,
 ) -> ResNEst:
-    """The standard network without the batch normalization and ReLU before its head.
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        widen: k, factor on the channels of every stage and of the stem.
-        samples: channels of the image, and classes.
-        width: channels of the first stage before widening; they double twice.
-    """
+    """The standard network without the batch normalization and ReLU before its head."""
     locations = _locations(num_blocks, width * widen)
     return ResNEst(
         bare_stem(samples.in_channels, width * widen),
@@ -48,14 +43,7 @@ def bnresnest(
     samples: Images,
     width: int = 16,
 ) -> ResNEst:
-    """The ResNEst with the batch normalization before its head, but not the ReLU: still affine.
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        widen: k, factor on the channels of every stage and of the stem.
-        samples: channels of the image, and classes.
-        width: channels of the first stage before widening; they double twice.
-    """
+    """The ResNEst with the batch normalization before its head, but not the ReLU: still affine."""
     network = resnest(num_blocks, widen, samples=samples, width=width)
     network.norm = nn.BatchNorm2d(network.output.in_features)
     return network
@@ -68,14 +56,7 @@ def aresnest(
     samples: Images,
     width: int = 16,
 ) -> AugmentedResNEst:
-    """The augmented ResNEst: a linear head on the pooled image and on every pooled feature.
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        widen: k, factor on the channels of every stage and of the stem.
-        samples: channels of the image, and classes.
-        width: channels of the first stage before widening; they double twice.
-    """
+    """The augmented ResNEst: a linear head on the pooled image and on every pooled feature."""
     locations = _locations(num_blocks, width * widen)
     sizes = [samples.in_channels, *(location.out_channels for location in locations)]
     return AugmentedResNEst(
@@ -101,10 +82,6 @@ def densenest(
     image itself, and every block adds the same number of channels.
 
     Args:
-        num_blocks: n, blocks in each of the three stages.
-        widen: k, which with `width` sets the size of the standard network to compare with.
-        samples: channels of the image, and classes.
-        width: channels of the standard network's first stage before widening.
         growth: channels that a block adds; the most with which there are no more parameters than in
             the standard network, if None.
 

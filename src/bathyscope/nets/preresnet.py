@@ -1,4 +1,11 @@
-"""Pre-activation networks: batch normalization and ReLU come before each convolution."""
+"""Pre-activation networks: batch normalization and ReLU come before each convolution.
+
+Every builder takes n, blocks in each of the three stages; `samples`, channels of the image and classes;
+`width`, channels of the first stage's 3×3 convolutions (before widening), which double twice; and `erased`,
+which leaves out the last ReLU of each branch (EraseReLU). `shortcut` says what is done where the dimension
+changes, "A" subsamples and pads with zeros, "B" projects; `shortcut_norm` puts batch normalization and ReLU
+before a projection.
+"""
 
 from collections.abc import Callable
 
@@ -30,16 +37,7 @@ def prebasic(
     shortcut_norm: bool = False,
     erased: bool = False,
 ) -> Network:
-    """Pre-activation residual network of 6n + 2 layers, two to a block   (nests).
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
-        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
-        shortcut_norm: batch normalization and ReLU before a projection.
-        erased: leave out the last ReLU of each branch (EraseReLU).
-    """
+    """Pre-activation residual network of 6n + 2 layers, two to a block   (nests)."""
     return shortcut_length(
         num_blocks,
         2,
@@ -69,11 +67,6 @@ def shortcut_length(
     Args:
         num_units: units in each of the three stages.
         length: n, convolutions under one shortcut.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
-        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
-        shortcut_norm: batch normalization and ReLU before a projection.
-        erased: leave out the last ReLU of each branch (EraseReLU).
     """
 
     def block(location: Place) -> ResidualBlock:
@@ -95,15 +88,7 @@ def preresnet(
     shortcut_norm: bool = True,
     erased: bool = False,
 ) -> Network:
-    """Pre-activation bottleneck network of 9n + 2 layers   (norm_preservation, section 4).
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the stem and of the first stage's 3×3 convolutions.
-        shortcut_norm: batch normalization and ReLU before each projection.
-        erased: leave out the last ReLU of each branch (EraseReLU).
-    """
+    """Pre-activation bottleneck network of 9n + 2 layers   (norm_preservation, section 4)."""
 
     def around(location: Place) -> nn.Module:
         return _around(location, "B", shortcut_norm)
@@ -118,14 +103,7 @@ def preplain(
     width: int = 16,
     erased: bool = False,
 ) -> Network:
-    """The pre-activation bottleneck network without its skips   (norm_preservation, section 4).
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the stem and of the first stage's 3×3 convolutions.
-        erased: leave out the last ReLU of each block (EraseReLU).
-    """
+    """The pre-activation bottleneck network without its skips   (norm_preservation, section 4)."""
     return _bottlenecks(num_blocks, samples, width, lambda _: None, erased)
 
 
@@ -141,12 +119,6 @@ def procresnet(
     A convolution of its own changes the dimension at the start of each stage, so that every
     shortcut is an identity; `transition_layers()` names the three. The first is the stem: it
     belongs to the first block, which therefore takes the image.
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage's 3×3 convolutions; the stage has four times as many.
-        erased: leave out the last ReLU of each branch (EraseReLU).
     """
     widths = (_EXPANSION * width, 2 * _EXPANSION * width, 4 * _EXPANSION * width)
     blocks = []
@@ -182,12 +154,8 @@ def wrn(
     Where the dimension changes, batch normalization and ReLU come before both paths.
 
     Args:
-        num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage.
-        samples: channels of the image, and classes.
-        width: channels of the first stage before widening.
         wide_stem: the stem has the width of the first stage, which then needs no projection.
-        erased: leave out the last ReLU of each branch (EraseReLU).
     """
     stem_width = width * widen if wide_stem else width
 
@@ -212,11 +180,7 @@ def nests_wrn(
     """The wide residual network with a stem as wide as its first stage   (nests).
 
     Args:
-        num_blocks: n, blocks in each of the three stages.
         widen: k, factor on the channels of every stage and of the stem.
-        samples: channels of the image, and classes.
-        width: channels of the first stage before widening.
-        erased: leave out the last ReLU of each branch (EraseReLU).
     """
     return wrn(num_blocks, widen, samples=samples, width=width, wide_stem=True, erased=erased)
 

@@ -1,4 +1,10 @@
-"""Post-activation networks of basic blocks: residual, plain, highway, Dirac."""
+"""Post-activation networks of basic blocks: residual, plain, highway, Dirac.
+
+Every builder takes n, blocks in each of the three stages; `samples`, channels of the image and classes;
+`width`, channels of the first stage, which double twice; and `erased`, which leaves out the last ReLU of
+each block (EraseReLU). `shortcut` says what is done where the dimension changes: "A" subsamples and pads
+with zeros, "B" projects.
+"""
 
 from functools import partial
 from typing import Literal
@@ -21,15 +27,7 @@ def resnet(
     shortcut: ShortcutKind = "A",
     erased: bool = False,
 ) -> Network:
-    """Residual network of 6n + 2 layers: x_{l+1} = ReLU(F(x_l) + x_l)   (singularity, section VI).
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
-        shortcut: where the dimension changes, "A" subsamples and pads with zeros, "B" projects.
-        erased: leave out the ReLU after the addition (EraseReLU).
-    """
+    """Residual network of 6n + 2 layers: x_{l+1} = ReLU(F(x_l) + x_l)   (singularity, section VI)."""
 
     def block(location: Place) -> ResidualBlock:
         return post_block(basic(location), location, around=skip(shortcut), erased=erased)
@@ -44,14 +42,7 @@ def plain(
     width: int = 16,
     erased: bool = False,
 ) -> Network:
-    """The residual network without its skips: x_{l+1} = ReLU(F(x_l))   (singularity, section VI).
-
-    Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
-        erased: leave out the last ReLU of each block (EraseReLU).
-    """
+    """The residual network without its skips: x_{l+1} = ReLU(F(x_l))   (singularity, section VI)."""
 
     def block(location: Place) -> ResidualBlock:
         return post_block(basic(location), location, around=no_skip, erased=erased)
@@ -72,14 +63,9 @@ def highway(
     """Highway network: x_{l+1} = ReLU(T(x_l) F(x_l) + C(x_l) x_l)   (singularity, section VII-B).
 
     Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
-        shortcut: as in a residual network.
         gates: "coupled" C = 1 - T; "independent" each with weights of its own; "one" T = C = 1,
             which is the residual network.
         gate_bias: where the transform gate starts; a negative one lets the input through.
-        erased: leave out the ReLU after the addition (EraseReLU).
     """
 
     def block(location: Place) -> ResidualBlock:
@@ -104,11 +90,7 @@ def diracnet(
     """Plain network whose 3×3 layers have weights diag(a) I + W   (singularity, equation 39).
 
     Args:
-        num_blocks: n, blocks in each of the three stages.
-        samples: channels of the image, and classes.
-        width: channels of the first stage; it doubles twice.
         normalized: use diag(b) W / ‖W‖, filter by filter, in place of W.
-        erased: leave out the last ReLU of each block (EraseReLU).
     """
     conv = partial(DiracConv2d, normalized=normalized)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.nets.attention import Attention
 from bathyscope.nets.block import ResidualBlock
+from bathyscope.nets.embedding import Positions
 
 NormPlace = Literal["pre", "post", "deep", "sandwich", "none"]
 NormKind = Literal["layer", "rms"]
@@ -22,40 +23,49 @@ _SHALLOW, _SHALLOW_START, _DEEP_START = 18, 0.1, 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
-    """What the blocks of a transformer are made of.
+class Options:
+    """What papers differ in, and a user of any transformer sets by name: `norm="post", width=256`.
 
     Attributes:
-        num_blocks: how many blocks there are.
-        width: of the tokens.
+        width: of the tokens' vectors.
         heads: of the attention.
-        causal: whether a token sees only those before it.
         norm: before each branch, after each sum, after each sum of a scaled stream (DeepNorm), on
             both sides of each branch, or nowhere.
         norm_kind: LayerNorm or RMSNorm.
-        epsilon: of the norms.
         feed_forward: GELU with four times the width, or SwiGLU with as many parameters.
-        tanh_gelu: GELU by its tanh formula, as GPT-2 has it.
-        rotary: whether positions enter the attention as angles.
+        positions: learned, rotary (they enter the attention as angles), or none.
         qk_norm: whether queries and keys are normalized.
         branch_scale: a learned factor for each feature of a branch (LayerScale) or for all of them,
             from zero (ReZero).
-        skip: whether there are skips at all.
+        skip: whether there are skips around attention and feed-forward.
+    """
+
+    width: int = 64
+    heads: int = 4
+    norm: NormPlace = "pre"
+    norm_kind: NormKind = "layer"
+    feed_forward: FeedForwardKind = "gelu"
+    positions: Positions = "learned"
+    qk_norm: bool = False
+    branch_scale: BranchScale = "none"
+    skip: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design(Options):
+    """All that the blocks of a transformer are made of.
+
+    Attributes:
+        num_blocks: attention and feed-forward, this many times.
+        causal: whether a token sees only those before it.
+        epsilon: of the norms.
+        tanh_gelu: GELU by its tanh formula, as GPT-2 has it.
     """
 
     num_blocks: int
-    width: int
-    heads: int
-    causal: bool
-    norm: NormPlace
-    norm_kind: NormKind
+    causal: bool = False
     epsilon: float
-    feed_forward: FeedForwardKind
-    tanh_gelu: bool
-    rotary: bool
-    qk_norm: bool
-    branch_scale: BranchScale
-    skip: bool
+    tanh_gelu: bool = False
 
     def new_norm(self, width: int | None = None) -> nn.Module:
         """A norm over the width of the tokens, or over another."""
@@ -88,7 +98,7 @@ class TransformerBlock(nn.Module):
             design.width,
             heads=design.heads,
             causal=design.causal,
-            rotary=design.rotary,
+            rotary=design.positions == "rotary",
             query_norm=design.new_norm(head_width) if design.qk_norm else None,
             key_norm=design.new_norm(head_width) if design.qk_norm else None,
         )

@@ -1,27 +1,12 @@
-"""Transformers: GPT on text, BERT on text seen from both sides, ViT on images.
+"""Transformers: GPT on text, BERT on text seen from both sides, ViT on images."""
 
-Their builders take more options than seven, because each option is one that papers differ in and
-that a user sets by name: `build("gpt-24", norm="post", width=256)`.
-"""
+from dataclasses import asdict
 
 from torch import nn
 
-from bathyscope.nets.embedding import (
-    ClassToken,
-    PatchEmbedding,
-    Positions,
-    TiedLinear,
-    TokenEmbedding,
-)
+from bathyscope.nets.embedding import ClassToken, PatchEmbedding, TiedLinear, TokenEmbedding
 from bathyscope.nets.network import Network
-from bathyscope.nets.transformer_block import (
-    BranchScale,
-    Design,
-    FeedForwardKind,
-    NormKind,
-    NormPlace,
-    TransformerBlock,
-)
+from bathyscope.nets.transformer_block import Design, Options, TransformerBlock
 
 
 def gpt(
@@ -29,16 +14,8 @@ def gpt(
     *,
     vocabulary: int = 256,
     context: int = 128,
-    width: int = 64,
-    heads: int = 4,
-    norm: NormPlace = "pre",
-    norm_kind: NormKind = "layer",
-    feed_forward: FeedForwardKind = "gelu",
-    positions: Positions = "learned",
-    qk_norm: bool = False,
-    branch_scale: BranchScale = "none",
+    options: Options,
     tied: bool = True,
-    skip: bool = True,
 ) -> Network:
     """Predicts the next token from those before it; with its defaults the design of GPT-2.
 
@@ -46,33 +23,14 @@ def gpt(
         num_blocks: attention and feed-forward, this many times.
         vocabulary: how many tokens there are; as many logits at every position.
         context: the most tokens of a sequence.
-        width: of the tokens' vectors.
-        heads: of the attention.
-        norm: where the norms stand: `pre`, `post`, `deep` (DeepNorm), `sandwich`, `none`.
-        norm_kind: LayerNorm or RMSNorm.
-        feed_forward: GELU or SwiGLU.
-        positions: learned, rotary, or none.
-        qk_norm: normalize queries and keys.
-        branch_scale: LayerScale or ReZero on every branch.
+        options: of the blocks.
         tied: whether the logits are made by the table of the embedding.
-        skip: whether there are skips around attention and feed-forward.
     """
     design = Design(
-        num_blocks=num_blocks,
-        width=width,
-        heads=heads,
-        causal=True,
-        norm=norm,
-        norm_kind=norm_kind,
-        epsilon=1e-5,
-        feed_forward=feed_forward,
-        tanh_gelu=True,
-        rotary=positions == "rotary",
-        qk_norm=qk_norm,
-        branch_scale=branch_scale,
-        skip=skip,
+        **asdict(options), num_blocks=num_blocks, causal=True, epsilon=1e-5, tanh_gelu=True
     )
-    stem = TokenEmbedding(vocabulary, context, width, positions=positions)
+    width = options.width
+    stem = TokenEmbedding(vocabulary, context, width, positions=options.positions)
     logits = TiedLinear(stem.token) if tied else nn.Linear(width, vocabulary, bias=False)
     return _network(design, stem=stem, head=[*_last_norm(design), logits])
 
@@ -82,55 +40,20 @@ def bert(
     *,
     vocabulary: int = 256,
     context: int = 128,
-    width: int = 64,
-    heads: int = 4,
-    norm: NormPlace = "post",
-    norm_kind: NormKind = "layer",
-    feed_forward: FeedForwardKind = "gelu",
-    positions: Positions = "learned",
-    qk_norm: bool = False,
-    branch_scale: BranchScale = "none",
+    options: Options,
     tied: bool = True,
-    skip: bool = True,
 ) -> Network:
     """Predicts tokens from those on both sides; with its defaults the design of BERT.
 
-    BERT's second table, for the segment that a token belongs to, is left out: sequences have one segment.
-
-    Args:
-        num_blocks: attention and feed-forward, this many times.
-        vocabulary: how many tokens there are; as many logits at every position.
-        context: the most tokens of a sequence.
-        width: of the tokens' vectors.
-        heads: of the attention.
-        norm: where the norms stand: `pre`, `post`, `deep` (DeepNorm), `sandwich`, `none`.
-        norm_kind: LayerNorm or RMSNorm.
-        feed_forward: GELU or SwiGLU.
-        positions: learned, rotary, or none.
-        qk_norm: normalize queries and keys.
-        branch_scale: LayerScale or ReZero on every branch.
-        tied: whether the logits are made by the table of the embedding.
-        skip: whether there are skips around attention and feed-forward.
+    BERT's second table, for the segment that a token belongs to, is left out: sequences have one
+    segment. Arguments are those of `gpt`.
     """
-    design = Design(
-        num_blocks=num_blocks,
-        width=width,
-        heads=heads,
-        causal=False,
-        norm=norm,
-        norm_kind=norm_kind,
-        epsilon=1e-12,
-        feed_forward=feed_forward,
-        tanh_gelu=False,
-        rotary=positions == "rotary",
-        qk_norm=qk_norm,
-        branch_scale=branch_scale,
-        skip=skip,
-    )
-    first = None if norm == "none" else design.new_norm()
-    stem = TokenEmbedding(vocabulary, context, width, positions=positions, norm=first)
+    design = Design(**asdict(options), num_blocks=num_blocks, epsilon=1e-12)
+    first = None if options.norm == "none" else design.new_norm()
+    last = [] if options.norm == "none" else [design.new_norm()]
+    width = options.width
+    stem = TokenEmbedding(vocabulary, context, width, positions=options.positions, norm=first)
     logits = TiedLinear(stem.token, bias=True) if tied else nn.Linear(width, vocabulary)
-    last = [] if norm == "none" else [design.new_norm()]
     head = [*_last_norm(design), nn.Linear(width, width), nn.GELU(), *last, logits]
     return _network(design, stem=stem, head=head)
 
@@ -142,15 +65,7 @@ def vit(
     num_classes: int = 10,
     image_size: int = 32,
     patch: int = 4,
-    width: int = 64,
-    heads: int = 4,
-    norm: NormPlace = "pre",
-    norm_kind: NormKind = "layer",
-    feed_forward: FeedForwardKind = "gelu",
-    positions: Positions = "learned",
-    qk_norm: bool = False,
-    branch_scale: BranchScale = "none",
-    skip: bool = True,
+    options: Options,
 ) -> Network:
     """Classifies images, cut into patches; with its defaults the design of ViT.
 
@@ -160,32 +75,11 @@ def vit(
         num_classes: one logit each.
         image_size: side of the images.
         patch: side of the patches.
-        width: of the tokens' vectors.
-        heads: of the attention.
-        norm: where the norms stand: `pre`, `post`, `deep` (DeepNorm), `sandwich`, `none`.
-        norm_kind: LayerNorm or RMSNorm.
-        feed_forward: GELU or SwiGLU.
-        positions: learned, rotary, or none.
-        qk_norm: normalize queries and keys.
-        branch_scale: LayerScale or ReZero on every branch.
-        skip: whether there are skips around attention and feed-forward.
+        options: of the blocks.
     """
-    design = Design(
-        num_blocks=num_blocks,
-        width=width,
-        heads=heads,
-        causal=False,
-        norm=norm,
-        norm_kind=norm_kind,
-        epsilon=1e-6,
-        feed_forward=feed_forward,
-        tanh_gelu=False,
-        rotary=positions == "rotary",
-        qk_norm=qk_norm,
-        branch_scale=branch_scale,
-        skip=skip,
-    )
-    stem = PatchEmbedding(in_channels, image_size, patch, width, positions=positions)
+    design = Design(**asdict(options), num_blocks=num_blocks, epsilon=1e-6)
+    width = options.width
+    stem = PatchEmbedding(in_channels, image_size, patch, width, positions=options.positions)
     head = [*_last_norm(design), ClassToken(), nn.Linear(width, num_classes)]
     return _network(design, stem=stem, head=head)
 

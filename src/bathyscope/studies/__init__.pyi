@@ -1,4 +1,3 @@
-from bathyscope.studies.contradictions import contradictions as contradictions
 from bathyscope.studies.gallery import write_gallery as write_gallery
 from bathyscope.studies.publishing import publish as publish
 from bathyscope.studies.publishing import publish_claims as publish_claims

@@ -41,6 +41,39 @@ def test_a_warm_up_from_zero_is_no_small_update(case):
     assert schedule.last_epoch == 0
 
 
+def test_a_warm_up_is_judged_by_where_it_leads(case):
+    model, batch, _ = case
+
+    def found(largest, steps=1000):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=largest)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1.0, (n + 1) / 60))
+        one = bs.diagnose(model, batch, optimizer=optimizer, scheduler=schedule, budget=steps)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(largest / 60)
+        assert schedule.last_epoch == 0
+        return [f for f in one.findings if f.code == "large-update"]
+
+    (large,) = found(1.0)
+    assert large.evidence["rate_growth"] == pytest.approx(60)
+    assert "schedule" in large.title
+    assert not found(0.01)
+    assert not found(1.0, steps=2)  # it does not get there
+
+
+def test_a_long_warm_up_is_no_small_update(case):
+    model, batch, optimizer = case
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1.0, (n + 1e-6) / 100))
+    assert "small-update" in codes(bs.diagnose(model, batch, optimizer=optimizer))
+    found = bs.diagnose(model, batch, optimizer=optimizer, scheduler=schedule)
+    assert "small-update" not in codes(found)
+
+
+def test_a_schedule_that_cannot_be_copied_tells_no_rate_to_come(case):
+    _, _, optimizer = case
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)  # wants a metric
+    assert StepSettings(schedule).rate_growth(optimizer, None) == 1.0
+    assert StepSettings().rate_growth(optimizer, None) == 1.0
+
+
 def test_a_warm_up_holds_for_a_copy_of_the_optimizer_too(case, monkeypatch):
     """As on a device without double precision, or of several processes."""
     model, batch, optimizer = case

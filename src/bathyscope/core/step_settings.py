@@ -17,8 +17,8 @@ from bathyscope.core.errors import UsageError, in_a_line, shorten
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.stepping import check_optimizer
 
-_WARM_UP = 1000
-"""Steps of a schedule that are looked through for the first learning rate other than zero."""
+_LOOKED_THROUGH = 1000
+"""Steps of a schedule that are looked through, for its first rate other than zero and for its largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +108,48 @@ class StepSettings:
         if self.scheduler is None or any(lr is None or float(lr) != 0.0 for lr in now):
             return now
         try:
-            memo: dict[int, Any] = {}
-            for group in optimizer.param_groups:  # their values do not matter, and may be large
-                memo |= {id(p): nn.Parameter(torch.zeros(1, device="cpu")) for p in group["params"]}
-            state = {id(optimizer.state): type(optimizer.state)()}
-            twin = copy.deepcopy(self.scheduler, memo | state)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for _ in range(_WARM_UP):
-                    twin.step()
-                    rates = [group["lr"] for group in twin.optimizer.param_groups]
-                    if any(float(lr) != 0.0 for lr in rates):
-                        return rates
+            for rates in self._rates_to_come(optimizer, _LOOKED_THROUGH):
+                if any(float(lr) != 0.0 for lr in rates):
+                    return rates
         except Exception as error:  # a user's own schedule may raise anything, or want a metric
             raise UsageError(
                 f"The schedule ({type(self.scheduler).__name__}) cannot be stepped on a copy: "
                 f"{in_a_line(error)}; give an optimizer at the learning rate that is meant."
             ) from error
         return now
+
+    def rate_growth(self, optimizer: torch.optim.Optimizer | None, steps: int | None) -> float:
+        """How far above the rate of the first step the schedule goes: in each group, the smallest of these.
+
+        One where there is no schedule, or where it cannot be stepped on a copy.
+        """
+        if optimizer is None or self.scheduler is None:
+            return 1.0
+        try:
+            first = [float(lr) for lr in self.first_rates(optimizer)]
+            largest = first
+            for rates in self._rates_to_come(
+                optimizer, min(steps or _LOOKED_THROUGH, _LOOKED_THROUGH)
+            ):
+                largest = [max(seen, float(lr)) for seen, lr in zip(largest, rates, strict=True)]
+        except Exception:  # a user's own schedule may raise anything, or want a metric
+            return 1.0
+        return min(
+            (high / low for high, low in zip(largest, first, strict=True) if low > 0), default=1.0
+        )
+
+    def _rates_to_come(self, optimizer: torch.optim.Optimizer, steps: int) -> Iterator[list[Any]]:
+        """The learning rates of the next steps, by a copy of the schedule."""
+        memo: dict[int, Any] = {}
+        for group in optimizer.param_groups:  # their values do not matter, and may be large
+            memo |= {id(p): nn.Parameter(torch.zeros(1, device="cpu")) for p in group["params"]}
+        state = {id(optimizer.state): type(optimizer.state)()}
+        twin = copy.deepcopy(self.scheduler, memo | state)
+        for _ in range(steps):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                twin.step()
+            yield [group["lr"] for group in twin.optimizer.param_groups]
 
     def _prepare(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         """Before a step: multiply and clip, as the loop does."""

@@ -183,6 +183,11 @@ class _Request:
             return nullcontext()
         return type(settings)(self.scheduler).applied_to(self.optimizer)
 
+    def rate_growth(self) -> float:
+        """How far the schedule goes above the rate of the step that is measured."""
+        settings = self.settings
+        return 1.0 if settings is None else settings.rate_growth(self.optimizer, self.budget)
+
     def on_a_copy(self, optimizer: torch.optim.Optimizer | None) -> "_Request":
         """The same for a copy of the model, and of the optimizer at its first rate."""
         return replace(self, optimizer=optimizer, scheduler=None, scaler=None)
@@ -273,7 +278,9 @@ def _measure_and_judge(model: nn.Module, batch: Batch, request: _Request) -> Dia
                 model, batch, loss=request.loss, optimizer=request.optimizer, blocks=blocks
             )
     measured |= _further_measurements(model, batch, blocks, request)
-    evidence = evidence_of(blocks, measured, batch, budget=request.budget)
+    evidence = evidence_of(
+        blocks, measured, batch, budget=request.budget, rate_growth=request.rate_growth()
+    )
     limits = Thresholds.of(request.thresholds)
     kept, silenced = split_findings(evidence, limits, silenced=request.silence)
     said = [fewer] * bool(fewer) + [note for m in measured.values() for note in m.notes]

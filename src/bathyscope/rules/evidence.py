@@ -46,6 +46,8 @@ class Evidence:
     """Whether the batch holds one sample several times."""
     budget: int | None = None
     """Steps of training that the user plans."""
+    rate_growth: float = 1.0
+    """The largest learning rate of the schedule over that of the measured step."""
 
     def about(self, measurement: str) -> Facts:
         """The numbers of a measurement that concern the network as a whole."""
@@ -108,6 +110,7 @@ def evidence_of(
     batch: "Batch",
     *,
     budget: int | None = None,
+    rate_growth: float = 1.0,
 ) -> Evidence:
     """The measurements as the rules read them."""
     import torch
@@ -122,6 +125,7 @@ def evidence_of(
         torch.finfo(dtype).eps,
         samples_equal=all_samples_equal(batch),
         budget=budget,
+        rate_growth=rate_growth,
     )
 
 

@@ -51,6 +51,35 @@ def large_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
                 num_blocks=len(out),
             )
             yield result if (ratios[out[0]] or 0.0) > 1.0 else replace(result, title=_SIZEABLE)
+    if not large:
+        yield from _large_at_the_peak(evidence, thresholds)
+
+
+def _large_at_the_peak(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks of the body that a step at the schedule's largest rate would replace: ‖ΔW‖ grows with the rate.
+
+    A layer that a batch norm follows lengthens its weights during the warm-up, and is left out.
+    """
+    norms = evidence.column("normalization", "variance_over_epsilon")
+    steps = {
+        i: ratio * evidence.rate_growth
+        for i, ratio in enumerate(evidence.column("updates", "largest_ratio"))
+        if ratio is not None and norms[i] is None and evidence.blocks[i].part == "body"
+    }
+    large = [i for i, step in steps.items() if step > thresholds["large_update_at_peak"]]
+    if large:
+        large.sort(key=lambda i: -steps[i])
+        yield LARGE_UPDATE.finding(
+            Severity.WARNING,
+            evidence.labels(large),
+            score=decades(steps[large[0]]),
+            update_ratio=steps[large[0]],
+            layer=evidence.description("updates", "largest_ratio_layer")[large[0]],
+            num_blocks=len(large),
+            rate_growth=evidence.rate_growth,
+            title="Steps as large as the weights at the schedule's largest learning rate",
+            remedy="A schedule that ends its warm-up at a lower learning rate.",
+        )
 
 
 LARGE_UPDATE = Rule(
@@ -68,6 +97,7 @@ LARGE_UPDATE = Rule(
         "normalization.variance_over_epsilon",
         "output",
         "step",
+        "rate_growth",
     ),
     thresholds={
         "large_update_warning": Threshold(
@@ -76,6 +106,11 @@ LARGE_UPDATE = Rule(
             "usual steps lie between 1e-4 and 1e-2, Adam's first up to 0.2",
         ),
         "large_update": Threshold(6.5, "‖ΔW‖ / ‖W‖ of one step", NINE_IN_TEN),
+        "large_update_at_peak": Threshold(
+            2.0,
+            "‖ΔW‖ / ‖W‖ of a step at the schedule's largest rate, by the step that was measured",
+            "after a warm-up to 0.8 a transformer trains as well as at usual rates, to 2.8 it does not",
+        ),
         "large_update_normalized": Threshold(
             10.0,
             "the same where a batch norm follows and the step lowers the loss",
@@ -83,7 +118,10 @@ LARGE_UPDATE = Rule(
             "the next (Arora, Li and Lyu 2018, auto rate-tuning)",
         ),
     },
-    when=(When("updates.largest_ratio", above="large_update_warning"),),
+    when=(
+        When("updates.largest_ratio", above="large_update_warning"),
+        When("rate_growth", above=1.0),
+    ),
     find=large_update,
     downstream=("unstable-rate", "overshooting-step", "loss-does-not-fall"),
 )
@@ -146,9 +184,10 @@ def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
     """Blocks that have a gradient, but whose step is lost in rounding, the worst first.
 
     Steps of less than a millionth of the weights in every block, stem and head are a warning, while
-    there is a loss to lower.
+    there is a loss to lower. A schedule is judged by its largest steps: a warm-up begins with small ones.
     """
-    ratios = evidence.column("updates", "ratio")
+    growth = evidence.rate_growth
+    ratios = [None if r is None else r * growth for r in evidence.column("updates", "ratio")]
     gradients = evidence.column("parameter_gradients", "fraction")
     out = [
         i
@@ -167,7 +206,7 @@ def small_update(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding
         )
         return
     # a head with usual steps, or one at zero that lets no gradient through yet, is meant so
-    steps = [r for r in evidence.everywhere.column("updates", "ratio") if r is not None]
+    steps = [r * growth for r in evidence.everywhere.column("updates", "ratio") if r is not None]
     reached = all(gradients[i] for i, r in enumerate(ratios) if r is not None)
     small = bool(steps) and max(steps) < thresholds["small_update_warning"]
     if small and reached and _is_far_from_met(evidence):
@@ -216,7 +255,7 @@ SMALL_UPDATE = Rule(
     explanation="The step is lost in the rounding of the weight it is added to: the layer does not learn.",
     source="‖ΔW‖/‖W‖ below the dtype's ε",
     advice="A higher learning rate for these parameters, or weights kept in a longer format.",
-    reads=("updates.ratio", "parameter_gradients.fraction", "output"),
+    reads=("updates.ratio", "parameter_gradients.fraction", "output", "rate_growth"),
     thresholds={
         "small_update": Threshold(1e-07, "‖ΔW‖ / ‖W‖ of one step", ROUNDING),
         "small_update_warning": Threshold(

@@ -158,8 +158,12 @@ class _Protection:
             for table in (vars(module), module._parameters, module._buffers, module._modules)
         ]
         self.sizes = list(map(len, self.tables))
-        self.keys = list(chain.from_iterable(self.tables))
+        self.keys = self._keys_now()
         self.entries = list(chain.from_iterable(table.values() for table in self.tables))
+
+    def _keys_now(self) -> list[str]:
+        # .keys(): a table of a module of torch.jit cannot be iterated over
+        return list(chain.from_iterable(table.keys() for table in self.tables))
 
     def covers(self, model: nn.Module) -> bool:
         """Whether all of a model is protected: it is the one, or a part of it."""
@@ -179,7 +183,7 @@ class _Protection:
         now = chain.from_iterable(table.values() for table in self.tables)
         are_same = (
             list(map(len, self.tables)) == self.sizes
-            and list(chain.from_iterable(self.tables)) == self.keys
+            and self._keys_now() == self.keys
             and all(map(is_, now, self.entries))
         )
         _restore_each(self.contents if are_same else [state.rewind for state in self.modules])

@@ -82,6 +82,33 @@ def test_running_out_of_products_is_said():
     assert (result.largest.residuals > 0).all()
 
 
+def test_a_start_whose_product_is_known_costs_no_product_of_its_own():
+    values = np.concatenate([np.linspace(-1, 1, 300), [3.0]])
+    start = torch.randn(len(values), generator=seeded(1), dtype=torch.float64)
+    operator = Diagonal(values)
+    known = start, operator.values * start
+    result = extreme_eigenvalues(operator, 1, start=known, max_products=9, check_copies=False)
+    assert result.products == operator.products == 9
+    # those nine and the known one span what ten products of a dense search span
+    basis = [start]
+    for _ in range(9):
+        following = operator.values * basis[-1]
+        basis.append(following / following.norm())
+    q = torch.linalg.qr(torch.stack(basis, dim=1)).Q
+    ritz = torch.linalg.eigvalsh(q.T @ (operator.values[:, None] * q))
+    assert float(result.largest.values) == pytest.approx(float(ritz[-1]), rel=1e-8)
+    assert float(result.smallest.values) == pytest.approx(float(ritz[0]), rel=1e-8)
+
+
+def test_a_search_goes_on_until_the_fewest_products():
+    values = [2.0, *[1.0] * 200, -1.0]
+    few = extreme_eigenvalues(Diagonal(values), 1, tolerance=0.5, check_copies=False)
+    more = extreme_eigenvalues(
+        Diagonal(np.linspace(-1, 1, 300)), 1, tolerance=0.5, min_products=12, check_copies=False
+    )
+    assert few.products < 12 == more.products
+
+
 def test_an_end_near_zero_is_found_relative_to_the_other():
     """A bulk that runs into zero: its end has no digits of its own, and takes all products."""
     values = np.geomspace(1e-14, 1, 400)

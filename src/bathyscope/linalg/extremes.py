@@ -87,6 +87,8 @@ def extreme_eigenvalues(
     floor: float = 0.0,
     max_products: int = 2000,
     check_copies: bool = True,
+    start: tuple[Float[Tensor, " d"], Float[Tensor, " d"]] | None = None,
+    min_products: int = 0,
     generator: torch.Generator | None = None,
 ) -> ExtremeEigenvalues:
     """The k outermost eigenpairs at each end, by re-orthogonalized Lanczos with a stop on residuals.
@@ -105,6 +107,9 @@ def extreme_eigenvalues(
             `tolerance` times that fraction: one near zero has no digits of its own worth finding.
         max_products: stop here, converged or not; the record says which.
         check_copies: look for repeated eigenvalues.
+        start: a random vector to begin with and the operator times it, where that is known already:
+            it counts as no product.
+        min_products: do not stop before.
         generator: of the start vectors; seeded with 0 unless given.
 
     Raises:
@@ -132,7 +137,7 @@ def extreme_eigenvalues(
         raise UsageError(f"{max_products} products cannot find {k} eigenvalues; allow {k + 1}.")
     generator = generator or torch.Generator().manual_seed(0)
     search = _Search(operator, k, ends, _Tolerance(tolerance, floor), max_products, generator)
-    search.first_run()
+    search.first_run(start, min_products=min_products)
     products = search.products
     checked = search.look_for_copies() if check_copies else False
     return ExtremeEigenvalues(
@@ -183,18 +188,22 @@ class _Search:
         self.norm = 0.0
         self.eps = torch.finfo(operator.dtype).eps
 
-    def first_run(self) -> None:
+    def first_run(self, known: tuple[Tensor, Tensor] | None, *, min_products: int) -> None:
         """Grow one basis until k Ritz values at each wanted end have converged."""
         # 1. k Ritz values need k vectors; one more gives each of them a residual β_m |s_m|.
-        start = random_starts(self.operator, 1, generator=self.generator)
-        basis = KrylovBasis(self.operator, start, generator=self.generator)
+        start, product = (None, None) if known is None else (known[0][None], known[1][None])
+        if start is None:
+            start = random_starts(self.operator, 1, generator=self.generator)
+        basis = KrylovBasis(self.operator, start, generator=self.generator, products=product)
+        self.products -= product is not None
         self._grow(basis, self.k + 1)
         # 2. Grow until all wanted ones have converged, the basis is the whole space (room 0, where
         #    Ritz values are eigenvalues), or the products are used up.
         while True:
             view = _Ritz(basis, self.eps)
             wanted = [i for sign in self.signs for i in view.outermost(sign, self.k)]
-            if basis.room <= 0 or all(self._is_converged(view, i) for i in wanted):
+            found = all(self._is_converged(view, i) for i in wanted)
+            if basis.room <= 0 or (found and self.products >= min_products):
                 break
             if not self._grow(basis, _stride(basis.size)):
                 break

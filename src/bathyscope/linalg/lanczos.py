@@ -75,6 +75,7 @@ class KrylovBasis:
         starts: one start vector a row; they need not be normalized.
         locked: orthonormal rows to stay orthogonal to: the operator is deflated by them.
         generator: draws the vector that follows an invariant subspace.
+        products: the operator times each start, where they are known: the first step costs none then.
 
     Examples:
         >>> a = torch.diag(torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64))
@@ -92,6 +93,7 @@ class KrylovBasis:
         *,
         locked: Float[Tensor, " l d"] | None = None,
         generator: torch.Generator,
+        products: Float[Tensor, " b d"] | None = None,
     ) -> None:
         self.operator = operator
         self._store = _store_for(starts)
@@ -105,7 +107,9 @@ class KrylovBasis:
         self._scale = np.zeros(b)  # largest |T| entry so far: rounding is relative to it
         self._vectors = starts.new_zeros(b, 16, starts.shape[1], device=self._store)
         self._next = self._unlock(starts.to(self._store))
-        self._next = self._next / vector_norm(self._next, dim=1, keepdim=True)
+        norms = vector_norm(self._next, dim=1, keepdim=True)
+        self._next = self._next / norms
+        self._known = None if products is None else products.to(self._store) / norms
 
     @property
     def room(self) -> int:
@@ -142,7 +146,9 @@ class KrylovBasis:
     def _step(self) -> None:
         self._append(self._next)
         q = self._next
-        w = (self.operator @ q.T.to(self.operator.device)).T.to(self._store)
+        w, self._known = self._known, None
+        if w is None:
+            w = (self.operator @ q.T.to(self.operator.device)).T.to(self._store)
         alpha = torch.linalg.vecdot(w.double(), q.double())
         before = vector_norm(w, dim=1)
         w = self._orthogonal(w)

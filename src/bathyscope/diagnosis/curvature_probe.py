@@ -239,9 +239,9 @@ def _bounds(ends: ExtremeEigenvalues, rest: Tensor, d: int) -> dict[str, object]
         torch.cat([getattr(end, name) for end in both])
         for name in ("values", "errors", "residuals")
     )
-    found = torch.tensor([c for end in both for c in end.converged], device="cpu")
+    converged = torch.tensor([c for end in both for c in end.converged], device="cpu")
     reach = float(stdtrit(len(rest) - 1, _CONFIDENCE) * rest.std()) / len(rest) ** 0.5
-    split_off = float((values.square() + residuals.square())[found].sum())
+    split_off = float((values.square() + residuals.square())[converged].sum())
     frobenius = math.sqrt(split_off + float(rest.mean()) + reach)
     most = float(values.abs().max())
     return {

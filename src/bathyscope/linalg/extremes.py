@@ -202,8 +202,8 @@ class _Search:
         while True:
             view = _Ritz(basis, self.eps)
             wanted = [i for sign in self.signs for i in view.outermost(sign, self.k)]
-            found = all(self._is_converged(view, i) for i in wanted)
-            if basis.room <= 0 or (found and self.products >= min_products):
+            converged = all(self._is_converged(view, i) for i in wanted)
+            if basis.room <= 0 or (converged and self.products >= min_products):
                 break
             if not self._grow(basis, _stride(basis.size)):
                 break

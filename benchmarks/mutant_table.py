@@ -815,16 +815,16 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
             "return all_thresholds()[name].value",
         ),
     ],
-    "tests/rules/test_causes.py": [
+    "tests/rules/test_root_causes.py": [
         (
-            "rules/causes.py",
+            "rules/findings.py",
             "if cause.severity.rank < effect.severity.rank or cause.step > effect.step:",
             "if cause.step > effect.step:",
         ),
-        ("rules/causes.py", "and (later > 0 or (later == 0 and first))", "and later > 0"),
-        ("rules/causes.py", "and effect not in _line(cause, parents)", "and True"),
+        ("rules/findings.py", "and (later > 0 or (later == 0 and first))", "and later > 0"),
+        ("rules/findings.py", "and effect not in _line(cause, parents)", "and True"),
         (
-            "rules/causes.py",
+            "rules/findings.py",
             "later, earlier = min(here) - min(there), max(there) - max(here)",
             "later, earlier = min(there) - min(here), max(there) - max(here)",
         ),

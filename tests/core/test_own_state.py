@@ -11,7 +11,7 @@ from torch import nn
 
 from bathyscope import diagnose, forecast, watch
 from bathyscope.core import UsageError, preserve_model
-from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.snapshot import have_same_bits, snapshot, snapshot_tensors
 
 BATCH = torch.linspace(-1, 1, 32 * 8).reshape(32, 8), torch.arange(32) % 3

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import bathyscope as bs
-from bathyscope.core.forward import autocast_in_passes_alone, users_autocast
+from bathyscope.core.global_state import autocast_in_passes_alone, users_autocast
 from tests.device.networks import case
 from tests.device.numbers import compare_numbers, numbers_of
 

@@ -10,10 +10,14 @@ import torch.nn.functional as F
 from torch import nn
 
 import bathyscope as bs
+from bathyscope.core.global_state import (
+    is_measuring,
+    measuring,
+    preserve_random_state,
+    seed_generators,
+)
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import on_progress
-from bathyscope.core.randomness import preserve_random_state, seed_generators
-from bathyscope.core.threads import is_measuring, measuring
 from bathyscope.estimators import DenseNEstRegressor
 from tests.device.networks import case
 
@@ -118,7 +122,7 @@ def test_a_pass_that_cuda_captures_is_not_watched(pretend, monkeypatch):
     step()
     with bs.watch(given.model, every=1) as seen:
         with monkeypatch.context() as patch:
-            patch.setattr("bathyscope.core.threads._is_initialized", lambda: True)
+            patch.setattr("bathyscope.core.global_state._is_initialized", lambda: True)
             patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
             with pretend.counting() as counts:
                 step()

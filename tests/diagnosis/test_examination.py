@@ -6,8 +6,8 @@ from torch import nn
 from bathyscope.core import Block, Severity, UnknownName, UsageError
 from bathyscope.diagnosis import diagnose
 from bathyscope.report import read_report
-from bathyscope.rules import Thresholds, all_rules, all_thresholds, causes, rule_of
-from bathyscope.rules.causes import in_order
+from bathyscope.rules import Thresholds, all_rules, all_thresholds, findings, rule_of
+from bathyscope.rules.findings import in_order
 from tests.core import lookalikes as like
 from tests.diagnosis.networks import HandMadeViT, ResidualMLP, batch
 from tests.support.model_state import assert_same, state_of
@@ -302,7 +302,7 @@ def test_a_cause_is_as_grave_as_its_effect_and_stands_before_it(monkeypatch):
 
     rules = dict(all_rules())
     rules["flat-start"] = replace(rules["flat-start"], effects=("vanishing-gradient",))
-    monkeypatch.setattr(causes, "all_rules", lambda: rules)
+    monkeypatch.setattr(findings, "all_rules", lambda: rules)
     effect = finding_of("vanishing-gradient", Severity.PROBLEM, ["b"], score=9.0)
     mild = finding_of("flat-start", Severity.NOTE, ["a"], score=1.0)
     other = finding_of("dead-units", Severity.WARNING, ["c"], score=1.0)

@@ -1,7 +1,7 @@
 import pytest
 
 from bathyscope.core.records import Finding, Severity
-from bathyscope.diagnosis.findings import TrackRecord, describe_record, judge_by_record
+from bathyscope.rules.findings import TrackRecord, describe_record, judge_by_record
 
 
 def some_finding(*, severity):

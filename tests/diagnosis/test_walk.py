@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-MOST_FILES = 69
+MOST_FILES = 60
 MOST_MODULES = 150
 """What raises one of them is to be worth it."""
 

@@ -11,9 +11,8 @@ from torch import nn
 from bathyscope.measure.graph import adjacent_maps, is_linear, output_activation
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.loss_form import LossForm, constant_baseline, loss_form, trial_of
+from bathyscope.measure.next_step import loss_after, next_steps
 from bathyscope.measure.standard import standard
-from bathyscope.measure.step_arithmetic import next_steps
-from bathyscope.measure.trial_step import loss_after
 
 LABELS = torch.tensor([0, 2, 1, 0, 0, 2, 1, 1])
 HOT = F.one_hot(LABELS, 3).float()

@@ -10,7 +10,7 @@ from torch import nn
 from bathyscope.core import UsageError
 from bathyscope.linalg import rounding_tolerance
 from bathyscope.measure import updates
-from bathyscope.measure.step_arithmetic import next_steps
+from bathyscope.measure.next_step import next_steps
 from bathyscope.measure.updates import Step
 from tests.core import lookalikes as like
 from tests.measure.by_hand import CASES
@@ -285,9 +285,7 @@ def test_parameters_that_are_stepped_as_one_vector_step_as_each_by_itself(
         gradients = {name: torch.randn_like(p) for name, p in model.named_parameters()}
         joined = next_steps(model, gradients, optimizer)
         with monkeypatch.context() as patch:
-            patch.setattr(
-                "bathyscope.measure.step_arithmetic.steps_one_by_one", lambda optimizer: False
-            )
+            patch.setattr("bathyscope.measure.next_step.steps_one_by_one", lambda optimizer: False)
             alone = next_steps(model, gradients, optimizer)
         assert list(joined) == list(alone)
         for name, change in alone.items():

@@ -7,7 +7,8 @@ import pytest
 from bathyscope.core.records import Block, Measurement
 from bathyscope.measure.around import AROUND
 from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.registry import all_rules, apply_rules
+from bathyscope.rules.findings import apply_rules
+from bathyscope.rules.registry import all_rules
 from bathyscope.rules.rule import Thresholds, When
 
 

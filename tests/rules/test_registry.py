@@ -13,7 +13,7 @@ from torch import nn
 import bathyscope as bs
 from bathyscope.core.errors import UnknownName
 from bathyscope.diagnosis.candidates import candidates
-from bathyscope.rules import Thresholds, families, registry, rule_of
+from bathyscope.rules import Thresholds, evidence, families, registry, rule_of
 from bathyscope.rules.rule import Rule
 from bathyscope.rules.targeted import TARGETED
 from bathyscope.rules.targeted.context import Context
@@ -171,7 +171,7 @@ class Spy:
     """Evidence and thresholds that note what a rule reads."""
 
     def __init__(self, diagnosis):
-        self.evidence = registry.Evidence(
+        self.evidence = evidence.Evidence(
             tuple(diagnosis.blocks), diagnosis.measurements, 1e-7, budget=9
         )
         self.thresholds = set()
@@ -180,7 +180,7 @@ class Spy:
         asked, spy = set(), self
         spy.thresholds = set()
 
-        class Noted(registry.Evidence):
+        class Noted(evidence.Evidence):
             def column(self, measurement, column):
                 asked.add(f"{measurement}.{column}")
                 return super().column(measurement, column)

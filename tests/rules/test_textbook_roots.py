@@ -8,7 +8,7 @@ from torch import nn
 from bathyscope.core.records import Block, Severity
 from bathyscope.diagnosis import diagnose
 from bathyscope.rules import rule_of
-from bathyscope.rules.causes import in_order, roots_of
+from bathyscope.rules.findings import in_order, roots_of
 from tests.loops.tasks import digits
 
 BLOCKS = [Block(index=i, name=f"b{i}", end=f"b{i}", kind="Block") for i in range(9)]

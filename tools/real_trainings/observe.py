@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.rate_plan import plan_rates
 from bathyscope.foresight.course import FirstSteps, TrainingPlan, look_ahead_steps, take_course
 from tools.real_trainings.as_given import as_given

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-import bathyscope.diagnosis
-from bathyscope.diagnosis.findings import FILE
+import bathyscope.rules
+from bathyscope.rules.findings import FILE
 from tools.track_record.counting import diagnose_table, write_records
 
 
@@ -17,7 +17,7 @@ def main() -> None:
     """Diagnose every network of the table that has not been, and write the records into the package."""
     torch.set_num_threads(1)
     networks, records = diagnose_table(again="--again" in sys.argv)
-    write_records(networks, records, Path(bathyscope.diagnosis.__file__).parent / FILE)
+    write_records(networks, records, Path(bathyscope.rules.__file__).parent / FILE)
     print(f"{networks} networks diagnosed, {len(records)} codes seen.")
 
 

@@ -10,9 +10,9 @@ from bathyscope import measure
 from bathyscope.core.blocks import blocks_of
 from bathyscope.core.files import write_atomic
 from bathyscope.core.records import Severity
-from bathyscope.diagnosis.findings import BUDGET, Records, TrackRecord
 from bathyscope.rules.evidence import evidence_of
-from bathyscope.rules.registry import all_thresholds, apply_rules
+from bathyscope.rules.findings import BUDGET, Records, TrackRecord, apply_rules
+from bathyscope.rules.registry import all_thresholds
 from bathyscope.rules.rule import Thresholds
 from tools.forecast_table.draw import draw
 from tools.forecast_table.labels import batches, optimizer_of, outcome

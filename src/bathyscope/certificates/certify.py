@@ -19,7 +19,7 @@ from bathyscope.core.arguments import check_flag, check_number
 from bathyscope.core.batch import LossFn
 from bathyscope.core.devices import tensors_on_cpu
 from bathyscope.core.errors import UsageError
-from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.nets.nest import ResNEst
 
 _SOLVED = 1e-9  # fraction of the constant predictor's risk up to which a gap counts as none

@@ -9,7 +9,7 @@ from bathyscope.claims.registry import claim_of
 from bathyscope.claims.relation import Relation
 from bathyscope.core.arguments import check_seed
 from bathyscope.core.errors import UsageError
-from bathyscope.core.randomness import preserve_random_state, seed_generators
+from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.core.records import ClaimCheck, Verdict
 
 

@@ -88,7 +88,7 @@ def run(
         )
     if note := "" if is_module else _misplaced(script[0], script[1:]):
         print(printable(note), file=sys.stderr, flush=True)
-    from bathyscope.core.randomness import RngState
+    from bathyscope.core.global_state import RngState
     from bathyscope.recorder.ledger import Ledger
 
     process, folder, start = os.getpid(), Path.cwd(), RngState.now()

@@ -9,8 +9,8 @@ import torch
 
 from bathyscope.cli.script import run_file
 from bathyscope.core.errors import in_a_line
+from bathyscope.core.global_state import RngState
 from bathyscope.core.hooks import Hooks
-from bathyscope.core.randomness import RngState
 from bathyscope.diagnosis.twin import twin
 from bathyscope.recorder.ledger import Ledger
 

@@ -13,9 +13,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from bathyscope.core.errors import BatchMisfit, BathyscopeError, UsageError, in_a_line, shorten
 from bathyscope.core.fetch import near
-from bathyscope.core.forward import forward, users_autocast
+from bathyscope.core.global_state import users_autocast
 from bathyscope.core.hints import check_class_targets, forward_hint, label_range_sentence, loss_hint
-from bathyscope.core.nested import class_axis, tensors_in
+from bathyscope.core.nested import class_axis, forward, tensors_in
 
 Batch = tuple[Any, Any]
 """Inputs and targets. Inputs are a tensor, a tuple of positional or a mapping of named inputs."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import LossFn, check_parameters, own_loss, read_all
 from bathyscope.core.errors import UsageError
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.randomness import preserve_random_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
-"""The tensors in what a module takes or gives: lone, or in tuples, mappings and dataclasses."""
+"""What a module takes or gives, and the tensors in it: lone, or in tuples, mappings and dataclasses."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
@@ -112,3 +114,28 @@ def class_axis(output: Tensor, targets: Tensor) -> int:
     """
     of_tokens = output.shape[:-1] == targets.shape and output.shape[2:] != targets.shape[1:]
     return -1 if of_tokens else 1
+
+
+def forward(model: nn.Module, inputs: object) -> object:
+    """Call the model: a tuple is positional arguments, a mapping is keyword arguments.
+
+    A model whose `forward` takes one argument alone gets a tuple of several as it is.
+    """
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    if isinstance(inputs, (tuple, list)) and not (
+        len(inputs) > 1 and _takes_one(type(model).forward)
+    ):
+        return model(*inputs)
+    return model(inputs)
+
+
+@cache
+def _takes_one(function: Callable[..., object]) -> bool:
+    """Whether a `forward` takes one argument beside `self`, and nothing else."""
+    try:
+        asked = list(signature(function).parameters.values())
+    except (TypeError, ValueError):  # of a C extension, or made by torch.jit
+        return False
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return len(asked) == 2 and all(parameter.kind in kinds for parameter in asked)

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
+from bathyscope.core.global_state import RngState, measuring
 from bathyscope.core.hooks import run_eagerly
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.probe import Observer, observe
-from bathyscope.core.randomness import RngState
 from bathyscope.core.records import Block
-from bathyscope.core.threads import measuring
 
 
 def is_finite(*tensors: Tensor) -> bool:

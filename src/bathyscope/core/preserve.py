@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.global_state import RngState, measuring, one_at_a_time
 from bathyscope.core.hooks import run_eagerly
-from bathyscope.core.randomness import RngState
 from bathyscope.core.sharded import FSDP, reshard
 from bathyscope.core.snapshot import (
     MUTABLE,
@@ -23,7 +23,6 @@ from bathyscope.core.snapshot import (
     write_back,
     write_together,
 )
-from bathyscope.core.threads import measuring, one_at_a_time
 
 # Every table of hooks that torch keeps on a module; a name that a torch version lacks is passed over.
 HOOK_TABLES = (

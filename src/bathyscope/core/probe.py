@@ -12,13 +12,12 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import differentiable_rnns
 from bathyscope.core.errors import BathyscopeError, UsageError, in_a_line
-from bathyscope.core.forward import no_autocast
+from bathyscope.core.global_state import is_measuring, no_autocast
 from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, map_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.progress import report_progress
 from bathyscope.core.records import Block
-from bathyscope.core.threads import is_measuring
 
 
 class Observer:

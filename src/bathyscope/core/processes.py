@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from bathyscope.core.batch import Batch
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 
 PATIENCE = 45.0

@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bathyscope.core.global_state import on_device_thread
 from bathyscope.core.terminal import printable
-from bathyscope.core.threads import on_device_thread
 
 if TYPE_CHECKING:
     from rich.progress import Progress

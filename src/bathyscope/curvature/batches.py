@@ -11,8 +11,8 @@ from bathyscope.core.batch import Batch, check_batch, read_all
 from bathyscope.core.call_forms import is_batch
 from bathyscope.core.devices import available_bytes
 from bathyscope.core.errors import UsageError
+from bathyscope.core.global_state import RngState
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.randomness import RngState
 
 # Fraction of the free memory that the batches of a loader may take before they are read again each time.
 _KEPT_FRACTION = 0.25

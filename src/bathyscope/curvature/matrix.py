@@ -13,7 +13,7 @@ from bathyscope.core import Blocks, Measurement, blocks_of
 from bathyscope.core.arguments import check_count, check_flag, check_seed
 from bathyscope.core.devices import available_bytes
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forward import autocast_nowhere
+from bathyscope.core.global_state import autocast_nowhere
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.core.progress import count_products
 from bathyscope.curvature.by_block import curvature_by_block

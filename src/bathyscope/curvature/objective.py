@@ -25,7 +25,7 @@ from bathyscope.core.devices import (
     packed_note,
 )
 from bathyscope.core.errors import BathyscopeError, UnknownName, UsageError
-from bathyscope.core.forward import autocast_nowhere
+from bathyscope.core.global_state import autocast_nowhere
 from bathyscope.core.losses import loss_named
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.processes import processes_of

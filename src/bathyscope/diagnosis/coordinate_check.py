@@ -21,10 +21,10 @@ from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.blocks import blocks_of
 from bathyscope.core.devices import with_double
 from bathyscope.core.errors import UsageError, in_a_line
+from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import copy_tensors, main_tensor, predictions
 from bathyscope.core.progress import report_progress
-from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.shown import Figured, Shown, axes_or_new
 from bathyscope.core.stepping import train_over
 

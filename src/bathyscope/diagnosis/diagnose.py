@@ -21,17 +21,16 @@ from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import ON_A_COPY, is_packed, lacks_double, on_cpu
 from bathyscope.core.errors import UnknownName, UsageError, shorten
 from bathyscope.core.fetch import host_copies, keep_batch_on_host
-from bathyscope.core.forward import autocast_in_passes_alone
+from bathyscope.core.global_state import autocast_in_passes_alone, one_at_a_time
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.preserve import preserve_once
 from bathyscope.core.progress import begin_stage
 from bathyscope.core.records import CAUSES, Measurement, Number
 from bathyscope.core.stepping import copy_to_cpu
-from bathyscope.core.threads import one_at_a_time
 from bathyscope.diagnosis.diagnosis import Diagnosis, Setting
-from bathyscope.diagnosis.findings import split_findings
 from bathyscope.diagnosis.scope import sample_blocks, trim_batch, wanted_blocks
 from bathyscope.rules.evidence import evidence_of
+from bathyscope.rules.findings import split_findings
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.rule import Thresholds
 

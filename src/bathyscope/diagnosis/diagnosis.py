@@ -19,7 +19,7 @@ from bathyscope.measure.around import with_around
 from bathyscope.report.numbers import amount
 from bathyscope.report.record import Judgment, Report
 from bathyscope.report.reported import Reported
-from bathyscope.rules.causes import roots_of
+from bathyscope.rules.findings import roots_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from bathyscope.core.json_values import JsonObject
-from bathyscope.diagnosis.findings import describe_record
+from bathyscope.rules.findings import describe_record
 from bathyscope.rules.registry import rule_of
 from bathyscope.rules.rule import Threshold
 

@@ -12,12 +12,11 @@ from bathyscope.core.preserve import preserve_model
 from bathyscope.core.rate_plan import plan_rates
 from bathyscope.core.records import Finding, Measurement
 from bathyscope.core.stepping import copy_training
-from bathyscope.diagnosis.findings import findings_of
 from bathyscope.foresight import look_ahead
 from bathyscope.foresight.course import FirstStepsReader, TrainingPlan
 from bathyscope.foresight.forecast import tell
-from bathyscope.rules.causes import in_order
 from bathyscope.rules.evidence import Evidence, evidence_of
+from bathyscope.rules.findings import findings_of, in_order
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.rule import Thresholds
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bathyscope.core.errors import UsageError, in_a_line
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.loop_record import LoopRecord
-from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.records import Finding, RootCause, Severity
 from bathyscope.core.step_settings import StepSettings
 from bathyscope.diagnosis.diagnose import diagnose
@@ -19,7 +19,7 @@ from bathyscope.recorder.called_parts import CalledParts
 from bathyscope.recorder.first_step import FirstStep, FirstStepRecorder
 from bathyscope.recorder.loop_findings import loop_findings, not_checked
 from bathyscope.report.loop_settings import loss_divisor
-from bathyscope.rules.causes import in_order, roots_of
+from bathyscope.rules.findings import in_order, roots_of
 from bathyscope.rules.registry import all_rules
 from bathyscope.rules.rule import CausalStage
 

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.errors import UsageError
+from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.core.losses import lowest_loss
 from bathyscope.core.nested import class_axis
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.stepping import copy_training, fuse_, train_steps
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.foresight.extrapolation import loss_scale

@@ -15,11 +15,10 @@ from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.calls import unwrap
 from bathyscope.core.devices import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.errors import UnknownName, UsageError
-from bathyscope.core.forward import autocast_in_passes_alone
+from bathyscope.core.global_state import autocast_in_passes_alone, preserve_random_state
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import Processes, common_batches, processes_of
-from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import copy_to_cpu, optimizer_label

@@ -14,12 +14,15 @@ from bathyscope.core.batch import Batch, LossFn, check_batch, check_parameters, 
 from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.calls import Members, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
-from bathyscope.core.forward import forward
-from bathyscope.core.nested import map_tensors, tensors_in
+from bathyscope.core.global_state import (
+    measuring,
+    one_at_a_time,
+    preserve_random_state,
+    seed_generators,
+)
+from bathyscope.core.nested import forward, map_tensors, tensors_in
 from bathyscope.core.probe import Observer, probe
-from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.core.records import Block
-from bathyscope.core.threads import measuring, one_at_a_time
 from bathyscope.measure.layers import parameters_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn, check_batch
+from bathyscope.core.global_state import measuring, preserve_random_state
 from bathyscope.core.nested import map_tensors, tensors_in
-from bathyscope.core.randomness import preserve_random_state
-from bathyscope.core.threads import measuring
 from bathyscope.diagnosis.twin import (
     MARGIN,
     PERTURBATIONS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bathyscope.core.batch import Batch
-from bathyscope.core.randomness import preserve_random_state, seed_generators
+from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.diagnosis.candidates import Candidate
 from bathyscope.diagnosis.race import LEARNED, PASSES, Attempt, Race, Search, reseed
 from bathyscope.diagnosis.supply import Supply, generalizes

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from bathyscope.certificates.losses import ConvexLoss, LossName, convex_loss
-from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.estimators.forms import Form, Sizes, Truncated, nonlinear_features
 from bathyscope.estimators.learning import Schedule, TensorSet, Training, learn_
 from bathyscope.estimators.linear_part import LinearPart

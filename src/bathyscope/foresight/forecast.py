@@ -15,11 +15,10 @@ from bathyscope.core.batch import Batch, LossFn, check_batches, check_parameters
 from bathyscope.core.call_forms import as_trained, is_trainer, read_call
 from bathyscope.core.devices import ON_A_COPY, lacks_double, on_cpu
 from bathyscope.core.errors import UsageError
-from bathyscope.core.forward import autocast_in_passes_alone
+from bathyscope.core.global_state import autocast_in_passes_alone, preserve_random_state
 from bathyscope.core.losses import loss_named
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.processes import processes_of
-from bathyscope.core.randomness import preserve_random_state
 from bathyscope.core.rate_plan import RatePlan, plan_rates
 from bathyscope.core.shards import put_together
 from bathyscope.core.stepping import LEARNING_RATE, check_optimizer, copy_to_cpu

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bathyscope.core.randomness import fill_normal_
+from bathyscope.core.global_state import fill_normal_
 from bathyscope.inits.layers import group_weights, weight_layers, zero_bias_
 
 

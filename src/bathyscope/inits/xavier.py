@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from bathyscope.core.randomness import fill_normal_
+from bathyscope.core.global_state import fill_normal_
 from bathyscope.inits.layers import fans, group_weights, weight_layers, zero_bias_
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from bathyscope.core.calls import unwrap
-from bathyscope.core.forward import no_autocast
+from bathyscope.core.global_state import no_autocast
 from bathyscope.core.records import Measurement, Number
 
 

@@ -14,11 +14,11 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import Members, members_of, unwrap
 from bathyscope.core.devices import is_packed
 from bathyscope.core.fetch import fetch
+from bathyscope.core.global_state import one_at_a_time
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.nested import main_tensor
 from bathyscope.core.probe import aside
 from bathyscope.core.records import Block, Measurement
-from bathyscope.core.threads import one_at_a_time
 from bathyscope.measure.rows import Rows
 
 _CONVOLUTION = nn.modules.conv._ConvNd

@@ -28,12 +28,11 @@ from bathyscope.measure.functions import ModeObserver, Together
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
+from bathyscope.measure.next_step import next_steps, step_measurement
 from bathyscope.measure.output_and_loss import OutputAndLoss
 from bathyscope.measure.parameters import parameter_gradient_measurement, parameters_measurement
 from bathyscope.measure.representations import LARGEST_SIDE, RepresentationObserver
 from bathyscope.measure.rows import find_blocks
-from bathyscope.measure.step_arithmetic import next_steps
-from bathyscope.measure.trial_step import step_measurement
 from bathyscope.measure.updates import update_measurement
 from bathyscope.measure.weights import weight_measurement
 

@@ -22,9 +22,9 @@ from bathyscope.linalg import (
 from bathyscope.linalg.norms import frobenius_norms
 from bathyscope.measure.gradients import quotient
 from bathyscope.measure.layers import parameters_of
+from bathyscope.measure.next_step import below_epsilon, next_steps, non_finite_in_own_dtype
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
-from bathyscope.measure.step_arithmetic import below_epsilon, next_steps, non_finite_in_own_dtype
 
 
 @on_a_copy_without_double

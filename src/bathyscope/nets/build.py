@@ -11,7 +11,7 @@ from bathyscope import inits
 from bathyscope.core.arguments import check_count, check_name, check_seed
 from bathyscope.core.devices import check_device
 from bathyscope.core.errors import UnknownName, UsageError, shorten
-from bathyscope.core.randomness import preserve_random_state
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.nets.catalog import CATALOG
 from bathyscope.nets.depth import Arithmetic
 from bathyscope.nets.embedding import PatchEmbedding, TokenEmbedding

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
-from bathyscope.core.randomness import fill_normal_
+from bathyscope.core.global_state import fill_normal_
 
 Positions = Literal["learned", "rotary", "none"]
 

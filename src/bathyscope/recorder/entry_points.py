@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, dataloader
 
 from bathyscope.core.caller import user_line
-from bathyscope.core.threads import is_measuring
+from bathyscope.core.global_state import is_measuring
 
 Wrapper = Callable[..., Any]
 

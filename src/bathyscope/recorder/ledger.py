@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader
 
 from bathyscope.core.caller import user_line
 from bathyscope.core.errors import in_a_line
+from bathyscope.core.global_state import is_measuring
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.threads import is_measuring
 from bathyscope.recorder.entry_points import Listener, listen
 from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_data import DataLedger

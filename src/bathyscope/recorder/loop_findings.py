@@ -2,8 +2,7 @@
 
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.records import Finding
-from bathyscope.rules.causes import in_order
-from bathyscope.rules.registry import apply_loop_rules
+from bathyscope.rules.findings import apply_loop_rules, in_order
 from bathyscope.rules.rule import Thresholds
 
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bathyscope.core.batch import own_loss
+from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.nested import copy_tensors, tensors_in
-from bathyscope.core.randomness import preserve_random_state
 from bathyscope.recorder.tape import (
     Given,
     NotRecorded,

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
+from bathyscope.core.global_state import is_measuring
 from bathyscope.core.nested import tensors_in
-from bathyscope.core.threads import is_measuring
 
 _MOST_CALLS = 4000
 

@@ -17,6 +17,7 @@ from bathyscope.core.blocks import Blocks
 from bathyscope.core.calls import UnbuiltModel, check_takes_hooks, unwrap
 from bathyscope.core.errors import UsageError, in_a_line
 from bathyscope.core.fetch import fetch
+from bathyscope.core.global_state import is_measuring
 from bathyscope.core.hooks import CallObserver, Hooks, on_gradient
 from bathyscope.core.nested import main_tensor, tensors_in
 from bathyscope.core.non_finite import first_non_finite
@@ -29,7 +30,6 @@ from bathyscope.core.processes import (
 )
 from bathyscope.core.records import Finding
 from bathyscope.core.sharded import is_sharded
-from bathyscope.core.threads import is_measuring
 from bathyscope.core.trackers import tracker_of
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups

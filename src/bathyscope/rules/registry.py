@@ -12,11 +12,8 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from bathyscope.core.errors import UnknownName
-from bathyscope.core.loop_record import LoopRecord
-from bathyscope.core.records import Finding
 from bathyscope.rules import families
-from bathyscope.rules.evidence import Evidence
-from bathyscope.rules.rule import Rule, Threshold, Thresholds
+from bathyscope.rules.rule import Rule, Threshold
 
 GROUP = "bathyscope.rules"
 
@@ -59,38 +56,6 @@ def rule_of(code: str) -> Rule:
     if code not in all_rules():
         raise UnknownName("finding", code, all_rules())
     return all_rules()[code]
-
-
-def apply_rules(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    """What each rule finds by itself, with the severity that it gives.
-
-    A rule of whose measurements none was made is not asked, nor one none of whose conditions holds.
-    """
-    measured = evidence.measurements.keys()
-    normalized = any(
-        v is not None for v in evidence.column("normalization", "variance_over_epsilon")
-    )
-    for rule in all_rules().values():
-        if rule.reads and measured.isdisjoint(_measurements_read(rule.reads)):
-            continue
-        # rules that compare the samples of a batch would blame the network where there is but one
-        left_out = rule.compares_samples or (rule.reads_gradients and normalized)
-        if rule.find is None or (evidence.samples_equal and left_out):
-            continue
-        if rule.may_apply(evidence, thresholds):
-            yield from rule.find(evidence, thresholds)
-
-
-@cache
-def _measurements_read(rule_reads: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(name.split(".")[0] for name in rule_reads)
-
-
-def apply_loop_rules(record: LoopRecord, thresholds: Thresholds) -> Iterator[Finding]:
-    """What each rule finds in the record of a training loop."""
-    for rule in all_rules().values():
-        if rule.find_in_loop is not None:
-            yield from rule.find_in_loop(record, thresholds)
 
 
 def reload_rules() -> None:

@@ -79,7 +79,7 @@ def bathyscope() -> Iterator[Checker]:
     """
     import torch
 
-    from bathyscope.core.randomness import RngState
+    from bathyscope.core.global_state import RngState
 
     state = RngState.now()
     torch.manual_seed(0)

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 
-from bathyscope.diagnosis.findings import TrackRecord
+from bathyscope.rules.findings import TrackRecord
 from tools.forecast_table.draw import draw
 from tools.forecast_table.parts import write_rows
 from tools.track_record import counting

@@ -10,9 +10,9 @@ from bathyscope.core.batch import Batch, run_forward
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.fetch import fetch, to_host
+from bathyscope.core.global_state import preserve_random_state, seed_generators
 from bathyscope.core.nested import copy_tensors, predictions
 from bathyscope.core.preserve import preserve_model
-from bathyscope.core.randomness import preserve_random_state, seed_generators
 from bathyscope.measure.dependence.eval_pass import (
     EvalPass,
     NotMeasurable,

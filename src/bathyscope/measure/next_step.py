@@ -1,6 +1,7 @@
-"""The step that an optimizer would take, and what its arithmetic loses.
+"""The step that an optimizer would take: what its arithmetic loses, and what it does to the loss.
 
-It loses numbers that its dtype cannot hold, and gradients below its epsilon.
+The arithmetic loses numbers that its dtype cannot hold, and gradients below its epsilon. The loss after the
+step is that of the batch which it was made from.
 """
 
 import copy
@@ -11,13 +12,17 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
+from bathyscope.core.batch import Batch, LossFn, loss_value
 from bathyscope.core.calls import unwrap
-from bathyscope.core.errors import UsageError
+from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.fetch import SMALL, fetch
 from bathyscope.core.hook_copies import copy_step_hooks
+from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
+from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, parts_of, steps_one_by_one
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -279,3 +284,64 @@ def _cannot_step(optimizer: torch.optim.Optimizer, error: Exception) -> UsageErr
         f"The optimizer ({type(optimizer).__name__}) cannot step on a copy of the parameters: "
         f"{reason}; give one that steps without a closure."
     )
+
+
+def step_measurement(
+    model: nn.Module,
+    batch: Batch,
+    steps: Mapping[str, Tensor],
+    *,
+    loss: LossFn,
+    optimizer: torch.optim.Optimizer,
+) -> Measurement:
+    """The measurement `step`: the loss after it, the largest learning rate and momentum, in `settings`."""
+    groups = optimizer.param_groups
+    settings = {
+        "loss_after": loss_after(model, batch, steps, loss=loss),
+        "learning_rate": max((float(g["lr"]) for g in groups if "lr" in g), default=None),
+        "momentum": max((float(g.get("momentum") or 0.0) for g in groups), default=0.0),
+    }
+    return Measurement(name="step", blocks=(), columns={}, settings=settings)
+
+
+def loss_after(
+    model: nn.Module, batch: Batch, steps: Mapping[str, Tensor], *, loss: LossFn
+) -> float | None:
+    """The loss at W + ΔW on the same batch, with the same random numbers; the model stays as it is.
+
+    A step along the gradient lowers this loss unless it is longer than the curvature allows, so the
+    number says of a learning rate whether it overshoots.
+
+    Args:
+        model: any module; it is called with other tensors in place of its parameters.
+        batch: inputs and targets.
+        steps: ΔW by parameter name, as `next_steps` gives it.
+        loss: a scalar from output and targets.
+
+    Returns:
+        The loss; None where the model cannot be called so.
+
+    Examples:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 3.0)
+        >>> batch = torch.ones(2, 1), torch.zeros(2, 1)
+        >>> loss_after(model, batch, {"weight": torch.full((1, 1), -2.0)}, loss=nn.functional.mse_loss)
+        1.0
+    """
+    model = unwrap(model)
+    named = dict(model.named_parameters())
+    moved = {n: (named[n].detach() + d.to(named[n].device)).to(named[n].dtype)
+             for n, d in steps.items()}  # fmt: skip
+    inputs, targets = batch
+    arguments = copy_tensors(inputs)
+    if isinstance(arguments, Mapping):
+        args, kwargs = (), dict(arguments)
+    else:
+        args = tuple(arguments) if isinstance(arguments, (tuple, list)) else (arguments,)
+        kwargs = {}
+    with preserve_model(model, copy_parameters=False), torch.no_grad():
+        try:
+            output = functional_call(model, moved, args, kwargs)
+            return float(loss_value(loss, output, targets, differentiable=False))
+        except (BathyscopeError, RuntimeError, TypeError, ValueError):
+            return None  # modules that hold their weights elsewhere cannot be called with others

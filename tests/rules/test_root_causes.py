@@ -7,8 +7,8 @@ import torch
 
 from bathyscope.core.records import Block, Severity
 from bathyscope.diagnosis import diagnose
-from bathyscope.rules import all_rules, causes, rule_of
-from bathyscope.rules.causes import in_order, roots_of
+from bathyscope.rules import all_rules, findings, rule_of
+from bathyscope.rules.findings import in_order, roots_of
 from tests.rules.chains import CHAINS
 
 BLOCKS = [Block(index=i, name=f"b{i}", end=f"b{i}", kind="Block") for i in range(9)]
@@ -129,7 +129,7 @@ def test_rules_that_bring_about_one_another_end_in_a_tree(monkeypatch):
     rules = dict(all_rules())
     for code, effect in zip(codes, codes[1:] + codes[:1], strict=True):
         rules[code] = replace(rules[code], effects=(effect,), downstream=(), upstream=())
-    monkeypatch.setattr(causes, "all_rules", lambda: rules)
+    monkeypatch.setattr(findings, "all_rules", lambda: rules)
     ((root, effects),) = folded(*(finding(code, 3) for code in codes)).items()
     assert sorted([root, *effects]) == sorted(codes)
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from operator import is_
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.global_state import RngState, measuring, one_at_a_time
 from bathyscope.core.hooks import run_eagerly
-from bathyscope.core.sharded import FSDP, reshard
+from bathyscope.core.sharded import FSDP, reshard, sharded_modules
 from bathyscope.core.snapshot import (
     MUTABLE,
     Restore,
@@ -115,9 +115,9 @@ def _closed_to_others(protection: "_Protection | None") -> Iterator[None]:
 def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protection"]:
     with ExitStack() as stack:
         inside = list(model.modules())
-        may_be_sharded = FSDP in sys.modules
-        if may_be_sharded:
-            reshard(inside)  # what is put back below are the shards
+        sharded = sharded_modules(inside) if FSDP in sys.modules else []
+        if sharded:
+            reshard(sharded)  # what is put back below are the shards
         stack.enter_context(run_eagerly(inside))
         rewritten = _rewritten_by_a_pass(inside)
         modules = [_ModuleState.of(module) for module in inside]
@@ -128,14 +128,15 @@ def _protection(model: nn.Module, *, copy_parameters: bool) -> Iterator["_Protec
         values = [RngState.now().restore, *_snapshot_buffers(inside)]
         of_modules = [state.restore for state in modules]
         of_parameters = [state.restore for state in parameters]
-        stack.callback(_restore_all, [*values, *of_modules, *of_parameters])
+        is_far = any(p.device.type != "cpu" for p in held.values())
+        stack.callback(_restore_all, [*values, *of_modules, *of_parameters], is_far=is_far)
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.parameter.grad = None
-        if may_be_sharded:
-            stack.callback(reshard, inside)
+        if sharded:
+            stack.callback(reshard, sharded)
         stack.enter_context(measuring())
-        yield _Protection(values, modules, parameters)
+        yield _Protection(values, modules, parameters, sharded, is_far=is_far)
 
 
 class _Protection:
@@ -146,8 +147,13 @@ class _Protection:
         values: list[Restore],  # of random numbers and of buffers
         modules: list["_ModuleState"],
         parameters: list["_ParameterState"],
+        sharded: list[nn.Module],
+        *,
+        is_far: bool,
     ) -> None:
         self.values = values
+        self.sharded = sharded
+        self.is_far = is_far  # on an accelerator
         self.modules = modules
         self.parameters = parameters
         self.contents = [restore for state in modules for restore in state.contents]
@@ -170,10 +176,10 @@ class _Protection:
 
     def rewind(self) -> None:
         """Give everything back but hooks and gradients of before, of which a pass inside finds none."""
-        if FSDP in sys.modules:
-            reshard(state.module for state in self.modules)
+        if self.sharded:
+            reshard(self.sharded)
         of_parameters = [state.rewind for state in self.parameters]
-        _restore_all([*self.values, self._rewind_modules, *of_parameters])
+        _restore_all([*self.values, self._rewind_modules, *of_parameters], is_far=self.is_far)
 
     def _rewind_modules(self) -> None:
         for state in self.modules:
@@ -197,16 +203,17 @@ def preserve_buffers(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        _restore_all(states)
+        _restore_all(states, is_far=any(b.device.type != "cpu" for b in model.buffers()))
 
 
 def _snapshot_buffers(modules: Iterable[nn.Module]) -> list[Restore]:
-    return snapshot_tensors(b for m in modules for b in m._buffers.values() if b is not None)
+    buffers = [b for m in modules if m._buffers for b in m._buffers.values() if b is not None]
+    return snapshot_tensors(buffers) if buffers else []
 
 
-def _restore_all(states: Sequence[Restore]) -> None:
-    """From last to first, and each of them even where another one raises."""
-    with write_together():
+def _restore_all(states: Sequence[Restore], *, is_far: bool) -> None:
+    """From last to first, and each of them even where another one raises; on an accelerator in few waits."""
+    with write_together() if is_far else nullcontext():
         _restore_each(states)
 
 

@@ -22,19 +22,18 @@ def own_class(module: nn.Module) -> type[nn.Module]:
     return kind
 
 
-def sharded_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that `fully_shard` was called on; each has a method `reshard`."""
-    return [m for m in model.modules() if own_class(m) is not type(m)]
+def sharded_modules(modules: Iterable[nn.Module]) -> list[nn.Module]:
+    """Those that `fully_shard` was called on; each has a method `reshard`."""
+    return [m for m in modules if own_class(m) is not type(m)]
 
 
 def is_sharded(model: nn.Module) -> bool:
     """Whether parameters lie in pieces on several processes, as `fully_shard` puts them."""
     pieces = any(hasattr(p, "placements") for p in model.parameters())
-    return pieces or bool(sharded_modules(model))
+    return pieces or bool(sharded_modules(model.modules()))
 
 
-def reshard(modules: Iterable[nn.Module]) -> None:
+def reshard(sharded: Iterable[nn.Module]) -> None:
     """Let go of the whole parameters that a pass has left behind in any of them, as its end would."""
-    for module in modules:
-        if own_class(module) is not type(module):
-            module.reshard()  # type: ignore[operator]
+    for module in sharded:
+        module.reshard()  # type: ignore[operator]

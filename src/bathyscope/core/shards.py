@@ -66,7 +66,9 @@ def gather_model(
     if not is_sharded(inner):
         return model, optimizer
     _check_fits(inner)
-    reshard(inner.modules())  # the root stays whole after a pass without a way back
+    reshard(
+        sharded_modules(inner.modules())
+    )  # the root stays whole after a pass without a way back
     memo: dict[int, object] = {}
     for parameter in inner.parameters():
         whole = nn.Parameter(plain_tensor(parameter), requires_grad=parameter.requires_grad)
@@ -107,7 +109,7 @@ def _is_of_shards(hook: object) -> bool:
 @contextmanager
 def _plain_classes(model: nn.Module) -> Iterator[None]:
     """Within, modules are of their own classes: those that `fully_shard` makes refuse to be copied."""
-    changed = [(m, type(m)) for m in sharded_modules(model)]
+    changed = [(m, type(m)) for m in sharded_modules(model.modules())]
     try:
         for module, _ in changed:
             module.__class__ = own_class(module)

@@ -16,6 +16,25 @@ from bathyscope.core.global_state import no_autocast
 from bathyscope.core.records import Measurement, Number
 
 
+def is_chain_of_layers(model: nn.Module) -> bool:
+    """Whether a pass calls torch's own layers alone, one after the other: no sums, no attention.
+
+    Examples:
+        >>> is_chain_of_layers(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        True
+        >>> is_chain_of_layers(nn.TransformerEncoderLayer(8, 2))
+        False
+    """
+    return all(
+        type(module).__module__.startswith("torch.nn.modules.")
+        and type(module) is not nn.MultiheadAttention
+        and type(module).__module__ != nn.modules.transformer.__name__
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+        for module in model.modules()
+    )
+
+
 class FunctionWatch(TorchFunctionMode, ABC):
     """Within, sees every function that is called, except for those that it calls itself."""
 

@@ -1,6 +1,7 @@
 """The cheap measurements together, from one forward and one backward pass."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -24,7 +25,7 @@ from bathyscope.measure.around import (
 )
 from bathyscope.measure.attention import AttentionObserver
 from bathyscope.measure.dependence.measurement import LossReader, dependence_measurements
-from bathyscope.measure.functions import ModeObserver, Together
+from bathyscope.measure.functions import FunctionWatch, ModeObserver, Together, is_chain_of_layers
 from bathyscope.measure.gradients import GradientObserver
 from bathyscope.measure.inputs_and_labels import inputs_measurement, labels_measurement
 from bathyscope.measure.layers import input_sizes, norm_inputs
@@ -102,16 +103,21 @@ def standard(
     gradient = GradientObserver(
         members, outcome, tolerance=tolerance, largest_side=largest_side, readings=readings
     )
-    attention = AttentionObserver(members, outcome, readings=readings)
+    attention = None
+    of_body: tuple[Observer, ...] = (representation, gradient)
+    watches: tuple[FunctionWatch, ...] = (activation.watching,)
+    if not is_chain_of_layers(members.root):
+        attention = AttentionObserver(members, outcome, readings=readings)
+        of_body, watches = (attention, *of_body), (*watches, *attention.watches)
     beside = AroundObserver(members, around, readings=readings) if outcome.around else None
-    observers: tuple[Observer, ...] = (attention, representation, gradient, activation)
-    if beside is not None:
-        observers = (ByPart((attention, representation, gradient), beside), activation)
-    functions = Together(activation.watching, *attention.watches)
-    modes = (attention.hooked(), functions)
-    with norm_inputs(model) as norms, input_sizes(model) as sizes:
+    observers = ((*of_body,) if beside is None else (ByPart(of_body, beside),)) + (activation,)
+    with (
+        norm_inputs(model) as norms,
+        input_sizes(model) as sizes,
+        nullcontext() if attention is None else attention.hooked(),
+    ):
         result = probe(
-            model, batch, loss=loss, blocks=rows, observers=observers, modes=modes,
+            model, batch, loss=loss, blocks=rows, observers=observers, modes=(Together(*watches),),
             at_end=at_end,
         )  # fmt: skip
     keep_on_host(unwrap(model).parameters())  # those of the blocks and around them are read apart
@@ -134,9 +140,10 @@ def standard(
     measurements += dependence_measurements(
         model, batch, loss=loss, optimizer=optimizer, reader=reader, unreached=unreached
     )
-    attention.look_at(batch)
-    if (of_attention := attention.measurement()) is not None:
-        measurements.append(of_attention)
+    if attention is not None:
+        attention.look_at(batch)
+        if (of_attention := attention.measurement()) is not None:
+            measurements.append(of_attention)
     changes = None
     if optimizer is not None and needs_closure(optimizer):
         note = (

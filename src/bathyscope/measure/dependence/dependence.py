@@ -25,17 +25,21 @@ from bathyscope.measure.dependence.eval_pass import (
     few_of,
     select_samples,
 )
-from bathyscope.measure.dependence.input_roles import named_inputs, relates_samples
+from bathyscope.measure.dependence.input_roles import (
+    UnreadInput,
+    are_vectors,
+    named_inputs,
+    relates_samples,
+    unread_of_pass,
+)
 from bathyscope.measure.dependence.padding import (
     Padding,
     PaddingRead,
-    UnreadInput,
     documents_cross,
     documents_of,
     padding_of,
     padding_read,
     padding_token,
-    unread_of_pass,
 )
 from bathyscope.measure.dependence.parameter_lists import ParameterLists, lists_of_pass
 from bathyscope.measure.dependence.position_map import (
@@ -156,7 +160,9 @@ def dependence(
     images = next((one.tensor for one in known if one.role == "values"), None)
     channels = channel_order(images) if images is not None else None
     fixed = Dependence(norms=still, weights=weights, channels=channels)
-    padding = padding_of(known, padding_idx=padding_token(model)) if axis == 0 else None
+    padding = None
+    if axis == 0 and not are_vectors(known):
+        padding = padding_of(known, padding_idx=padding_token(model))
     related = relates_samples(model, inputs)
     with preserve_model(model, copy_parameters=False):
         try:
@@ -173,7 +179,7 @@ def dependence(
             result,
             parameters=lists_of_pass(model, ran, optimizer=optimizer),
             components=_components(model, inputs, ran, has_padding=padding is not None),
-            oddities=tuple(ran.capture.attention.oddities) if ran.capture is not None else (),
+            oddities=() if ran.capture is None else ran.capture.oddities,
             cache=cache_difference(model, ran) if has_tokens else None,
             reads_shifted_labels=ran.decoder is not None
             and ran.sources[ran.decoder].name.endswith("shifted"),
@@ -191,7 +197,7 @@ def _components(
     watch = ran.capture.components
     known = named_inputs(inputs)
     # positions that begin again share their vectors by design
-    restarts = has_padding or documents_of(known) is not None
+    restarts = has_padding or (not are_vectors(known) and documents_of(known) is not None)
     tokens = (one.tensor for one in known if one.role in ("tokens", "labels"))
     return Components(
         norms=norm_uses(watch.norm_rows),
@@ -243,7 +249,10 @@ def _of_pass(
     left_out: list[str] = []
     gradients: list[Tensor | None] | None = None
     asked = every_second(ran.samples)
-    has_order = ran.main is not None and output_positions(ran, ran.main) is not None
+    main = ran.main
+    has_order = (
+        main is not None and main.kind != "table" and output_positions(ran, main) is not None
+    )
     whole = map_to_the_end(ran) if has_order and related is None and where is None else None
     is_known = whole is not None and shows_all(whole)
     if ran.sources and not is_known:
@@ -274,6 +283,8 @@ def _of_pass(
         result = replace(result, unread=unread, padding=read)
     if related is not None or (samples is not None and samples.mixes):
         left_out.append("positions: samples read one another")
+    elif are_vectors(ran.named) and ran.queries is None:
+        left_out.append("positions: the inputs have none")
     else:
         has_gradients = is_known or gradients is not None
         result = _with_positions(model, ran, result, where, whole, has_gradients=has_gradients)

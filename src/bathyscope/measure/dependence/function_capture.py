@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from bathyscope.core.probe import aside
-from bathyscope.measure.attention_calls import WATCHED, AttentionCalls
+from bathyscope.measure.attention_calls import WATCHED, AttentionCalls, Oddity
 from bathyscope.measure.dependence.components import FOLLOWED, ComponentWatch
 from bathyscope.measure.dependence.input_roles import NamedInput
 
@@ -55,7 +55,7 @@ class FunctionCapture(TorchFunctionMode):
         self.tokens = tokens
         self.labels = labels
         self.components = ComponentWatch(model)
-        self.attention = AttentionCalls(lambda call: None)
+        self.attention: AttentionCalls | None = None
         self.merged_tokens = 0.0
         self.embedded: list[Embedded] = []
         self.leaves: list[Tensor] = []
@@ -80,6 +80,7 @@ class FunctionCapture(TorchFunctionMode):
             if func in FOLLOWED:
                 self.components.look(func, args, kwargs, output)
             if func in WATCHED:
+                self.attention = self.attention or AttentionCalls(lambda call: None)
                 self.attention.look(func, args, kwargs, output)
         if func is Tensor.__getitem__ and isinstance(args[1], slice) and not args[1].start:
             rows = torch.arange(len(output), device=output.device)
@@ -93,6 +94,11 @@ class FunctionCapture(TorchFunctionMode):
         elif func is F.batch_norm and args:
             self._keep_norm_input(args[0])
         return output
+
+    @property
+    def oddities(self) -> tuple[Oddity, ...]:
+        """Of attention that is written out."""
+        return () if self.attention is None else tuple(self.attention.oddities)
 
     def _keep_embedded(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any

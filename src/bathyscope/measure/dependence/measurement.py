@@ -12,6 +12,7 @@ from bathyscope.core.json_values import JsonObject
 from bathyscope.core.losses import keeps_no_tensor
 from bathyscope.core.records import Measurement
 from bathyscope.measure.dependence.dependence import Dependence, dependence
+from bathyscope.measure.dependence.input_roles import are_vectors, named_inputs
 from bathyscope.measure.dependence.padding import end_is_padding, padding_asked
 from bathyscope.measure.dependence.parameter_lists import detached_parameters
 from bathyscope.measure.dependence.position_map import PositionMap
@@ -88,8 +89,9 @@ def dependence_measurements(
     asked = _asked(result, terms)
     if result is not None:
         inputs = reader.batch[0] if reader is not None and is_read else outcome.few_inputs
-        asked["padding_asked"] = padding_asked(inputs, result)
-        asked["end_is_padding"] = end_is_padding(unwrap(model), inputs, result)
+        if not are_vectors(named_inputs(inputs)):
+            asked["padding_asked"] = padding_asked(inputs, result)
+            asked["end_is_padding"] = end_is_padding(unwrap(model), inputs, result)
     return (
         Measurement(name="dependence", blocks=(), columns={}, settings=settings),
         Measurement(name="effective_targets", blocks=(), columns={}, settings=asked),

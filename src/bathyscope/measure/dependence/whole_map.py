@@ -1,7 +1,7 @@
 """A map of positions that answers more than it was asked: of a causal model one backward pass shows all."""
 
 from bathyscope.measure.dependence.eval_pass import EvalPass, NotMeasurable
-from bathyscope.measure.dependence.padding import UNREAD, UnreadInput
+from bathyscope.measure.dependence.input_roles import UNREAD, UnreadInput
 from bathyscope.measure.dependence.position_map import PositionMap, map_of_pass, output_positions
 
 _FEWEST = 6

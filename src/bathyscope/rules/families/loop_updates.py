@@ -7,7 +7,7 @@ from bathyscope.core.loop_record import LoopRecord, ParameterUse
 from bathyscope.core.records import Finding, Severity
 from bathyscope.rules.evidence import Evidence
 from bathyscope.rules.families.loop_gradients import SMALLEST_STEPS
-from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, problem_if
+from bathyscope.rules.rule import CausalStage, Rule, Threshold, Thresholds, When, problem_if
 
 _HALF = ("bfloat16", "float16")
 _FIRST_LOOKS = 8
@@ -76,6 +76,7 @@ ROUNDED_UPDATES = Rule(
         )
     },
     reads=("updates.lost", "updates.ratio"),
+    when=(When("updates.lost", above="lost_updates"),),
     find=rounded_next_updates,
     find_in_loop=rounded_updates,
     effects=("small-update", "small-budget"),
@@ -171,6 +172,7 @@ SWALLOWED_BY_EPSILON = Rule(
         ),
     },
     reads=("updates.below_epsilon",),
+    when=(When("updates.below_epsilon", above="below_epsilon"),),
     find=swallowed_next_updates,
     find_in_loop=swallowed_by_epsilon,
     effects=("small-update", "small-budget"),

@@ -13,6 +13,7 @@ from bathyscope.rules.rule import (
     Rule,
     Threshold,
     Thresholds,
+    When,
     problem_if,
 )
 
@@ -154,6 +155,7 @@ OVERSHOOTING_STEP = Rule(
         ),
         "overshoot_severe": Threshold(50.0, "the same, a problem", MEASURED),
     },
+    when=(When("step.loss_after", above="output.loss"),),
     find=overshooting_step,
     effects=("loss-does-not-fall", "unstable-rate", "large-update"),
 )
@@ -256,6 +258,7 @@ LOSS_DOES_NOT_FALL = Rule(
             1.1, "the same, a problem", "a tenth above the first loss on its own batch"
         ),
     },
+    when=("look_ahead.first_loss",),
     find=loss_does_not_fall,
 )
 

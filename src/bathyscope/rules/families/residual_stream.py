@@ -207,6 +207,7 @@ POST_NORM_IMBALANCE = Rule(
             "Liu et al. 2020: the changes of all branches add up",
         ),
     },
+    when=("attention.post_norm",),
     find=post_norm_imbalance,
     effects=("large-update",),
     downstream=("overshooting-step", "unstable-rate"),

@@ -71,6 +71,7 @@ DEAD_UNITS = Rule(
             0.9, "fraction of a block's units that give one value for the batch", MEASURED
         ),
     },
+    when=("activations.dead_units",),
     find=dead_units,
     downstream=(
         *("batchnorm-masks", "silent-branch", "uniform-attention", "token-collapse"),
@@ -185,6 +186,7 @@ SILENT_BRANCH = Rule(
     thresholds={
         "silent_change": Threshold(1e-06, "‖x_{l+1} − x_l‖ / ‖x_l‖ of a residual block", ROUNDING),
     },
+    when=(When("activations.change", below="silent_change"),),
     find=silent_branch,
     downstream=("batchnorm-masks", "uniform-attention", "dead-heads"),
     upstream=("vanishing-gradient", "small-update"),

@@ -138,6 +138,7 @@ ZERO_WEIGHTS = Rule(
     source="0·x = 0",
     advice="Re-initialize the layer; of a weight norm, set the scale g to a nonzero value.",
     reads=("weights.zero_layers", "representations.rank_samples"),
+    when=("weights.zero_layers",),
     find=zero_weights,
     effects=(
         *("non-finite", "dead-units", "collapsed-representation", "singular-representation"),

@@ -24,14 +24,25 @@ from bathyscope.linalg.convolution import (
 )
 from bathyscope.linalg.norms import spread_about
 from bathyscope.linalg.padded_operator import padded_singular_values, padding_bounds
-from bathyscope.linalg.taps import Taps, frequency_matrices, half_plane, polyphase, tap_products
+from bathyscope.linalg.taps import (
+    Taps,
+    frequency_matrices,
+    half_plane,
+    matrices_of_groups,
+    polyphase,
+    tap_products,
+)
 
 Method = Literal["fourier", "dense", "bound", "matrix-free"]
 
-# Relative error asked of every value. A Gram matrix squares the condition number: an eigenvalue
-# below ε / tolerance of the largest is found again in a better way.
+# Relative error asked of every value, by the precision of the Gram matrix. That squares the condition
+# number: an eigenvalue below ε / tolerance of the largest is found again in a better way. Of a kernel in
+# single precision the values are given in single: half of its rounding is enough.
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
-_CHUNK = 2**23  # complex numbers held at a time: 64 MB in single precision
+_TOLERANCE_OF_SINGLE = {torch.float32: 1e-5, torch.float64: torch.finfo(torch.float32).eps / 2}
+_CHUNK = (
+    2**18
+)  # complex numbers held at a time: 4 MB, which a cache holds and no system call is asked for
 _SMALL = 2**20  # entries of the matrix of a group whose SVD takes less than a second
 
 
@@ -296,11 +307,12 @@ def _torus_values(convs: Sequence[Convolution], grid: tuple[int, ...]) -> list[F
     rows = torch.arange(len(plane), device=weight.device)
     chunk = max(1, _CHUNK // taps.weight[..., 0].numel())
     for piece in rows.split(chunk):
-        values = _values_at(transform, piece, start).unflatten(1, (len(convs), -1))
-        repeats = copies * plane.multiplicity[piece].long()
-        parts.append(values.repeat_interleave(repeats, dim=0))
-    by_layer = torch.cat(parts).transpose(0, 1).flatten(1)
-    return list(by_layer.sort(dim=1, descending=True).values.to(working_dtype(weight.dtype)))
+        parts.append(_values_at(transform, piece, start).unflatten(1, (len(convs), -1)))
+    by_frequency = torch.cat(parts).to(working_dtype(weight.dtype)).transpose(0, 1)
+    each = by_frequency[0].numel() // len(plane)  # values of a layer at one frequency
+    values, order = by_frequency.flatten(1).sort(dim=1, descending=True)
+    repeats = copies * plane.multiplicity.long()[order // each]
+    return list(values.flatten().repeat_interleave(repeats.flatten()).view(len(convs), -1))
 
 
 class _Transform:
@@ -313,21 +325,27 @@ class _Transform:
         num_taps = taps.weight.shape[-1]
         is_shorter = math.prod(grid) > num_taps**2
         self.products = tap_products(taps) if is_shorter else None
+        is_double = taps.weight.dtype == torch.float64
+        self.tolerance = _TOLERANCE if is_double else _TOLERANCE_OF_SINGLE
 
-    def matrices(self, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g d c"]:
-        """P(ω) at some frequencies."""
-        return self._at(self.taps, rows, dtype)
+    def matrices(self, rows: Tensor, groups: Tensor) -> Complex[Tensor, " p d c"]:
+        """P(ω) of some groups, each at one frequency, in double precision."""
+        return matrices_of_groups(
+            self.taps.weight[groups].double(), self._analysis(self.taps, rows)
+        )
 
     def gram(self, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g m m"]:
         """P(ω)ᴴP(ω), or P(ω)P(ω)ᴴ where that is smaller."""
         if self.products is None:
-            return _gram(self.matrices(rows, dtype))
+            return _gram(self._at(self.taps, rows, dtype))
         return self._at(self.products, rows, dtype)
 
     def _at(self, taps: Taps, rows: Tensor, dtype: torch.dtype) -> Complex[Tensor, " f g d c"]:
+        return frequency_matrices(taps.weight.to(dtype), self._analysis(taps, rows).to(dtype))
+
+    def _analysis(self, taps: Taps, rows: Tensor) -> Float[Tensor, " parts t"]:
         plane = half_plane(taps.layout.offsets, self.grid, device=taps.weight.device)
-        chosen = plane.analysis[torch.cat([rows, rows + len(plane)])].to(dtype)
-        return frequency_matrices(taps.weight.to(dtype), chosen)
+        return plane.analysis[torch.cat([rows, rows + len(plane)])]
 
 
 def _first_precision(dtype: torch.dtype, shape: torch.Size) -> torch.dtype:
@@ -344,27 +362,26 @@ def _values_at(transform: _Transform, rows: Tensor, dtype: torch.dtype) -> Float
     """Singular values at some frequencies: Gram first, then double precision, then the SVD."""
     squares = torch.linalg.eigvalsh(transform.gram(rows, dtype))
     values: Tensor = squares.clamp_min(0).sqrt().double()
-    at, groups = _lost(squares).nonzero(as_tuple=True)
+    at, groups = _lost(squares, transform.tolerance[dtype]).nonzero(as_tuple=True)
     if not len(at):
         return values
     # of the groups at a frequency most are found well: only the others are looked at again
-    needed, location = at.unique(return_inverse=True)
-    matrices = transform.matrices(rows[needed], torch.float64)[location, groups]
+    matrices = transform.matrices(rows[at], groups)
     if dtype != torch.float64:
         squares = torch.linalg.eigvalsh(_gram(matrices))
         values[at, groups] = squares.clamp_min(0).sqrt()
-        again = _lost(squares).nonzero().flatten()
+        again = _lost(squares, transform.tolerance[torch.float64]).nonzero().flatten()
         at, groups, matrices = at[again], groups[again], matrices[again]
     if len(at):
         values[at, groups] = torch.linalg.svdvals(matrices).flip(-1)
     return values
 
 
-def _lost(squares: Float[Tensor, " *b r"]) -> Bool[Tensor, " *b"]:
+def _lost(squares: Float[Tensor, " *b r"], tolerance: float) -> Bool[Tensor, " *b"]:
     """Whether the smallest of some squared values is not found to the tolerance."""
-    dtype = squares.dtype
     low, high = squares[..., 0], squares[..., -1]
-    result: Tensor = (low < 2 * torch.finfo(dtype).eps / _TOLERANCE[dtype] * high) | (high == 0)
+    limit = 2 * torch.finfo(squares.dtype).eps / tolerance
+    result: Tensor = (low < limit * high) | (high == 0)
     return result
 
 

@@ -253,3 +253,17 @@ def frequency_matrices(
 ) -> Complex[Tensor, " f g d c"]:
     """P(ω) at every frequency (theorem 3 of norm_preservation)."""
     return torch.complex(*transform(weight, analysis))
+
+
+def matrices_of_groups(
+    weight: Float[Tensor, " p d c t"], analysis: Float[Tensor, " parts t"]
+) -> Complex[Tensor, " p d c"]:
+    """P(ω) of every group at a frequency of its own: rows p and p + (how many) of the analysis.
+
+    Examples:
+        >>> analysis = torch.tensor([[1.0], [1.0], [0.0], [0.0]])
+        >>> matrices_of_groups(torch.ones(2, 1, 1, 1), analysis).flatten()
+        tensor([1.+0.j, 1.+0.j])
+    """
+    parts = analysis.unflatten(0, (2, -1)).permute(1, 2, 0)
+    return torch.view_as_complex((weight.flatten(1, 2) @ parts).unflatten(1, weight.shape[1:3]))

@@ -366,7 +366,7 @@ def _results_table(own: list[Study], results: dict[str, dict[str, dict[str, Any]
     total = ", ".join(f"{count} {word}" for word, count in counts.items())
     sets = "one set" if len(evidence) == 1 else f"{len(evidence)} sets"
     return (
-        f"\n## Results\n\n{total}; from {sets} of runs, for studies that look at the same runs are no "
+        f"\n## Results\n\n{total}; from {sets} of runs, for studies that look at the same runs are not "
         f"further evidence. Each by its longest preset that was run, with the data where they are not the "
         f"paper's.\n\n"
         f"| study | result | reason |\n|---|---|---|\n{rows}"

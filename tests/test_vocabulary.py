@@ -36,6 +36,9 @@ PATTERNS = {
     r"|\bseverest severity\b|most severe severity|\bis not a (narrower|wider|farther|learning)\b"
     r"|\b(per) (block|step|run|batch|token|vector|pass|study|branch) (is|has|reads|runs|ends|belongs|gives"
     r"|passes|multiplies)\b": "the word that the sentence needs",
+    r"(?<![Tt]here )(?<![Tt]here\n)(?<![Tt]here\n   )(?<!where )\b(is|are|was|were) no "
+    r"(?!longer|more|one\b|use\b|matter|worse|better|high|low|larg|small|narrow|wid|farth|different|less|few|fin"
+    r"|lat|short|earl|deep)": "is not a",
     r"\bQueries that may look at nothing\b|\bTurn the sign\b": "fully masked queries, negate",
 }
 

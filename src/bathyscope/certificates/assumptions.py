@@ -43,7 +43,7 @@ def guarantee(
     """
     if not seen.in_family:
         return False, (
-            f"a {type(seen.network).__name__} is no ResNEst, augmented ResNEst or DenseNEst, and "
+            f"a {type(seen.network).__name__} is not a ResNEst, augmented ResNEst or DenseNEst, and "
             "no theorem of the paper speaks of it"
         )
     needed = [a for a in assumptions if a.statement.startswith(_NEEDED)]

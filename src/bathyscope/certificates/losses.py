@@ -208,7 +208,7 @@ def convex_loss(loss: str | LossFn | None, targets: Tensor, *, num_outputs: int)
         num_outputs: c.
 
     Raises:
-        UsageError: the targets do not fit the loss or the outputs, or a function is no such loss.
+        UsageError: the targets do not fit the loss or the outputs, or a function is not such a loss.
     """
     functions: dict[object, LossName] = {
         torch.nn.functional.mse_loss: "squared",

@@ -51,7 +51,7 @@ def observe(model: object, data: object) -> Observation:
         data: a pair (inputs, targets), or an iterable of such pairs such as a loader.
 
     Raises:
-        UsageError: the model is none, the data are no pairs, the model cannot take them, or
+        UsageError: the model is none, the data are not pairs, the model cannot take them, or
             something is non-finite.
     """
     if not isinstance(model, nn.Module):

@@ -56,7 +56,7 @@ def best_prediction_weights(
         return _residual(seen, network, loss)
     if not isinstance(network, (AugmentedResNEst, DenseNEst)):
         raise UsageError(
-            f"A {type(network).__name__} is no ResNEst, augmented ResNEst or DenseNEst: its outputs are "
+            f"A {type(network).__name__} is not a ResNEst, augmented ResNEst or DenseNEst: its outputs are "
             "not linear in its features, so there are no prediction weights to solve for."
         )
     weights, constant = _solve(seen, seen.features, loss, intercept=seen.intercept)

@@ -250,7 +250,7 @@ def _read_file(path: Path) -> tuple[object, str | None]:
         return load_file(path), recipe
     except FileNotFoundError as error:
         raise UsageError(f"There are no weights at {path}; check the path.") from error
-    except Exception as error:  # bytes that are no weights make the unpickler raise anything
+    except Exception as error:  # bytes that are not weights make the unpickler raise anything
         first = next(iter(str(error).strip().splitlines()), "")
         raise UsageError(
             f"The weights in {path} cannot be read ({type(error).__name__}: {first}); "
@@ -336,7 +336,7 @@ def _drawn_batches(text: CommandOptions) -> Iterator[Batch]:
 
 
 def _num_classes(labels: object) -> int:
-    """One more than the largest whole-number label; 10 where the targets are no labels."""
+    """One more than the largest whole-number label; 10 where the targets are not labels."""
     labels = torch.as_tensor(labels) if hasattr(labels, "ndim") else torch.zeros(())
     if labels.ndim != 1 or labels.is_floating_point() or not labels.numel():
         return 10

@@ -239,7 +239,7 @@ def check_parameters(model: object, *, with_values: bool = True) -> None:
 
 
 def _how_to_get_a_model(given: object) -> str:
-    """What to give in place of something that is no module."""
+    """What to give in place of something that is not a module."""
     if isinstance(given, list | tuple) and all(isinstance(each, nn.Module) for each in given):
         return "give one of them; each other one takes a call of its own."
     if isinstance(getattr(given, "model", None), nn.Module):

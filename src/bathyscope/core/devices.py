@@ -165,7 +165,7 @@ def with_double(x: Tensor) -> Tensor:
 
 
 def is_packed(parameter: Tensor) -> bool:
-    """Whether a parameter is no array of numbers, but bytes that a layer unpacks (4-bit weights).
+    """Whether a parameter is not an array of numbers, but bytes that a layer unpacks (4-bit weights).
 
     Examples:
         >>> is_packed(torch.zeros(2, dtype=torch.uint8)), is_packed(torch.zeros(2))

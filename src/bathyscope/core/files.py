@@ -323,7 +323,7 @@ def read_json(path: Path, *, what: str = "file") -> object:
         what: it should be, for the message: `report`, `run's configuration`.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or is nested beyond reason.
+        UsageError: it cannot be read, is not JSON, or is nested beyond reason.
     """
     try:
         result: object = json.loads(path.read_bytes())
@@ -333,7 +333,7 @@ def read_json(path: Path, *, what: str = "file") -> object:
         raise UsageError(
             f"{path} is not a {what}: it is nested beyond reason; do not trust it."
         ) from None
-    except ValueError as error:  # also bytes that are no text, and numbers without end
+    except ValueError as error:  # also bytes that are not text, and numbers without end
         raise UsageError(f"{path} is not a {what}: it is not valid JSON ({error}).") from error
     return result
 

@@ -99,7 +99,7 @@ def processes_of(model: nn.Module) -> Processes | None:
         return None
     inner = getattr(model, "_orig_mod", model)
     wrapped = any(isinstance(m, nn.parallel.DistributedDataParallel) for m in (model, inner))
-    # pieces are put together even where one process has all of them: they are no plain tensors
+    # pieces are put together even where one process has all of them: they are not plain tensors
     if not (wrapped and is_distributed()) and not is_sharded(unwrap(model)):
         return None
     return Processes(dist.get_rank(), dist.get_world_size())

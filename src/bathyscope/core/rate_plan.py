@@ -65,7 +65,7 @@ def plan_rates(
         budget: steps.
 
     Raises:
-        UsageError: the scheduler is of another optimizer, is no scheduler, or cannot be simulated.
+        UsageError: the scheduler is of another optimizer, is not a scheduler, or cannot be simulated.
 
     Examples:
         >>> sgd = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)

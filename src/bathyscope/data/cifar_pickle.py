@@ -64,7 +64,7 @@ def decode_pickle(
         fits = False
     if not fits or labels.ndim != 1 or not len(labels):
         raise UsageError(
-            f"{origin} is no CIFAR-{num_classes} batch: it needs a table of n × {NUM_PIXELS} bytes "
+            f"{origin} is not a CIFAR-{num_classes} batch: it needs a table of n × {NUM_PIXELS} bytes "
             f"under 'data' and n labels under '{key.decode()}'; fetch it again."
         )
     if labels.min() < 0 or labels.max() >= num_classes:

@@ -251,7 +251,7 @@ def _constant_loss(record: LoopRecord, result: Diagnosis | None) -> float | None
     if len(counts) > 1 and is_mean:
         total = counts.total()
         entropy = -sum(n / total * math.log(n / total) for n in counts.values())
-        # far from what the loss itself gave of the first batch, it is no cross-entropy
+        # far from what the loss itself gave of the first batch, it is not cross-entropy
         if measured_one is None or 0.5 <= entropy / measured_one <= 2:
             return entropy
     return measured_one

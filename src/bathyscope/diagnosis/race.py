@@ -56,7 +56,7 @@ class Attempt:
         recipe: without steps for the untreated copy.
         losses: before each step; it ends where one is non-finite, or no step could be taken.
         constant: loss of the best answer that does not look at the inputs; of either sign.
-        accuracies: of each step's batch; empty where the targets are no labels.
+        accuracies: of each step's batch; empty where the targets are not labels.
         generalizes: whether samples that it was not trained on are answered better than by a constant;
             None where there were none to ask.
         lowest: value that the loss can have, where it is known.
@@ -94,7 +94,7 @@ class Attempt:
     def promise(self) -> float:
         """What it has learned, and once more what it learned lately: a late start is not yet a bad one.
 
-        Falling from above to the best constant is no learning: it counts from a quarter above it on.
+        Falling from above to the best constant is not learning: it counts from a quarter above it on.
         """
         quarter = max(1, len(self.losses) // 4)
         if not math.isfinite(self.end) or len(self.losses) < 2 * quarter:
@@ -192,7 +192,7 @@ class Search:
 
 
 def label_accuracy(output: object, targets: object) -> float | None:
-    """The fraction of labels that an output names; None where the targets are no labels of its classes."""
+    """The fraction of labels that an output names; None where the targets are not labels of its classes."""
     if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
         return None
     if targets.is_floating_point() or output.ndim != targets.ndim + 1:

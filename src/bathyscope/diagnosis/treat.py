@@ -274,7 +274,7 @@ def _check_batches(diagnosis: Diagnosis, batches: object) -> Iterable[Batch]:
 def _check(
     model: object, diagnosis: Diagnosis, allow: str | Iterable[str]
 ) -> tuple[nn.Module, tuple[ChangeLevel, ...]]:
-    check_parameters(model)  # raises where it is no module
+    check_parameters(model)  # raises where it is not a module
     assert isinstance(model, nn.Module)
     if not isinstance(diagnosis, Diagnosis):
         raise UsageError(

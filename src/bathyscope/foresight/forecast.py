@@ -121,7 +121,7 @@ def forecast(
                 optimizer=call.optimizer if optimizer is None else optimizer, clip=clip,
                 accumulate=accumulate, baseline=baseline,
             )  # fmt: skip
-    check_parameters(model)  # raises where it is no module
+    check_parameters(model)  # raises where it is not a module
     assert isinstance(model, nn.Module)
     steps = look_ahead_steps(budget, spend)
     if isinstance(loss, str):

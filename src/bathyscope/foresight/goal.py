@@ -178,7 +178,7 @@ def _is_reached(loss: LossFn, targets: Tensor, constant: float) -> bool:
 
 
 def _pooled(targets: list[object]) -> Tensor | None:
-    """The targets of several batches below one another; None where they are no such tensors."""
+    """The targets of several batches below one another; None where they are not such tensors."""
     tensors = [t for t in targets if isinstance(t, Tensor) and t.ndim]
     if len(tensors) < len(targets) or len({(t.shape[1:], t.dtype) for t in tensors}) != 1:
         return None

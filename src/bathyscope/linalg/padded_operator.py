@@ -1,4 +1,4 @@
-"""Convolutions that are no torus: bounds on every singular value, and the true ones matrix-free.
+"""Convolutions that are not a torus: bounds on every singular value, and the true ones matrix-free.
 
 A padded convolution is A = R·C·E: E embeds the image in a larger one by padding, C is the
 convolution of that larger image on a torus, R keeps the outputs that no edge reached.

@@ -54,7 +54,7 @@ class Taps:
     layout: Layout
 
     def with_weight(self, weight: Float[Tensor, " g d c t"]) -> "Taps":
-        """Other matrices at the same places; entries that are no tap of the kernel are cut."""
+        """Other matrices at the same places; entries that are not a tap of the kernel are cut."""
         if self.layout.slots is not None:
             weight = _scatter(_gather(weight, self.layout), self.layout)
         return Taps(weight, self.layout)

@@ -218,7 +218,7 @@ def _mean(rows: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _ranks(first: Float[Tensor, " h t k"]) -> Float[Tensor, " h"]:
-    """Numerical rank of each head's rows, of the first sample: as many values as are no rounding."""
+    """Numerical rank of each head's rows, of the first sample: as many values as are not rounding."""
     if not bool(torch.isfinite(first).all()) or not first.numel():
         return torch.full(first.shape[:1], math.nan, dtype=first.dtype, device=first.device)
     values = torch.linalg.svdvals(first.double())

@@ -48,7 +48,7 @@ class EffectiveTargets:
         num_classes: its length.
         silent: fraction of positions at which the loss asks for nothing.
         offset: the shift k for which asked[t] = token[t + k]: 0 copies the input, 1 is the next token; None
-            where the asked classes are no tokens of the input.
+            where the asked classes are not tokens of the input.
         offset_fraction: of asked positions for which that holds.
         ignored: classes among the targets that the loss never asks for, though they are not only padding at
             the ends of sequences.

@@ -21,7 +21,7 @@ def flipped_fraction(pictures: Tensor, masks: Tensor) -> float | None:
         masks: (samples, height, width) of classes, or (samples, 1, height, width) of 0 and 1.
 
     Returns:
-        None where these are no pictures with masks, or fewer than four samples say anything.
+        None where these are not pictures with masks, or fewer than four samples say anything.
 
     Examples:
         >>> pictures = torch.zeros(6, 1, 8, 8)

@@ -115,7 +115,7 @@ def class_weights(
         axis: the output's axis of classes; None for a single output.
 
     Returns:
-        None where targets are no classes, or the loss has no gradient at equal outputs.
+        None where targets are not classes, or the loss has no gradient at equal outputs.
 
     Examples:
         >>> from functools import partial

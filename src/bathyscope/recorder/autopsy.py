@@ -169,7 +169,7 @@ def autopsy_of_weights(before: Mapping[Any, Tensor], after: Mapping[Any, Tensor]
     Where every layer is lost, the weights do not show where that began, and the answer says so.
 
     Raises:
-        UsageError: the two have no tensor in common, or are no states of weights.
+        UsageError: the two have no tensor in common, or are not states of weights.
     """
     for weights in (before, after):
         if not isinstance(weights, Mapping) or not all(

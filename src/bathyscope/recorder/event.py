@@ -79,7 +79,7 @@ class Event(Shown):
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> "Event | None":
-        """The event that `to_json` wrote; None where the record is no such thing.
+        """The event that `to_json` wrote; None where the record is not such a thing.
 
         Examples:
             >>> event = Event(code="dead-units", step=3, began="layer1.0")

@@ -81,7 +81,7 @@ class Log:
 
 
 def read_events(folder: Path | str) -> list[Event]:
-    """The events of a log, in order; lines that are no event are passed over.
+    """The events of a log, in order; lines that are not events are passed over.
 
     Raises:
         UsageError: the folder holds no log.

@@ -34,7 +34,7 @@ _PAUSE = 64
 _FRACTION, _FEWEST, _OF_CURVE = 0.003, 12, 0.0015
 # Steps between two readings of the weights, where nothing stirs, and those at the start without a pause.
 _WEIGHTS_EVERY, _FIRST_STEPS = 10, 16
-# Steps with the batch of the step before, after which it is no accident, and how far norms of one differ.
+# Steps with the batch of the step before, after which it is not an accident, and how far norms of one differ.
 _REPEATED_STEPS, _SAME_NORM = 6, 1e-6
 # Steps of which all are in the log.
 _ALL_LOGGED = 10_000
@@ -331,7 +331,7 @@ class Recording:
                     Event(code="repeated-batch", step=first, began="batch", numbers=numbers)
                 )
             return
-        # batches that have come twice by design, or by chance, are no event later
+        # batches that have come twice by design, or by chance, are not events later
         is_chance = self._repeats == 1 and not self._is_sure  # norms alone were compared
         self._others = self._others + 1 if self._repeats == 0 or is_chance else 0
         self._repeats = 0

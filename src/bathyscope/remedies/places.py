@@ -19,7 +19,7 @@ from bathyscope.remedies.normalize import READERS, is_norm, layers_without_norm
 from bathyscope.remedies.shortcut import Span, can_be_spanned
 
 _ASIDE = ("shortcut", "downsample", "skip", "proj_shortcut")
-"""Names of projections on a shortcut, which are no part of the branch."""
+"""Names of projections on a shortcut, which are not part of the branch."""
 
 _FLAT = (nn.Tanh, nn.Sigmoid, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid)
 """Activations that do not halve the mean square of what they read: a start of gain one fits them."""

@@ -44,7 +44,7 @@ def procrustes_(
     After every k-th `optimizer.step()` each kernel is brought to the nearest norm-preserving one,
     s·P(PᴴP)^{-1/2} at every frequency (norm_preservation, equation 8 and algorithm 1).
     The count of steps, and what `gain="measured"` has learned, are part of the optimizer's
-    `state_dict()`, so that a run resumes exactly. A step that a gradient scaler skips is no step.
+    `state_dict()`, so that a run resumes exactly. A step that a gradient scaler skips is not a step.
 
     Args:
         optimizer: any torch optimizer; it must hold the layers' weights.

@@ -199,7 +199,7 @@ class Recipe(BaseModel):
             ) from None
         except (ValueError, TypeError, RecursionError) as error:
             raise UsageError(
-                f"{source} is no JSON object ({type(error).__name__}: {error}); "
+                f"{source} is not a JSON object ({type(error).__name__}: {error}); "
                 "give one that `treatment.recipe.save(path)` wrote."
             ) from None
 

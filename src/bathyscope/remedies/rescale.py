@@ -70,7 +70,7 @@ class SetWeights(Remedy):
             try:
                 tensor = torch.tensor(nested, dtype=torch.float64, device="cpu")
             except (TypeError, ValueError) as error:
-                raise ValueError(f"the values of {name} are no nested lists of numbers") from error
+                raise ValueError(f"the values of {name} are not nested lists of numbers") from error
             if not bool(tensor.isfinite().all()):
                 raise ValueError(f"the values of {name} are non-finite")
         return values

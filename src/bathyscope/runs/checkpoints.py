@@ -164,7 +164,7 @@ def _read(folder: Path, keys: Collection[str]) -> tuple[dict[str, Tensor], dict[
         weights = safetensors.torch.load(contents[WEIGHTS])
         state = torch.load(io.BytesIO(contents[_STATE]), weights_only=True, map_location="cpu")
     except SafetensorError as error:
-        raise DamagedCheckpoint(f"{WEIGHTS} is no safetensors file ({error}).") from None
+        raise DamagedCheckpoint(f"{WEIGHTS} is not a safetensors file ({error}).") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedCheckpoint(f"{_STATE} is refused: {reason}") from None

@@ -70,7 +70,7 @@ def read_toml(path: Path | str) -> dict[str, object]:
     """The contents of a TOML file.
 
     Raises:
-        UsageError: there is no such file, or it is no TOML (the line is named).
+        UsageError: there is no such file, or it is not TOML (the line is named).
     """
     path = check_path("path", path)
     try:

@@ -137,7 +137,7 @@ def open_run(
 
     Raises:
         Locked: another process writes it.
-        UsageError: the folder holds a run of another configuration, or things that are no run, or
+        UsageError: the folder holds a run of another configuration, or things that are not runs, or
             cannot be written.
     """
     _refuse_foreign(folder)

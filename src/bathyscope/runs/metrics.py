@@ -85,7 +85,7 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
     """Every whole record of the file, in order; a half-written last line is dropped.
 
     Raises:
-        BathyscopeError: a whole line is no JSON object.
+        BathyscopeError: a whole line is not a JSON object.
 
     Examples:
         >>> import tempfile
@@ -101,7 +101,7 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
     for number, line in enumerate(lines, start=1):
         if not _is_record(line):
             raise BathyscopeError(
-                f"Line {number} of {path} is no JSON object; the file was edited or damaged."
+                f"Line {number} of {path} is not a JSON object; the file was edited or damaged."
             )
         records.append({k: _number(v) for k, v in json.loads(line).items()})
     return records

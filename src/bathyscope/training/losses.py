@@ -15,7 +15,7 @@ def loss_of(config: TrainingConfig) -> LossFn:
 
 
 def num_correct(output: Tensor, targets: Tensor) -> Tensor | None:
-    """How many samples have their largest output at the label; None where targets are no labels.
+    """How many samples have their largest output at the label; None where targets are not labels.
 
     Of samples with a label for each of their tokens: the fraction of the known labels (others are below
     zero) that are right, times the samples.

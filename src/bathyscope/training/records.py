@@ -14,7 +14,7 @@ def step_record(
     lr: float,
     accuracy: float | None = None,
 ) -> dict[str, object]:
-    """One optimizer step; `step` counts from 1. Accuracy is absent where targets are no labels."""
+    """One optimizer step; `step` counts from 1. Accuracy is absent where targets are not labels."""
     record: JsonObject = {
         "kind": "step",
         "step": step,

@@ -146,7 +146,7 @@ class ComponentWatch:
         before = self.linear.get(x)
         if before is not None:
             first, inputs = before
-            # a pair with a bottleneck (LoRA, a factorized table) is no detour
+            # a pair with a bottleneck (LoRA, a factorized table) is not a detour
             if sizes[0] >= min(inputs, sizes[1]) and _block_of(first) == _block_of(name):
                 self.linear_pairs[f"{first} and {name}"] = None
         self.linear[output] = (name, sizes[0])

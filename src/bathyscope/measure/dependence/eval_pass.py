@@ -90,7 +90,7 @@ class EvalPass:
         samples: how many.
         input_axis: the samples' axis of the inputs.
         output_axis: that of the output.
-        leaves: tensors of the graph that stand for inputs, and are no parameters.
+        leaves: tensors of the graph that stand for inputs, and are not parameters.
         dropout: largest probability of a dropout that is on in eval mode.
         result: all that the model gave.
         capture: what the functions of the pass have shown.

@@ -69,7 +69,7 @@ def closed(numbers: Numbers) -> list[Relation]:
 
 
 def keeps_streams_apart(numbers: Numbers) -> list[Relation]:
-    """Streams remain different: the second singular value of the product is no rounding."""
+    """Streams remain different: the second singular value of the product is not rounding."""
     return [at_least("σ_2 over σ_1 of the product", numbers["second_over_first"], 1e-2)]
 
 

@@ -210,7 +210,7 @@ ATTENTION_WEIGHTS = Rule(
     code="attention-weights",
     stage=CausalStage.STRUCTURE,
     cause="architecture",
-    title="Attention weights that are no softmax over the keys",
+    title="Attention weights that are not a softmax over the keys",
     explanation="The weights of each query should be a softmax of its scores over the keys. Over the "
     "queries the weights of one depend on the others and do not add up to one; a softmax of a softmax is "
     "nearly uniform; without one the scores themselves weigh the values, negative ones included; where a "

@@ -102,7 +102,7 @@ SHORT_WINDOW = Rule(
     title="Steps with fewer micro-batches than the others",
     explanation="Their gradient is smaller by the fraction that is missing: the last samples of an epoch "
     "count for less.",
-    source="the number of batches of an epoch is no multiple of the accumulation",
+    source="the number of batches of an epoch is not a multiple of the accumulation",
     advice="Divide by the micro-batches that the window has, or drop what is left over.",
     thresholds={"loop_steps": SMALLEST_STEPS},
     find_in_loop=short_window,

@@ -126,7 +126,7 @@ THEOREM_1_I = Claim(
 
 
 def saddles_of_every_rank(numbers: Numbers) -> list[Relation]:
-    """Every critical point that is no minimum lacks rank, and has a way down."""
+    """Every critical point that is not a minimum lacks rank, and has a way down."""
     result = []
     for row in numbers["points"]:
         if row["epsilon"] > _ZERO:

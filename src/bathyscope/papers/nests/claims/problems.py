@@ -76,7 +76,7 @@ def network_and_pair(
     """The user's ResNEst and data, or ours.
 
     Raises:
-        UsageError: the network is no ResNEst on vectors, or comes without data.
+        UsageError: the network is not a ResNEst on vectors, or comes without data.
     """
     if model is None:
         if data is not None:

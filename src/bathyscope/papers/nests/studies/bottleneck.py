@@ -239,7 +239,7 @@ STUDY = Study(
     notes=(
         "The paper states no settings; all are ours. Generated data are 60 samples of six inputs, "
         "images are cut down to ten principal components with one-hot targets; squared loss. Points "
-        "at which the minimizer ran out of steps are no minima, and are left out of what is said of "
+        "at which the minimizer ran out of steps are not minima, and are left out of what is said of "
         "them; near M = ΣK_i, where x_{L−1} is close to singular, that is often so.",
     ),
 )

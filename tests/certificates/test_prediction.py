@@ -45,7 +45,7 @@ def test_the_network_then_stands_at_the_smallest_risk(kind, classes):
 
 
 def test_what_cannot_be_solved_is_refused_in_a_sentence():
-    with pytest.raises(UsageError, match="no ResNEst"):
+    with pytest.raises(UsageError, match="not a ResNEst"):
         best_prediction_weights(nn.Linear(5, 2).double(), batch())
     with pytest.raises(UsageError, match="must take vectors"):
         best_prediction_weights(resnest(5, 2, width=6, feature_sizes=[]), batch())

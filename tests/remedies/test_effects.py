@@ -127,7 +127,7 @@ def test_values_are_set_where_names_and_shapes_fit():
             SetWeights(values=wrong).apply_(model)
     with pytest.raises(ValueError, match="are non-finite"):
         SetWeights(values={"weight": [[math.inf, 1.0]]})
-    with pytest.raises(ValueError, match="no nested lists of numbers"):
+    with pytest.raises(ValueError, match="not nested lists of numbers"):
         SetWeights(values={"weight": "ones"})
 
 

@@ -181,14 +181,14 @@ def test_what_a_step_says_of_a_network_that_it_does_not_fit(step, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no JSON"),
+        ("", "not a JSON"),
         ("[1, 2]", "valid dictionary"),
         ('{"steps": [{"name": "heal"}]}', "at steps 0"),
         ('{"steps": [{"name": "scale-rate", "factor": -1}]}', "greater than 0"),
         ('{"steps": [{"name": "scale-rate", "factor": 1, "why": 2}]}', "not permitted"),
         ('{"steps": [{"name": "set-weights", "values": {"w": [[1], [2, 3]]}}]}', "nested lists"),
         ('{"format": "another", "steps": []}', "bathyscope-recipe-1"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "not a JSON"),
     ],
 )
 @unchecked()

@@ -51,7 +51,7 @@ def is_measuring() -> bool:
     """Whether this thread is inside `measuring`: a pass then belongs to a measurement, no training.
 
     So does the backward pass that torch runs on a device's thread while any thread is inside. A pass
-    that CUDA captures for a graph is no training either: nothing may be read from it.
+    that CUDA captures for a graph is not training either: nothing may be read from it.
     """
     if _is_initialized() and torch.cuda.is_current_stream_capturing():
         return True

@@ -345,7 +345,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/measure/test_updates.py": [
         (
-            "measure/updates.py",
+            "measure/next_step.py",
             "copies[id(value)] = value.detach().to(torch.float64, copy=True)",
             "pass",
         ),
@@ -648,7 +648,11 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/curvature/test_products.py": [
         ("curvature/products.py", "if block.shape[1] <= at_once:", "if block.shape[1] < at_once:"),
-        ("curvature/products.py", "self.free()", "pass"),
+        (
+            "curvature/products.py",
+            "self.free()\n        self.generation += 1",
+            "self.generation += 1",
+        ),
     ],
     "tests/papers/shortcut_length/test_zero_point.py": [
         (

@@ -172,7 +172,7 @@ def _times_signs(
     # ‖HVc‖ is largest, of all ‖c‖ = 1, for the last eigenvector of (HV)ᵀHV; the columns of V are about
     # orthogonal and of one length
     longest = torch.linalg.eigh((products.T @ products).double()).eigenvectors[:, -1]
-    start, product = ((c @ longest.to(c)).to(matrix.device) for c in (signs, products))
+    start, product = (c @ longest.to(c) for c in (signs, products))
     return traces, products, (start, product)
 
 

@@ -72,7 +72,7 @@ class KrylovBasis:
 
     Args:
         operator: symmetric, d by d.
-        starts: one start vector a row; they need not be normalized.
+        starts: one start vector a row, on any device; they need not be normalized.
         locked: orthonormal rows to stay orthogonal to: the operator is deflated by them.
         generator: draws the vector that follows an invariant subspace.
         products: the operator times each start, where they are known: the first step costs none then.
@@ -96,7 +96,7 @@ class KrylovBasis:
         products: Float[Tensor, " b d"] | None = None,
     ) -> None:
         self.operator = operator
-        self._store = _store_for(starts)
+        self._store = _store_for(starts, operator.device)
         locked = starts.new_zeros(0, starts.shape[1]) if locked is None else locked
         self.locked = locked.to(self._store)
         self.generator = generator
@@ -193,10 +193,10 @@ class KrylovBasis:
         return torch.where(broken.to(w.device)[:, None], self._orthogonal(fresh), w)
 
 
-def _store_for(starts: Float[Tensor, " b d"]) -> torch.device:
-    """Where the basis lies: with the vectors, or on the host."""
+def _store_for(starts: Float[Tensor, " b d"], device: torch.device) -> torch.device:
+    """Where the basis lies: with the operator, or on the host."""
     large = starts.shape[1] * starts.element_size() > LARGE_VECTOR
-    return torch.device("cpu") if large else starts.device
+    return torch.device("cpu") if large else device
 
 
 def random_starts(

@@ -184,6 +184,15 @@ def test_a_generators_loss_asks_for_no_labels():
     assert not {"constant-labels", "negated-loss"} & codes(found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_targets_that_the_loss_never_reads_are_not_constant_labels(dtype):
+    torch.manual_seed(0)
+    model, x = mlp(8, 32, 8), torch.randn(64, 8)
+    dummy = torch.zeros(64, dtype=dtype)
+    found = bs.diagnose(model, (x, dummy), loss=lambda y, t: (y - x[: len(y)]).square().mean())
+    assert "constant-labels" not in codes(found)
+
+
 @pytest.mark.parametrize("shift", [0.0, -3.0, 3.0])
 def test_a_policy_gradient_is_not_negated_whatever_the_sign_of_its_advantages(shift):
     torch.manual_seed(0)

@@ -1,17 +1,24 @@
 """Steps like those before them: less is read of them, and nothing is missed by it."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import bathyscope
 from bathyscope.core import blocks_of
 from bathyscope.recorder import watch
 from bathyscope.recorder.gradient_turns import GradientTurns
 from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.ledger_steps import is_passed_over
+from tests.unchecked import unchecked
+
+PACKAGE = str(Path(bathyscope.__file__).parent)
 
 
 def network(width=160):
@@ -141,3 +148,38 @@ def test_weights_written_behind_the_ledger_are_an_event():
     with watch(model) as seen:
         steps(model, 130, at=write)
     assert [(e.code, e.step, e.block) for e in seen.events] == [("weights-changed", 111, "2")]
+
+
+def calls_per_step(depth):
+    """Functions of ours that a watched step calls, once a step is like those before it."""
+    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(depth)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    x = torch.randn(8, 8)
+    calls = 0
+
+    def count(frame, event, _):
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(PACKAGE)
+
+    def train(num):
+        for _ in range(num):
+            optimizer.zero_grad()
+            F.mse_loss(model(x), x).backward()
+            optimizer.step()
+
+    with watch(model):
+        train(128)
+        sys.setprofile(count)
+        try:
+            train(64)
+        finally:
+            sys.setprofile(None)
+    return calls / 64
+
+
+@unchecked()
+def test_a_watched_step_costs_hardly_more_in_a_deep_network():
+    """Counted rather than timed: what a step of three milliseconds has to bear beside its own work."""
+    shallow, deep = calls_per_step(4), calls_per_step(40)
+    assert deep < 2 * shallow
+    assert deep < 400

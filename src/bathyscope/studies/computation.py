@@ -10,19 +10,19 @@ ROW = "row"
 
 
 class Computation(Configuration):
-    """Something that follows from its configuration alone. Override `rows` and `data_sets`."""
+    """Something that follows from its configuration alone. Override `rows`."""
 
     def rows(self) -> Iterator[dict[str, object]]:
         """The rows of the result, in order."""
         raise NotImplementedError
 
     def data_sets(self) -> tuple[str, ...]:
-        """The names of the data sets it reads."""
-        return ()
+        """The names of the data sets it reads: that of its field `data`, where it has one."""
+        return (self.data,) if hasattr(self, "data") else ()
 
     def seeds_used(self) -> tuple[int, ...]:
-        """Every seed it uses."""
-        return ()
+        """Every seed it uses: that of its field `seed`, where it has one."""
+        return (self.seed,) if hasattr(self, "seed") else ()
 
     def run(self, folder: Path) -> None:
         """Compute all rows and keep them; one that was interrupted begins again."""

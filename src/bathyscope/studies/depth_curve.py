@@ -36,10 +36,6 @@ class DepthTask(Computation):
         """`curse-plain-16-seed0`, by the name of the class."""
         return f"{type(self).__name__.lower()}-{self.kind}-{self.depth}-seed{self.seed}"
 
-    def seeds_used(self) -> tuple[int, ...]:
-        """Of weights and data."""
-        return (self.seed,)
-
     def value(self) -> float:
         """The number that the curve shows."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 from pydantic import Field
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bathyscope.studies.store import Store
+
+C = TypeVar("C", bound=Configuration)
 
 PRESETS = ("quick", "full", "cited", "printed")
 """Settings of ours, small and larger; those of the code that a paper names; those that it prints."""
@@ -38,6 +40,16 @@ class Preset(Configuration):
 
     data: str = "digits"
     seeds: int = Field(default=1, ge=1)
+
+    def task(self, run: type[C], /, **settings: Any) -> C:
+        """A run of that class: what it and this preset have under one name, and the settings given.
+
+        Args:
+            run: its class.
+            settings: all else that it takes; of one that the preset has too, this is taken.
+        """
+        shared = type(self).model_fields.keys() & run.model_fields.keys()
+        return run(**{name: getattr(self, name) for name in shared} | settings)
 
     def data_names(self) -> set[str]:
         """The names of all data sets that are read."""

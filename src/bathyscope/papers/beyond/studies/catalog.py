@@ -63,10 +63,6 @@ class CatalogTrial(Computation):
         bare = "" if self.normalization else "-bare"
         return f"catalog-{self.network}{bare}-{self.data}"
 
-    def data_sets(self) -> tuple[str, ...]:
-        """The one it trains on."""
-        return (self.data,)
-
     def seeds_used(self) -> tuple[int, ...]:
         """Of weights and batches."""
         return (*range(self.seeds), CHOOSING)
@@ -118,16 +114,7 @@ def _width(network: str) -> dict[str, Any]:
 def tasks(preset: CatalogPreset) -> list[CatalogTrial]:
     """One a network, with its normalizations and without; transformers have none to take out."""
     return [
-        CatalogTrial(
-            network=network,
-            normalization=normalization,
-            data=preset.data,
-            rates=preset.rates,
-            steps=preset.steps,
-            batch_size=preset.batch_size,
-            probe_size=preset.probe_size,
-            seeds=preset.seeds,
-        )
+        preset.task(CatalogTrial, network=network, normalization=normalization)
         for network in preset.networks
         for normalization in (True, False)
         if normalization or not network.startswith("vit")

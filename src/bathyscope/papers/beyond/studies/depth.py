@@ -104,19 +104,13 @@ def tasks(preset: DeepPreset) -> list[DeepTrial]:
     ]
     size = preset.num_train or data.entry(preset.data).num_train
     return [
-        DeepTrial(
+        preset.task(
+            DeepTrial,
             model=preset.form,
             kind=kind,
-            form=preset.form,
-            depth=preset.depth,
-            width=preset.width,
             curvature=preset.curvature and seed < CHOOSING,
-            data=preset.data,
-            num_train=preset.num_train,
-            num_test=preset.num_test,
             epochs=-(-preset.steps // -(-size // preset.batch_size)),
             max_steps=preset.steps,
-            batch_size=preset.batch_size,
             lr=rate,
             weight_decay=0.0,
             schedule="constant",
@@ -254,10 +248,7 @@ STUDIES = (
     _study(
         "dense_digits",
         "100 linear layers on digits",
-        {
-            "quick": _DENSE(seeds=2),
-            "full": _DENSE(grid=_GRID, curvature=True),
-        },
+        {"quick": _DENSE(seeds=2), "full": _DENSE(grid=_GRID, curvature=True)},
     ),
     _study(
         "dense_mnist",

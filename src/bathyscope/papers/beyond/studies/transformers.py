@@ -114,20 +114,16 @@ def tasks(preset: TransformerPreset) -> list[TransformerTrial]:
     """A run for every form, depth and seed."""
     per_epoch = math.ceil(2000 / preset.batch_size)
     return [
-        TransformerTrial(
+        preset.task(
+            TransformerTrial,
             model=f"gpt-{depth}",
             model_options={"width": preset.width},
             form=form,
             depth=depth,
-            context=preset.context,
-            curvature=preset.curvature,
-            data=preset.data,
             loss="token_cross_entropy",
             optimizer="adam",
-            lr=preset.lr,
             weight_decay=0.0,
             schedule="constant",
-            batch_size=preset.batch_size,
             epochs=math.ceil(preset.steps / per_epoch),
             max_steps=preset.steps,
             evaluate_every=1000,

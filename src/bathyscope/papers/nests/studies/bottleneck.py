@@ -71,10 +71,6 @@ class WidthPoint(Computation):
         """The image set, where there is one."""
         return () if self.data == GENERATED else (self.data,)
 
-    def seeds_used(self) -> tuple[int, ...]:
-        """Of weights, generated data and the start of the minimization."""
-        return (self.seed,)
-
     def pair(self) -> Pair:
         """Inputs and numbers to predict."""
         if self.data == GENERATED:
@@ -125,14 +121,7 @@ class WidthPoint(Computation):
 def tasks(preset: BottleneckPreset) -> list[WidthPoint]:
     """One network a width, basis and seed."""
     return [
-        WidthPoint(
-            data=preset.data,
-            num_train=preset.num_train,
-            offset=offset,
-            feature_sizes=preset.feature_sizes,
-            basis=basis,
-            seed=seed,
-        )
+        preset.task(WidthPoint, offset=offset, basis=basis, seed=seed)
         for basis in _BASES
         for offset in preset.offsets
         for seed in range(preset.seeds)

@@ -57,18 +57,13 @@ class FormTrial(TrainingTask):
 def tasks(preset: ImagePreset) -> list[FormTrial]:
     """One run a network, form and seed."""
     return [
-        FormTrial(
+        preset.task(
+            FormTrial,
             network=network,
             form=form,
             model=_model(network, form),
             model_options={"width": preset.width},
-            data=preset.data,
-            num_train=preset.num_train,
-            num_test=preset.num_test,
             seed=seed,
-            epochs=preset.epochs,
-            batch_size=preset.batch_size,
-            lr=preset.lr,
             weight_decay=5e-4,
             nesterov=True,
             schedule="cosine",

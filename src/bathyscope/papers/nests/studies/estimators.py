@@ -53,10 +53,6 @@ class Scores(Computation):
         """`scores-wine-seed0`."""
         return f"scores-{self.set.replace(' ', '')}-seed{self.seed}"
 
-    def seeds_used(self) -> tuple[int, ...]:
-        """Of everything drawn."""
-        return (self.seed,)
-
     def samples(self) -> tuple[Task, Values, Values]:
         """What is predicted, inputs and targets."""
         return SETS[self.set].task, *SETS[self.set].load(self.seed)
@@ -205,10 +201,7 @@ STUDY = Study(
         "The paper promises that a linear estimator can be replaced without loss on the training "
         "data. Here that is measured, and beside it what nothing promises: the score on new data."
     ),
-    presets={
-        "quick": EstimatorPreset(num_samples=600),
-        "full": EstimatorPreset(seeds=3),
-    },
+    presets={"quick": EstimatorPreset(num_samples=600), "full": EstimatorPreset(seeds=3)},
     tasks=tasks,
     table=table,
     checks=checks,

@@ -122,19 +122,14 @@ class VectorTrial(TrainingTask):
 
 def vector_trial(form: Form, preset: VectorPreset, *, features: int, seed: int) -> VectorTrial:
     """The run of a form with this many features per block."""
-    return VectorTrial(
+    return preset.task(
+        VectorTrial,
         model=f"vectors-{form}-{preset.num_blocks}-{features}",
         form=form,
-        num_blocks=preset.num_blocks,
         features=features,
-        data=preset.data,
-        num_train=preset.num_train,
         seed=seed,
-        epochs=preset.epochs,
-        batch_size=preset.batch_size,
         loss="mse",
         optimizer="adam",
-        lr=preset.lr,
         weight_decay=0.0,
         evaluate_every=0,
         log_every=100,

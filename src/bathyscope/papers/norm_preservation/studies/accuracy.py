@@ -1,12 +1,12 @@
 """The runs that tables 2 and 3 and figure 5 look at: errors after a full training."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
 from bathyscope.papers.norm_preservation.studies.architectures import (
-    VARIANTS,
     ArchitectureTrial,
+    architecture_trial,
 )
 from bathyscope.studies.record import Preset
 from bathyscope.studies.sampling import difference_error, num_test_images
@@ -43,7 +43,17 @@ def trials(
 ) -> list[ArchitectureTrial]:
     """One run a data set, variant, depth and seed."""
     return [
-        _trial(preset, name, depth, is_erased, data=data, seed=seed)
+        architecture_trial(
+            preset,
+            name,
+            depth,
+            erased=is_erased,
+            augmented=preset.augmented,
+            data=data,
+            seed=seed,
+            schedule="step",
+            log_every=50,
+        )
         for data in (preset.data, preset.also)
         if data is not None
         for depth in preset.depths
@@ -51,28 +61,6 @@ def trials(
         for is_erased in erased
         for seed in range(preset.seeds)
     ]
-
-
-def _trial(
-    preset: AccuracyPreset, name: str, depth: int, is_erased: bool, **more: Any
-) -> ArchitectureTrial:
-    variant = VARIANTS[name]
-    return ArchitectureTrial(
-        model=f"{variant.family}-{depth + variant.added}{'-erased' if is_erased else ''}",
-        variant=name,
-        depth=depth,
-        projection=variant.projection,
-        num_train=preset.num_train,
-        num_test=preset.num_test,
-        epochs=preset.epochs,
-        batch_size=preset.batch_size,
-        lr=preset.lr,
-        schedule="step",
-        flip=preset.augmented,
-        shift=4 if preset.augmented else 0,
-        log_every=50,
-        **more,
-    )
 
 
 def errors(store: Store, tasks: list[ArchitectureTrial]) -> pd.DataFrame:

@@ -83,12 +83,7 @@ PRESETS = {
         seeds=3,
     ),
     "printed": ArchitecturePreset(
-        data="cifar-10",
-        depths=(20, 83, 164),
-        epochs=100,
-        watch_every=391,
-        augmented=True,
-        seeds=10,
+        data="cifar-10", depths=(20, 83, 164), epochs=100, watch_every=391, augmented=True, seeds=10
     ),
 }
 
@@ -107,14 +102,19 @@ class ArchitectureTrial(TrainingTask):
     depth: int
 
 
-def architecture_trial(name: str, depth: int, **settings: Any) -> ArchitectureTrial:
-    """The run of a variant at the depth that figures name."""
+def architecture_trial(
+    preset: Preset, name: str, depth: int, *, erased: bool = False, augmented: bool, **settings: Any
+) -> ArchitectureTrial:
+    """The run of a variant at the depth that figures name; erased, a branch ends without its ReLU."""
     variant = VARIANTS[name]
-    return ArchitectureTrial(
-        model=f"{variant.family}-{depth + variant.added}",
+    return preset.task(
+        ArchitectureTrial,
+        model=f"{variant.family}-{depth + variant.added}{'-erased' if erased else ''}",
         variant=name,
         depth=depth,
         projection=variant.projection,
+        flip=augmented,
+        shift=4 if augmented else 0,
         **settings,
     )
 
@@ -125,22 +125,15 @@ def tasks(
     """One run a variant, depth and seed; figures that need fewer variants share these."""
     return [
         architecture_trial(
+            preset,
             name,
             depth,
-            data=preset.data,
-            num_train=preset.num_train,
-            num_test=preset.num_test,
+            augmented=preset.augmented,
             seed=seed,
-            epochs=preset.epochs,
-            batch_size=preset.batch_size,
-            lr=preset.lr,
             weight_decay=1e-4,
             schedule="constant",
-            flip=preset.augmented,
-            shift=4 if preset.augmented else 0,
             log_every=10,
             watch=("ratios",),
-            watch_every=preset.watch_every,
         )
         for depth in preset.depths
         for name in variants

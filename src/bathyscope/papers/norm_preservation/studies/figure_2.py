@@ -101,18 +101,14 @@ class ChannelPreset(Preset):
 def tasks(preset: ChannelPreset) -> list[ChannelTrial]:
     """One run a pair of channel numbers, with and without projection, and seed."""
     return [
-        ChannelTrial(
+        preset.task(
+            ChannelTrial,
             model=f"three-layers-{c}-{d}{'-projected' if projected else ''}",
             c=c,
             d=d,
             projection="relu" if projected else None,
-            data=preset.data,
-            num_train=preset.num_train,
             num_test=256,
             seed=seed,
-            epochs=preset.epochs,
-            batch_size=preset.batch_size,
-            lr=preset.lr,
             schedule="constant",
             log_every=1000,
             watch=("ratios",),

@@ -68,19 +68,12 @@ def tasks(preset: ConvolutionPreset) -> list[LengthTrial]:
 
 
 def _trial(preset: ConvolutionPreset, depth: int, length: int, **more: Any) -> LengthTrial:
-    return LengthTrial(
+    return preset.task(
+        LengthTrial,
         model=f"convshortcut-{depth}-{length}",
         depth=depth,
         length=length,
-        data=preset.data,
-        num_train=preset.num_train,
-        num_test=preset.num_test,
-        epochs=preset.epochs,
-        lr=preset.lr,
-        batch_size=preset.batch_size,
         schedule="step",
-        milestones=preset.milestones,
-        nesterov=preset.nesterov,
         flip=preset.augmented,
         shift=4 if preset.augmented else 0,
         log_every=20,

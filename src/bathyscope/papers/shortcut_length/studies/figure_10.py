@@ -14,10 +14,7 @@ from torch import Tensor
 
 from bathyscope.claims.reading import linear_layers
 from bathyscope.core.json_values import JsonObject
-from bathyscope.papers.shortcut_length.claims.construction import (
-    carrying_network,
-    minimum_distance,
-)
+from bathyscope.papers.shortcut_length.claims.construction import carrying_network, minimum_distance
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import color, label_axes, legend, panels
 from bathyscope.studies.record import Check, Preset, Study
@@ -61,10 +58,6 @@ class CarriedPath(Computation):
     def prefix(self) -> str:
         """`path-150-seed0`."""
         return f"path-{self.num_units}-seed{self.seed}"
-
-    def seeds_used(self) -> tuple[int, ...]:
-        """Of the samples."""
-        return (self.seed,)
 
     def samples(self) -> tuple[Float[Tensor, " 3 3"], Float[Tensor, " 3 3"]]:
         """Unit vectors and their labels; the second stands beside the way of the first."""

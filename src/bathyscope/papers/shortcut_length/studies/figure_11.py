@@ -61,10 +61,6 @@ class ZeroPattern(Computation):
         """`pattern-4-2-mnist`."""
         return f"pattern-{self.num_units}-{self.length}-{self.data}"
 
-    def data_sets(self) -> tuple[str, ...]:
-        """The one whose moments enter."""
-        return (self.data,)
-
     def rows(self) -> Iterator[dict[str, object]]:
         """One row a pair of weight matrices, by double backpropagation through the network.
 
@@ -98,15 +94,7 @@ class ZeroPattern(Computation):
 
 def tasks(preset: PatternPreset) -> list[ZeroPattern]:
     """One Hessian a length of the shortcuts."""
-    return [
-        ZeroPattern(
-            length=length,
-            num_units=preset.num_units,
-            data=preset.data,
-            components=preset.components,
-        )
-        for length in preset.lengths
-    ]
+    return [preset.task(ZeroPattern, length=length) for length in preset.lengths]
 
 
 def table(store: Store, preset: PatternPreset) -> pd.DataFrame:

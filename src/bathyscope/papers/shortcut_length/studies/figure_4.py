@@ -53,14 +53,6 @@ class StartCondition(Computation):
         """`start-xavier-16-mnist-seed0`."""
         return f"start-{self.kind}-{self.depth}-{self.data}-seed{self.seed}"
 
-    def data_sets(self) -> tuple[str, ...]:
-        """The one whose moments enter."""
-        return (self.data,)
-
-    def seeds_used(self) -> tuple[int, ...]:
-        """Of the weights."""
-        return (self.seed,)
-
     def rows(self) -> Iterator[dict[str, object]]:
         """|λ|max / |λ|(0.1); infinite where the denominator is rounding."""
         x, y = second_moments(self.data, self.components, None)
@@ -85,13 +77,7 @@ class StartCondition(Computation):
 def tasks(preset: StartPreset) -> list[StartCondition]:
     """One computation a network, depth and seed; zero weights need no seed."""
     return [
-        StartCondition(
-            kind=kind,
-            depth=depth,
-            seed=seed,
-            data=preset.data,
-            components=preset.components,
-        )
+        preset.task(StartCondition, kind=kind, depth=depth, seed=seed)
         for kind in LABELS
         for depth in preset.depths
         for seed in range(1 if kind == ZERO else preset.seeds)

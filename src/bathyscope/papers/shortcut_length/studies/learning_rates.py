@@ -72,10 +72,6 @@ class RateGrid(Computation):
         """`rates-xavier-16-mnist`."""
         return f"rates-{self.kind}{'-relu' if self.relu else ''}-{self.depth}-{self.data}"
 
-    def data_sets(self) -> tuple[str, ...]:
-        """The one it trains on."""
-        return (self.data,)
-
     def seeds_used(self) -> tuple[int, ...]:
         """Of the weights."""
         return tuple(range(self.seeds))
@@ -104,16 +100,8 @@ class RateGrid(Computation):
 def tasks(preset: RatePreset, *, relu: bool) -> list[RateGrid]:
     """One stacked computation a network and depth; the deepest first, to share the cores well."""
     return [
-        RateGrid(
-            kind=kind,
-            depth=depth,
-            relu=relu,
-            data=preset.data,
-            num_train=preset.num_train,
-            rates=preset.rates,
-            seeds=preset.seeds,
-            epochs=preset.epochs,
-            precision="float32" if relu else "float64",
+        preset.task(
+            RateGrid, kind=kind, depth=depth, relu=relu, precision="float32" if relu else "float64"
         )
         for depth in sorted(preset.depths, reverse=True)
         for kind in COMPARED

@@ -98,18 +98,13 @@ class RivalTrial(TrainingTask):
 def tasks(preset: RivalPreset) -> list[RivalTrial]:
     """One run a network and seed."""
     return [
-        RivalTrial(
+        preset.task(
+            RivalTrial,
             model=f"{rival.family}-{preset.depth + rival.added}",
             init=rival.init,
             rival=name,
             held=rival.held,
             normalization=rival.normalized,
-            data=preset.data,
-            num_train=preset.num_train,
-            num_test=preset.num_test,
-            epochs=preset.epochs,
-            lr=preset.lr,
-            batch_size=preset.batch_size,
             warmup_epochs=0.5,
             flip=preset.augmented,
             shift=4 if preset.augmented else 0,

@@ -170,21 +170,16 @@ def _trial(
     watch: tuple[str, ...] = ("conditions", "values", "deletion"),
     **more: Any,
 ) -> NetworkTrial:
-    return NetworkTrial(
+    return preset.task(
+        NetworkTrial,
         model=preset.model_of(network),
         model_options=preset.options_of(network),
         network=network,
-        batch_size=preset.batch_size,
-        num_train=preset.num_train,
-        num_test=preset.num_test,
-        warmup_epochs=preset.warmup_epochs,
         # three drops by ten take the paper's 0.1 to its 0.0001
         schedule="step" if preset.annealed else "cosine",
         milestones=(0.4, 0.6, 0.8),
         flip=preset.augmented,
         shift=4 if preset.augmented else 0,
-        evaluate_every=preset.evaluate_every,
         watch=watch,
-        probe_size=preset.probe_size,
         **more,
     )

@@ -48,18 +48,16 @@ def tasks(preset: EventPreset) -> list[EventTrial]:
         preset.skips, preset.normalizations, preset.starts, preset.rates, range(preset.seeds)
     )
     return [
-        EventTrial(
+        preset.task(
+            EventTrial,
             model=f"{'resnet' if skip else 'plain'}-{preset.depth}",
             skip=skip,
             init=start,
             normalization=normalization,
-            data=preset.data,
-            num_train=preset.num_train,
             num_test=64,
             seed=seed,
             epochs=preset.steps,
             max_steps=preset.steps,
-            batch_size=preset.batch_size,
             lr=rate,
             schedule="constant",
             evaluate_every=0,
@@ -127,7 +125,7 @@ def checks(table: pd.DataFrame, preset: EventPreset) -> tuple[Check, ...]:
             "measurement, later",
             bool((lead > 0).all()) if len(lead) else None,
             f"{(lead > 0).sum()}, {(lead == 0).sum()}, {(lead < 0).sum()}",
-        ),
+        )
     ]
     with_skips = runs[(runs["skip"] == "residual") & (runs["normalized"] == "BatchNorm")]
     count = int(with_skips["singularity"].notna().sum())

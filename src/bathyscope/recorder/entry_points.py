@@ -7,8 +7,8 @@ has wrapped meanwhile stays where it is and does nothing but call the original.
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -22,95 +22,57 @@ from bathyscope.core.global_state import is_measuring
 Wrapper = Callable[..., Any]
 
 
-class Listener:
-    """What may be reported of a loop; each method does nothing unless a subclass says otherwise.
+EVENTS = {
+    "optimizer_made": "an optimizer was constructed: optimizer, line",
+    "gradients_cleared": "`zero_grad` of an optimizer or a module was called: it, line",
+    "before_backward": "a backward pass from some tensors is to begin: they, line",
+    "after_backward": "it has ended: the tensors",
+    "clipped": "gradients are to be clipped: parameters, limit, norm (None: by value), line",
+    "loss_scaled": "a loss was multiplied by the scale: scaler, loss, scaled loss",
+    "code_compiled": "`torch.compile` was called: module or function (None: as a decorator)",
+    "unscaled": "gradients of an optimizer were divided by the scale: optimizer",
+    "scaler_stepped": "the scaler has stepped an optimizer, or left the step out: optimizer",
+    "scheduler_made": "a learning-rate scheduler was constructed: scheduler, line",
+    "scheduler_stepped": "`step` of one that is in no other has returned: scheduler, arguments, line",
+    "set_to_eval": "`module.eval()` was called: module, line",
+    "before_load": "a state dict is to be loaded into a module: module, state dict, line",
+    "after_load": "it was loaded: module, state dict, what `load_state_dict` has returned",
+    "loader_made": "a data loader was constructed: loader, line",
+    "loader_iterated": "a pass over a loader began: loader, iterator, line",
+    "batch_loaded": "a loader has handed out a batch: iterator, batch",
+    "optimizer_loaded": "a state dict was loaded into an optimizer: optimizer",
+    "scheduler_loaded": "a state dict was loaded into a schedule: scheduler",
+    "file_loaded": "`torch.load` has returned: contents, line",
+    "seeded": "`torch.manual_seed` was called: seed, line",
+    "random_state_set": "`torch.set_rng_state` was called",
+    "reduced": "`torch.distributed.all_reduce` was called",
+}
+"""What may be reported of a loop: what has happened, and with what a handler is called.
 
-    A method runs before or after what it is named for, with the line of the user's code that called.
+The line is that of the user's code; at calls that come at every step None where nobody wants it.
+"""
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Who hears of a loop.
+
+    Attributes:
+        handlers: what is called, one for each of `EVENTS`.
     """
 
-    wants_lines = True
-    """Whether the line of a call that comes at every step is wanted now; it is None otherwise."""
+    handlers: Mapping[str, Callable[..., None]]
 
-    awaits_backward = True
-    """Whether the end of the backward pass under way is to be reported."""
+    @property
+    def wants_lines(self) -> bool:
+        """Whether the line of a call that comes at every step is wanted now."""
 
-    def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
-        """An optimizer was constructed."""
-
-    def gradients_cleared(self, owner: object, line: str | None) -> None:
-        """`zero_grad` of an optimizer or a module was called."""
-
-    def before_backward(self, root: object, line: str | None) -> None:
-        """A backward pass from some tensors is to begin."""
-
-    def after_backward(self, root: object) -> None:
-        """It has ended."""
-
-    def clipped(
-        self, parameters: list[torch.Tensor], limit: float, norm: object, line: str | None
-    ) -> None:
-        """Gradients are to be clipped, by norm; by value where `norm` is None."""
-
-    def loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
-        """A loss was multiplied by the scale."""
-
-    def code_compiled(self, what: object) -> None:
-        """`torch.compile` was called on a module or function; None where it makes a decorator."""
-
-    def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
-        """Gradients of an optimizer were divided by the scale."""
-
-    def scaler_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        """The scaler has stepped an optimizer, or has left the step out."""
-
-    def scheduler_made(self, scheduler: LRScheduler, line: str | None) -> None:
-        """A learning-rate scheduler was constructed."""
-
-    def scheduler_stepped(
-        self, scheduler: LRScheduler, args: tuple[object, ...], line: str | None
-    ) -> None:
-        """`scheduler.step` has returned; not for schedulers inside of another one."""
-
-    def set_to_eval(self, module: nn.Module, line: str | None) -> None:
-        """`module.eval()` was called."""
-
-    def before_load(self, module: nn.Module, state: object, line: str | None) -> None:
-        """A state dict is to be loaded into a module."""
-
-    def after_load(self, module: nn.Module, state: object, result: object) -> None:
-        """It was loaded, with what `load_state_dict` has returned."""
-
-    def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
-        """A data loader was constructed."""
-
-    def loader_iterated(
-        self, loader: "DataLoader[Any]", iterator: object, line: str | None
-    ) -> None:
-        """A pass over a loader began."""
-
-    def batch_loaded(self, iterator: object, batch: object) -> None:
-        """A loader has handed out a batch."""
-
-    def optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
-        """A state dict was loaded into an optimizer."""
-
-    def scheduler_loaded(self, scheduler: LRScheduler) -> None:
-        """A state dict was loaded into a schedule."""
-
-    def file_loaded(self, contents: object, line: str | None) -> None:
-        """`torch.load` has returned."""
-
-    def seeded(self, seed: object, line: str | None) -> None:
-        """`torch.manual_seed` was called."""
-
-    def random_state_set(self) -> None:
-        """`torch.set_rng_state` was called."""
-
-    def reduced(self) -> None:
-        """`torch.distributed.all_reduce` was called."""
+    @property
+    def awaits_backward(self) -> bool:
+        """Whether the end of the backward pass under way is to be reported."""
 
     def failed(self, error: Exception) -> None:
-        """A method of this listener has raised; it is not called again."""
+        """A handler has raised; none of this listener is called again."""
 
 
 _listeners: list[Listener] = []
@@ -125,6 +87,7 @@ def listen(listener: Listener) -> Callable[[], None]:
     Returns:
         What ends it; a second call does nothing.
     """
+    assert listener.handlers.keys() == EVENTS.keys()
     with _lock:
         if not _listeners:
             _install()
@@ -140,13 +103,13 @@ def listen(listener: Listener) -> Callable[[], None]:
     return stop
 
 
-def _notify(method: str, *args: object) -> None:
-    """Call a method of every listener; of one that raises this is reported, and it hears no more."""
+def _notify(event: str, *args: object) -> None:
+    """Call the handlers of an event; a listener one of whose raises is told, and hears no more."""
     if torch.compiler.is_compiling() or is_measuring():
         return
     for listener in tuple(_listeners):
         try:
-            getattr(listener, method)(*args)
+            listener.handlers[event](*args)
         except Exception as error:
             with _lock:
                 if listener in _listeners and len(_listeners) > 1:
@@ -245,14 +208,14 @@ def _schedulers(kind: type) -> Iterator[type]:
             yield one
 
 
-def _constructor(method: str, *, outermost: str = "") -> Callable[[Wrapper], Wrapper]:
+def _constructor(event: str, *, outermost: str = "") -> Callable[[Wrapper], Wrapper]:
     def make(original: Wrapper) -> Wrapper:
         def construct(self: Any, *args: Any, **kwargs: Any) -> None:
             is_outermost = not outermost or _is_outermost(outermost)
-            with _Nested(outermost or method):
+            with _Nested(outermost or event):
                 original(self, *args, **kwargs)
             if is_outermost:
-                _notify(method, self, user_line())
+                _notify(event, self, user_line())
 
         return construct
 
@@ -368,11 +331,11 @@ def _load(original: Wrapper) -> Wrapper:
     return load_state_dict
 
 
-def _load_state(method: str) -> Callable[[Wrapper], Wrapper]:
+def _load_state(event: str) -> Callable[[Wrapper], Wrapper]:
     def make(original: Wrapper) -> Wrapper:
         def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            _notify(method, self)
+            _notify(event, self)
             return result
 
         return load_state_dict

@@ -5,13 +5,13 @@ entries of each parameter now and then. It changes nothing and never raises into
 """
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader
 
 from bathyscope.core.caller import user_line
 from bathyscope.core.errors import in_a_line
@@ -19,7 +19,7 @@ from bathyscope.core.global_state import is_measuring
 from bathyscope.core.hooks import Hooks
 from bathyscope.core.loop_record import LoopRecord
 from bathyscope.core.nested import tensors_in
-from bathyscope.recorder.entry_points import Listener, listen
+from bathyscope.recorder.entry_points import listen
 from bathyscope.recorder.first_step import FirstStepRecorder
 from bathyscope.recorder.ledger_data import DataLedger
 from bathyscope.recorder.ledger_losses import BackwardLedger
@@ -33,7 +33,7 @@ _ONE_PHASE, _LATER_STEPS = 8, 2
 """Steps after which a new optimizer of other parameters begins another training, and how many are copied."""
 
 
-class Ledger(Listener):
+class Ledger:
     """Keeps the record of a loop between `start` and `stop`; also a context manager.
 
     Args:
@@ -85,6 +85,7 @@ class Ledger(Listener):
         self.models.on_pass = self._on_pass
         self.models.on_output = self._on_output
         self.models.on_evaluation = self.data.evaluated
+        self.handlers: Mapping[str, Callable[..., None]] = self._all_handlers()
 
     def __enter__(self) -> "Ledger":
         self.start()
@@ -134,18 +135,44 @@ class Ledger(Listener):
         self.stop()
 
     @property
-    def wants_lines(self) -> bool:  # type: ignore[override]
+    def wants_lines(self) -> bool:
         """At steps that are looked at."""
         return self.steps.is_looked_at
 
     @property
-    def awaits_backward(self) -> bool:  # type: ignore[override]
+    def awaits_backward(self) -> bool:
         """Unless it is one as all before it."""
         return not self.backward.is_usual
 
-    # what the optimizers show
+    def _all_handlers(self) -> dict[str, Callable[..., None]]:
+        """Which part of the ledger hears of what, by the names of `EVENTS`."""
+        return {
+            "optimizer_made": self._optimizer_made,
+            "gradients_cleared": self.steps.cleared,
+            "before_backward": self._before_backward,
+            "after_backward": self.backward.after,
+            "clipped": self.backward.clipped,
+            "loss_scaled": self._loss_scaled,
+            "code_compiled": self._code_compiled,
+            "unscaled": self.backward.unscaled,
+            "scaler_stepped": self.steps.scaler_stepped,
+            "scheduler_made": self.schedules.made,
+            "scheduler_stepped": self.schedules.stepped,
+            "set_to_eval": self.models.set_to_eval,
+            "before_load": self.models.before_load,
+            "after_load": self._after_load,
+            "loader_made": self.data.loader_made,
+            "loader_iterated": self.data.iterated,
+            "batch_loaded": self.data.loaded,
+            "optimizer_loaded": self._optimizer_loaded,
+            "scheduler_loaded": self._scheduler_loaded,
+            "file_loaded": self.resume.file_loaded,
+            "seeded": self.resume.seeded,
+            "random_state_set": partial(self.resume.used, "random state"),
+            "reduced": self.ranks.reduced,
+        }
 
-    def optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
+    def _optimizer_made(self, optimizer: torch.optim.Optimizer, line: str | None) -> None:
         """A new optimizer: the models that hold its parameters are looked for."""
         self.steps.made(optimizer, line)
         copying = self._copying
@@ -181,112 +208,32 @@ class Ledger(Listener):
             except Exception as error:
                 self.failed(error)
 
-    def gradients_cleared(self, owner: object, line: str | None) -> None:
-        """`zero_grad` was called."""
-        self.steps.cleared(owner, line)
-
-    # what backward passes, clipping and loss scaling show
-
-    def before_backward(self, root: object, line: str | None) -> None:
-        """A backward pass begins."""
+    def _before_backward(self, root: object, line: str | None) -> None:
         if (copying := self._copying) is not None:
             copying.before_backward(root)
         self.backward.before(root, line)
         self.ranks.before_backward()
 
-    def after_backward(self, root: object) -> None:
-        """A backward pass has ended."""
-        self.backward.after(root)
-
-    def clipped(
-        self, parameters: list[Tensor], limit: float, norm: object, line: str | None
-    ) -> None:
-        """Gradients are clipped."""
-        self.backward.clipped(parameters, limit, norm, line)
-
-    def loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
-        """A loss was scaled."""
+    def _loss_scaled(self, scaler: torch.amp.GradScaler, loss: object, scaled: object) -> None:
         self.backward.scaled(scaler)
         if (copying := self._copying) is not None:
             copying.loss_scaled(loss, scaled)
 
-    def code_compiled(self, what: object) -> None:
-        """The loop compiles code."""
+    def _code_compiled(self, what: object) -> None:
         if (copying := self._copying) is not None:
             copying.compiled(what)
 
-    def unscaled(self, optimizer: torch.optim.Optimizer) -> None:
-        """The gradients of an optimizer were unscaled."""
-        self.backward.unscaled(optimizer)
-
-    def scaler_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        """A scaler has stepped an optimizer, or left the step out."""
-        self.steps.scaler_stepped(optimizer)
-
-    # what schedules, models and loaders show
-
-    def scheduler_made(self, scheduler: LRScheduler, line: str | None) -> None:
-        """A new schedule."""
-        self.schedules.made(scheduler, line)
-
-    def scheduler_stepped(
-        self, scheduler: LRScheduler, args: tuple[object, ...], line: str | None
-    ) -> None:
-        """A schedule was stepped."""
-        self.schedules.stepped(scheduler, args, line)
-
-    def set_to_eval(self, module: nn.Module, line: str | None) -> None:
-        """A module is put into eval mode."""
-        self.models.set_to_eval(module, line)
-
-    def before_load(self, module: nn.Module, state: object, line: str | None) -> None:
-        """A state dict is to be loaded."""
-        self.models.before_load(module, state, line)
-
-    def after_load(self, module: nn.Module, state: object, result: object) -> None:
-        """A state dict was loaded."""
+    def _after_load(self, module: nn.Module, state: object, result: object) -> None:
         self.models.after_load(module, state, result)
         self.resume.weights_loaded()
 
-    def optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
-        """The state of an optimizer was loaded."""
+    def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
         self.steps.loaded(optimizer)
         self.resume.used("optimizer")
 
-    def scheduler_loaded(self, scheduler: LRScheduler) -> None:
-        """The state of a schedule was loaded."""
+    def _scheduler_loaded(self, scheduler: LRScheduler) -> None:
         self.schedules.loaded(scheduler)
         self.resume.used("schedule")
-
-    def random_state_set(self) -> None:
-        """The state of the random numbers was set."""
-        self.resume.used("random state")
-
-    def file_loaded(self, contents: object, line: str | None) -> None:
-        """A file was read."""
-        self.resume.file_loaded(contents, line)
-
-    def seeded(self, seed: object, line: str | None) -> None:
-        """A seed was set."""
-        self.resume.seeded(seed, line)
-
-    def reduced(self) -> None:
-        """Ranks sum something up."""
-        self.ranks.reduced()
-
-    def loader_made(self, loader: "DataLoader[Any]", line: str | None) -> None:
-        """A new loader."""
-        self.data.loader_made(loader, line)
-
-    def loader_iterated(
-        self, loader: "DataLoader[Any]", iterator: object, line: str | None
-    ) -> None:
-        """A pass over a loader begins."""
-        self.data.iterated(loader, iterator, line)
-
-    def batch_loaded(self, iterator: object, batch: object) -> None:
-        """A loader has handed out a batch."""
-        self.data.loaded(iterator, batch)
 
     def _on_pass(
         self, module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]

@@ -584,7 +584,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/training/test_schedules.py": [
         (
-            "training/schedules.py",
+            "training/optimizers.py",
             "return config.lr * (step + 1) / warmup",
             "return config.lr * (step + 1) * warmup",
         ),
@@ -868,7 +868,7 @@ TABLE: dict[str, list[tuple[str, str, str]]] = {
     ],
     "tests/studies/test_watching_steps.py": [
         (
-            "papers/shortcut_length/studies/linear_spectrum.py",
+            "papers/shortcut_length/studies/watches.py",
             "if not torch.isfinite(matrix).all():  # the run has diverged, or is about to",
             "if False:  # the run has diverged, or is about to",
         ),

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from bathyscope import diagnose, forecast
 from bathyscope.certificates import certify
-from bathyscope.cli.spinner import spinner
+from bathyscope.cli.screen import spinner
 from bathyscope.core.progress import begin_stage, on_progress, report_progress, terminal_bar
 from bathyscope.nets import build, resnest
 from bathyscope.sweep import GridProgress

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from bathyscope.recorder.curve import BoundedCurve
 from bathyscope.recorder.detect import (
     _moved_group,
     detect,
@@ -17,7 +16,7 @@ from bathyscope.recorder.detect import (
     vanished_updates,
 )
 from bathyscope.recorder.event import Event
-from bathyscope.recorder.history import History, Signal, band, logarithms
+from bathyscope.recorder.history import BoundedCurve, History, Signal, band, logarithms
 from bathyscope.rules import rule_of
 
 LABELS = ("stem", "middle", "head")

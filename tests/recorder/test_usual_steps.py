@@ -12,8 +12,7 @@ from torch import nn
 import bathyscope
 from bathyscope.core import blocks_of
 from bathyscope.recorder import watch
-from bathyscope.recorder.gradient_turns import GradientTurns
-from bathyscope.recorder.groups import parameter_groups
+from bathyscope.recorder.groups import GradientTurns, parameter_groups
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.ledger_steps import is_passed_over
 from tests.unchecked import unchecked

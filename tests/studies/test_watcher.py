@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from bathyscope import data, measure, nets
 from bathyscope.curvature import hessian
 from bathyscope.papers.norm_preservation.studies.watches import ratios
-from bathyscope.papers.shortcut_length.studies.linear_spectrum import linear_spectrum
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.studies.watches import linear_spectrum
 from bathyscope.papers.singularity.studies.trained import NetworkTrial
 from bathyscope.papers.singularity.studies.watches import histogram
 from bathyscope.studies.trial import half_squared_error

@@ -8,13 +8,13 @@ from torch import nn
 
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.papers.shortcut_length.studies.convolutional import LengthTrial
-from bathyscope.papers.shortcut_length.studies.linear_spectrum import (
+from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.studies.watches import (
     linear_spectrum,
+    norms,
     spectrum_row,
     unit_weights,
 )
-from bathyscope.papers.shortcut_length.studies.networks import KINDS
-from bathyscope.papers.shortcut_length.studies.weight_norms import norms
 from bathyscope.papers.singularity.studies.watches import histogram
 from bathyscope.runs import open_run
 from bathyscope.studies.computation import Computation

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from bathyscope.training import TrainingConfig
-from bathyscope.training.schedules import learning_rate
+from bathyscope.training.optimizers import learning_rate
 
 
 def rates(config, steps, per_epoch):

@@ -28,7 +28,7 @@ def certify(
     Example: bathyscope certify runs/aresnest-20-digits-lr0.1-seed0-1a2b3c4d --json -
     """
     from bathyscope.certificates import certify as certificate
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
 
     setup = text.setup()
     # the loss is chosen by the kind of the targets unless one was given

@@ -136,7 +136,7 @@ def _check_all(
     claims: "list[Claim]", *, seed: int, given: JsonObject, insist: bool, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record; None for those without a check (an error if `insist`)."""
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
 
     rows: list[tuple[Claim, ClaimCheck | None]] = []
     with spinner("checking") as say:
@@ -156,7 +156,7 @@ def _check_elsewhere(
     claims: "list[Claim]", on: str, *, seed: int, workers: int | None, echo: bool
 ) -> "list[tuple[Claim, ClaimCheck | None]]":
     """Every claim with its record, had from the workers of a cluster, in the order of the claims."""
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
     from bathyscope.sweep import backend_of, map_over
 
     coded = [claim.name for claim in claims if claim.measure is not None]

@@ -43,7 +43,7 @@ def compare(
     """
     from bathyscope import diagnosis, report
     from bathyscope.cli.build import fresh_batches, training_batches
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
     from bathyscope.core.files import check_location, make_folder
     from bathyscope.diagnosis.compare import Contender
 

@@ -75,7 +75,7 @@ def diagnose(
     # long: most of it is the options, one per line
     check_severity(fail_on)
     from bathyscope import diagnosis, report
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
 
     if plan:
         _plan(text, probes, memory)

@@ -39,7 +39,7 @@ def forecast(
     """
     from bathyscope import foresight
     from bathyscope.cli.build import training_batches
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
     from bathyscope.foresight.course import look_ahead_steps
 
     steps = look_ahead_steps(budget, spend)

@@ -55,7 +55,7 @@ def treat(
     """
     # long: most of it is the options, one per line
     from bathyscope.cli.build import fresh_batches
-    from bathyscope.cli.spinner import spinner
+    from bathyscope.cli.screen import spinner
     from bathyscope.core.files import check_location
     from bathyscope.remedies import Recipe
     from bathyscope.report import write

@@ -1,5 +1,8 @@
 from bathyscope.data.augmentation import flip_and_shift as flip_and_shift
 from bathyscope.data.cache import cache_dir as cache_dir
+from bathyscope.data.cache import how_to_get as how_to_get
+from bathyscope.data.cache import is_present as is_present
+from bathyscope.data.cache import path as path
 from bathyscope.data.catalog import Entry as Entry
 from bathyscope.data.catalog import entry as entry
 from bathyscope.data.channels import channel_statistics as channel_statistics
@@ -10,9 +13,6 @@ from bathyscope.data.folder import image_folders as image_folders
 from bathyscope.data.loading import load as load
 from bathyscope.data.loading import memory_need as memory_need
 from bathyscope.data.loading import names as names
-from bathyscope.data.location import how_to_get as how_to_get
-from bathyscope.data.location import is_present as is_present
-from bathyscope.data.location import path as path
 from bathyscope.data.second_moments import moments as moments
 from bathyscope.data.sequences import SEQUENCES as SEQUENCES
 from bathyscope.data.sequences import sequence_entries as sequence_entries

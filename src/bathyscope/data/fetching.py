@@ -5,10 +5,9 @@ from pathlib import Path
 from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import clear_remains
-from bathyscope.data.cache import Report, data_folder, stage
+from bathyscope.data.cache import Report, data_folder, how_to_get, stage
 from bathyscope.data.catalog import Entry, entry
 from bathyscope.data.checksums import WrongChecksum
-from bathyscope.data.location import how_to_get
 from bathyscope.data.sources import Progress, Source, SourceFailed, local_copy
 
 

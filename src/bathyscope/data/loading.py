@@ -6,12 +6,11 @@ from pathlib import Path
 
 from bathyscope.core.arguments import check_count, check_flag, check_name, check_path, check_seed
 from bathyscope.core.errors import UsageError
-from bathyscope.data.cache import data_folder
+from bathyscope.data.cache import data_folder, how_to_get
 from bathyscope.data.catalog import CATALOG, entry
 from bathyscope.data.dataset import DataSet
 from bathyscope.data.digits import digits
 from bathyscope.data.folder import folder, image_folders
-from bathyscope.data.location import how_to_get
 from bathyscope.data.need import MemoryNeed, need_of
 from bathyscope.data.npz import array_shapes, npz
 from bathyscope.data.official import cifar_set, idx_set

@@ -10,17 +10,21 @@ from torch import Tensor, nn
 
 from bathyscope.core.blocks import Blocks
 from bathyscope.core.trackers import Tracker
-from bathyscope.recorder.curve import FEWEST_POINTS, MOST_POINTS, BoundedCurve
 from bathyscope.recorder.detect import detect, stirrings
-from bathyscope.recorder.entry_views import EntryViews
 from bathyscope.recorder.event import Event
-from bathyscope.recorder.gradient_turns import GradientTurns
-from bathyscope.recorder.groups import Norms, ParameterGroups
-from bathyscope.recorder.history import WINDOW, History, Signal
+from bathyscope.recorder.groups import GradientTurns, Norms, ParameterGroups
+from bathyscope.recorder.history import (
+    FEWEST_POINTS,
+    MOST_POINTS,
+    WINDOW,
+    BoundedCurve,
+    History,
+    Signal,
+)
 from bathyscope.recorder.log import LastWeights, Log, last_weights
 from bathyscope.recorder.open_step import OpenStep
 from bathyscope.recorder.samples import Row, SampleObserver, TakenSamples, sample_rows
-from bathyscope.recorder.sketch import checksum
+from bathyscope.recorder.sketch import EntryViews, checksum
 from bathyscope.recorder.transitions import sampled_events
 
 # After an event, full signals are taken ten times as often for the time of one interval.

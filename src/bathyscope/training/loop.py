@@ -18,9 +18,8 @@ from bathyscope.training.divergence import Divergence, first_non_finite
 from bathyscope.training.evaluation import evaluate
 from bathyscope.training.losses import loss_of, num_correct, num_judged
 from bathyscope.training.memory_format import is_channels_last_safe
-from bathyscope.training.optimizers import optimizer_of
+from bathyscope.training.optimizers import learning_rate, optimizer_of
 from bathyscope.training.records import EpochSums, step_record
-from bathyscope.training.schedules import learning_rate
 
 
 @dataclass

@@ -3,7 +3,7 @@
 CLAIMS = {
     "equation_2": "forms",
     "section_2_2_coupling": "coupling",
-    "remark_1": "untested",
+    "remark_1": "assumptions",
     "assumption_1": "assumptions",
     "proposition_1": "landscape",
     "section_2_2_whole": "coupling",

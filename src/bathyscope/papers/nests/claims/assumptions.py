@@ -1,4 +1,4 @@
-"""The assumptions of the theme `nests`: their words, and what the paper says of how often they hold."""
+"""The assumptions of the theme `nests`, how often they hold, and a remark that is not tested."""
 
 import torch
 from torch import nn
@@ -102,4 +102,13 @@ ASSUMPTION_4 = Claim(
     measure=measure_assumption_4,
     law=assumption_4,
     empirical=True,
+)
+
+
+REMARK_1 = Claim(
+    name="nests.remark_1",
+    statement="Every local minimum of the whole problem is one of the problem with fixed "
+    "features, so that what is true of all of the latter is true of the former.",
+    tested="A remark on sets: it follows from the definition of a local minimum, and there "
+    "is nothing to measure.",
 )

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from bathyscope.papers.shortcut_length.studies.weight_norms import norms
+from bathyscope.papers.shortcut_length.studies.watches import norms
 from bathyscope.studies.record import Preset
 from bathyscope.studies.trial import TrainingTask
 

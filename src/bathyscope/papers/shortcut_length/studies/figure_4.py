@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from bathyscope.curvature import Unresolved, exact_condition_number
 from bathyscope.papers.shortcut_length.linear_network import linear_network_hessian
-from bathyscope.papers.shortcut_length.studies.linear_spectrum import PERCENTILE, unit_weights
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
+from bathyscope.papers.shortcut_length.studies.watches import PERCENTILE, unit_weights
 from bathyscope.papers.shortcut_length.zero_point import zero_point
 from bathyscope.studies.computation import Computation
 from bathyscope.studies.drawing import label_axes, legend, mean_lines, panels

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 from torch import nn
 
 from bathyscope.core.batch import LossFn
-from bathyscope.papers.shortcut_length.studies.linear_spectrum import linear_spectrum
 from bathyscope.papers.shortcut_length.studies.networks import KINDS
-from bathyscope.papers.shortcut_length.studies.weight_norms import norms
+from bathyscope.papers.shortcut_length.studies.watches import linear_spectrum, norms
 from bathyscope.studies.examples import second_moments, whitened_examples
 from bathyscope.studies.trial import TrainingTask, half_squared_error
 from bathyscope.training import Examples

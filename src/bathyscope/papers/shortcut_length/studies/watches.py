@@ -1,4 +1,4 @@
-"""The Hessian's spectrum of a linear network while it trains, in the numbers of the paper."""
+"""What is measured of a network of this paper while it trains: norms of weights, the Hessian's spectrum."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,13 @@ from bathyscope.curvature import exact_negative_index
 from bathyscope.nets import Network
 from bathyscope.papers.shortcut_length.linear_network import linear_network_hessian
 from bathyscope.training import Examples
+
+
+def norms(model: nn.Module, probe: Examples) -> Iterator[dict[str, object]]:
+    """The mean Frobenius norm of the weight matrices and kernels   (shortcut_length, figure 2)."""
+    sizes = [p.detach().norm().item() for p in model.parameters() if p.ndim > 1]
+    yield {"mean_norm": sum(sizes) / len(sizes), "num_matrices": len(sizes)}
+
 
 PERCENTILE = 0.1
 """Of |λ|, in place of the smallest, which is very unstable   (shortcut_length, appendix B)."""

@@ -96,11 +96,7 @@ def _residual(seen: Observation, network: ResNEst, loss: str | LossFn | None) ->
 
 
 def _solve(
-    seen: Observation,
-    features: Sequence[Tensor],
-    loss: str | LossFn | None,
-    *,
-    intercept: bool,
+    seen: Observation, features: Sequence[Tensor], loss: str | LossFn | None, *, intercept: bool
 ) -> tuple[list[Float[Tensor, " k c"]], Float[Tensor, " c"]]:
     num_outputs = seen.outputs.shape[1]
     ell = convex_loss(loss, seen.targets, num_outputs=num_outputs)

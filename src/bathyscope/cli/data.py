@@ -24,10 +24,7 @@ DataDir = Annotated[
 
 
 @app.command("list")
-def list_(
-    data_dir: DataDir = None,
-    as_json: JsonFile = None,
-) -> None:
+def list_(data_dir: DataDir = None, as_json: JsonFile = None) -> None:
     """List the data sets: shape, classes, sizes, whether they are here, source and license.
 
     Example: bathyscope data list --json

@@ -59,8 +59,7 @@ def diagnose(
         Path | None, typer.Option(help="Apply this recipe (.json, of `treat`) first.")
     ] = None,
     plan: Annotated[
-        bool,
-        typer.Option("--plan", help="Only say what it would cost; no weights are made."),
+        bool, typer.Option("--plan", help="Only say what it would cost; no weights are made.")
     ] = False,
     out: AllFiles = None,
     form: Format = "text",

@@ -137,11 +137,7 @@ def _draw(folder: Path, frame: "pd.DataFrame", path: Path, *, metric: str | None
         axes.plot(curve["epoch"] + 1, curve[metric], marker=".", label=str(name))
     if "loss" in metric and (curves[metric].dropna() > 0).all():
         axes.set_yscale("log")
-    axes.set(
-        xlabel="epoch",
-        ylabel=metric.replace("_", " "),
-        title=f"{drawn} of {len(frame)} runs",
-    )
+    axes.set(xlabel="epoch", ylabel=metric.replace("_", " "), title=f"{drawn} of {len(frame)} runs")
     if len(frame) <= 12:
         axes.legend(fontsize="x-small")
     contents = io.BytesIO()

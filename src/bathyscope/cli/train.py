@@ -12,10 +12,7 @@ from bathyscope.cli.resolve import read_assignments
 from bathyscope.cli.screen import echo
 from bathyscope.core.errors import UsageError
 
-_KEYS = (
-    *("data", "batch_size", "loss", "optimizer", "lr"),
-    *("momentum", "weight_decay", "seed"),
-)
+_KEYS = (*("data", "batch_size", "loss", "optimizer", "lr"), *("momentum", "weight_decay", "seed"))
 
 if TYPE_CHECKING:
     from bathyscope.training import Outcome
@@ -33,8 +30,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Passes over the training set (10).")] = None,
     schedule: Annotated[str | None, typer.Option(help="constant, step or cosine (cosine).")] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Another key of the configuration: KEY=VALUE."),
+        list[str] | None, typer.Option("--set", help="Another key of the configuration: KEY=VALUE.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with these keys; options go before it.")

@@ -174,15 +174,7 @@ def _synthetic(law: str, shape: tuple[int, int, int], num_classes: int) -> Entry
 CATALOG: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry(
-            "digits",
-            (1, 8, 8),
-            10,
-            1442,
-            355,
-            "Alpaydin 1998",
-            "CC BY 4.0",
-        ),
+        Entry("digits", (1, 8, 8), 10, 1442, 355, "Alpaydin 1998", "CC BY 4.0"),
         Entry(
             "mnist",
             (1, 28, 28),

@@ -15,11 +15,7 @@ _BOTTLENECK = 4  # a layer first reduces its input to four times the growth
 
 
 def densenet(
-    num_layers: int,
-    *,
-    samples: Images,
-    growth: int = 12,
-    compression: float = 0.5,
+    num_layers: int, *, samples: Images, growth: int = 12, compression: float = 0.5
 ) -> Network:
     """DenseNet-BC of 6n + 4 layers: x_{l+1} = [x_l, F(x_l)]   (singularity, section II).
 

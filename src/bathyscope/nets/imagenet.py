@@ -27,11 +27,7 @@ _EXPANSION = 4
 
 
 def imagenet_resnet(
-    depth: int,
-    *,
-    samples: Images,
-    width: int = 64,
-    erased: bool = False,
+    depth: int, *, samples: Images, width: int = 64, erased: bool = False
 ) -> Network:
     """Residual network for large images, basic blocks up to depth 34, bottlenecks from 50.
 
@@ -41,11 +37,7 @@ def imagenet_resnet(
 
 
 def imagenet_plain(
-    depth: int,
-    *,
-    samples: Images,
-    width: int = 64,
-    erased: bool = False,
+    depth: int, *, samples: Images, width: int = 64, erased: bool = False
 ) -> Network:
     """The residual network for large images without its skips   (singularity, table IV)."""
     return _network(depth, samples, width, around=no_skip, erased=erased)
@@ -67,12 +59,7 @@ def imagenet_resnext(
         group_width: channels of a path's 3×3 convolution in the first stage.
     """
     return _network(
-        depth,
-        samples,
-        width,
-        around=skip("B"),
-        erased=erased,
-        paths=(cardinality, group_width),
+        depth, samples, width, around=skip("B"), erased=erased, paths=(cardinality, group_width)
     )
 
 

@@ -15,32 +15,18 @@ from bathyscope.nets.samples import Vectors, network_on_vectors
 _LAYERS = 2  # a block lumps two weight matrices into one (equations 2, 5 and 8)
 
 
-def linear_plain(
-    num_blocks: int,
-    *,
-    width: int = 16,
-    samples: Vectors,
-) -> Network:
+def linear_plain(num_blocks: int, *, width: int = 16, samples: Vectors) -> Network:
     """Plain linear network: h^l = W^l W^{l-1} h^{l-2}   (singularity, equations 1 and 2)."""
     return nshortcut(num_blocks, _LAYERS, samples=samples, width=width, shortcut="none")
 
 
-def linear_residual(
-    num_blocks: int,
-    *,
-    width: int = 16,
-    samples: Vectors,
-) -> Network:
+def linear_residual(num_blocks: int, *, width: int = 16, samples: Vectors) -> Network:
     """Residual linear network: h^l = (W^l W^{l-1} + I) h^{l-2}   (singularity, equations 3 to 5)."""
     return nshortcut(num_blocks, _LAYERS, samples=samples, width=width)
 
 
 def linear_aggregated(
-    num_blocks: int,
-    *,
-    paths: int = 4,
-    width: int = 16,
-    samples: Vectors,
+    num_blocks: int, *, paths: int = 4, width: int = 16, samples: Vectors
 ) -> Network:
     """h^l = (Σ_k W^{l,k} W^{l-1,k} + I) h^{l-2}   (singularity, equations 6 to 8).
 

@@ -19,13 +19,7 @@ from bathyscope.nets.shortcut import Place, projection, stages
 from bathyscope.nets.stem import bare_stem
 
 
-def resnest(
-    num_blocks: int,
-    widen: int = 1,
-    *,
-    samples: Images,
-    width: int = 16,
-) -> ResNEst:
+def resnest(num_blocks: int, widen: int = 1, *, samples: Images, width: int = 16) -> ResNEst:
     """The standard network without the batch normalization and ReLU before its head."""
     locations = _locations(num_blocks, width * widen)
     return ResNEst(
@@ -36,13 +30,7 @@ def resnest(
     )
 
 
-def bnresnest(
-    num_blocks: int,
-    widen: int = 1,
-    *,
-    samples: Images,
-    width: int = 16,
-) -> ResNEst:
+def bnresnest(num_blocks: int, widen: int = 1, *, samples: Images, width: int = 16) -> ResNEst:
     """The ResNEst with the batch normalization before its head, but not the ReLU: still affine."""
     network = resnest(num_blocks, widen, samples=samples, width=width)
     network.norm = nn.BatchNorm2d(network.output.in_features)
@@ -50,11 +38,7 @@ def bnresnest(
 
 
 def aresnest(
-    num_blocks: int,
-    widen: int = 1,
-    *,
-    samples: Images,
-    width: int = 16,
+    num_blocks: int, widen: int = 1, *, samples: Images, width: int = 16
 ) -> AugmentedResNEst:
     """The augmented ResNEst: a linear head on the pooled image and on every pooled feature."""
     locations = _locations(num_blocks, width * widen)
@@ -69,12 +53,7 @@ def aresnest(
 
 
 def densenest(
-    num_blocks: int,
-    widen: int = 1,
-    *,
-    samples: Images,
-    width: int = 16,
-    growth: int | None = None,
+    num_blocks: int, widen: int = 1, *, samples: Images, width: int = 16, growth: int | None = None
 ) -> DenseNEst:
     """A DenseNEst of as many blocks and stages: each adds channels, average pooling halves the rest.
 

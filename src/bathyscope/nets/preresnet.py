@@ -96,23 +96,13 @@ def preresnet(
     return _bottlenecks(num_blocks, samples, width, around, erased)
 
 
-def preplain(
-    num_blocks: int,
-    *,
-    samples: Images,
-    width: int = 16,
-    erased: bool = False,
-) -> Network:
+def preplain(num_blocks: int, *, samples: Images, width: int = 16, erased: bool = False) -> Network:
     """The pre-activation bottleneck network without its skips   (norm_preservation, section 4)."""
     return _bottlenecks(num_blocks, samples, width, lambda _: None, erased)
 
 
 def procresnet(
-    num_blocks: int,
-    *,
-    samples: Images,
-    width: int = 16,
-    erased: bool = False,
+    num_blocks: int, *, samples: Images, width: int = 16, erased: bool = False
 ) -> Network:
     """Procrustes residual network of 9n + 4 layers   (norm_preservation, section 3, figure 1d).
 

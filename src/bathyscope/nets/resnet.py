@@ -35,13 +35,7 @@ def resnet(
     return network_on_images(samples, _locations(num_blocks, width), block)
 
 
-def plain(
-    num_blocks: int,
-    *,
-    samples: Images,
-    width: int = 16,
-    erased: bool = False,
-) -> Network:
+def plain(num_blocks: int, *, samples: Images, width: int = 16, erased: bool = False) -> Network:
     """The residual network without its skips: x_{l+1} = ReLU(F(x_l))   (singularity, section VI)."""
 
     def block(location: Place) -> ResidualBlock:

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.core.loop_record import ParameterUse, StepRow
-from bathyscope.recorder.sketch import (
-    Values,
-    can_be_read,
-    gather,
-    local_part,
-    root_mean_square,
-)
+from bathyscope.recorder.sketch import Values, can_be_read, gather, local_part, root_mean_square
 
 
 @dataclass(slots=True)

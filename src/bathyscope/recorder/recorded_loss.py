@@ -14,14 +14,7 @@ from torch import Tensor
 from bathyscope.core.batch import own_loss
 from bathyscope.core.global_state import preserve_random_state
 from bathyscope.core.nested import copy_tensors, tensors_in
-from bathyscope.recorder.tape import (
-    Given,
-    NotRecorded,
-    Program,
-    TapeCall,
-    leaves_in,
-    program_of,
-)
+from bathyscope.recorder.tape import Given, NotRecorded, Program, TapeCall, leaves_in, program_of
 
 TARGETS = -1
 """The number under which a program is given the targets."""

@@ -11,13 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import (
-    ChangeLevel,
-    Edit,
-    Remedy,
-    python_list,
-    submodule,
-)
+from bathyscope.remedies.remedy import ChangeLevel, Edit, Remedy, python_list, submodule
 
 READERS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules that read a tensor which can be normalized before."""

@@ -19,12 +19,7 @@ from bathyscope.core.errors import BathyscopeError, UsageError
 from bathyscope.core.files import check_location, make_folder, write_atomic
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.remedies.activations import TailorActivations
-from bathyscope.remedies.attention import (
-    NormalizeQueries,
-    NormFirst,
-    PenalizeLogZ,
-    ScaleBranches,
-)
+from bathyscope.remedies.attention import NormalizeQueries, NormFirst, PenalizeLogZ, ScaleBranches
 from bathyscope.remedies.change import Change
 from bathyscope.remedies.edit_plan import plan_edits
 from bathyscope.remedies.interface import (

@@ -169,8 +169,7 @@ class ReplaceOptimizer(Remedy):
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Change:
         """Make the optimizer; the one given stays as it is."""
         return Change(
-            self.description,
-            optimizer=_CLASSES[self.kind](_trainable(model), **self._options()),
+            self.description, optimizer=_CLASSES[self.kind](_trainable(model), **self._options())
         )
 
     def code(self) -> str:

@@ -10,10 +10,7 @@ from torch import nn
 
 from bathyscope.core.arguments import check_number
 from bathyscope.core.devices import with_double
-from bathyscope.linalg.conv_spectrum import (
-    isotropic_target,
-    torus_singular_values,
-)
+from bathyscope.linalg.conv_spectrum import isotropic_target, torus_singular_values
 from bathyscope.linalg.convolution import convolution_of, per_axis, working_dtype
 from bathyscope.linalg.gauge import Gauge
 from bathyscope.linalg.kernel_projection import cheapest_projection, exact_projection
@@ -41,13 +38,7 @@ class LayerProjection:
     """One layer under the remedy: its taps, its target and the way it is projected."""
 
     def __init__(
-        self,
-        name: str,
-        layer: nn.Module,
-        *,
-        gain: Gain | float,
-        method: Method,
-        size: int | None,
+        self, name: str, layer: nn.Module, *, gain: Gain | float, method: Method, size: int | None
     ) -> None:
         conv = convolution_of(layer)
         self.name = name

@@ -10,14 +10,7 @@ from dataclasses import dataclass, replace
 
 from bathyscope.report.block_table import block_table
 from bathyscope.report.document import environment, render
-from bathyscope.report.findings import (
-    changes,
-    finding_views,
-    fix,
-    not_checked,
-    setup,
-    verdict_card,
-)
+from bathyscope.report.findings import changes, finding_views, fix, not_checked, setup, verdict_card
 from bathyscope.report.glossary import glossary, notes, provenance, recorded_settings
 from bathyscope.report.overview import overview
 from bathyscope.report.palette import light_color

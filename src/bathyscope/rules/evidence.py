@@ -89,9 +89,7 @@ class Evidence:
             return self
         rows = Blocks(self.blocks, "given", around=beside.blocks)
         return replace(
-            self,
-            blocks=tuple(rows.rows),
-            measurements=with_around(self.measurements, rows),
+            self, blocks=tuple(rows.rows), measurements=with_around(self.measurements, rows)
         )
 
     @property

@@ -187,7 +187,7 @@ Targeted = str | Callable[..., Iterator[Any]]
 # What helps where a finding's cause is known better than its rule does.
 _REMEDY_OF_CAUSE: dict[Cause | None, str] = {
     "activation": "Activations that do not saturate (ReLU, GELU), with their initialization, in place of "
-    "sigmoid, tanh or softmax. ",
+    "sigmoid, tanh or softmax. "
 }
 
 

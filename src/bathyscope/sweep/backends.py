@@ -88,12 +88,7 @@ def local(workers: int) -> Backend:
         resource_tracker.ensure_running()  # first: starting it lets Ctrl-C through again
         with _hold_ctrl_c():  # which would print a traceback while it imports
             forkserver.ensure_running()
-        return _Pool(
-            workers,
-            mp_context=context,
-            initializer=_settle,
-            initargs=(threads,),
-        )
+        return _Pool(workers, mp_context=context, initializer=_settle, initargs=(threads,))
 
     return Backend(pool, window=workers, can_break=True)
 

@@ -12,14 +12,7 @@ from typing import Any
 
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import Locked, hold_lock, make_folder, read_json, write_atomic
-from bathyscope.runs import (
-    ENDED,
-    Configuration,
-    RunState,
-    has_result,
-    record_failure,
-    run_state,
-)
+from bathyscope.runs import ENDED, Configuration, RunState, has_result, record_failure, run_state
 from bathyscope.sweep.backends import Backend, exit_codes, interruptibly
 from bathyscope.sweep.deaths import describe_death
 

@@ -126,10 +126,7 @@ class Loop:
     def _step(self, x: Tensor, y: Tensor) -> bool:
         """One optimizer step on one batch; False where a number is non-finite and none was taken."""
         lr = learning_rate(
-            self.config,
-            self.step,
-            steps=self.num_steps,
-            steps_per_epoch=self.batches.per_epoch,
+            self.config, self.step, steps=self.num_steps, steps_per_epoch=self.batches.per_epoch
         )
         for settings in self.optimizer.param_groups:
             settings["lr"] = lr

@@ -7,14 +7,7 @@ from pathlib import Path
 import torch
 
 from bathyscope.core.files import DiskFull
-from bathyscope.runs import (
-    Checkpoint,
-    Run,
-    Status,
-    keep_weights,
-    load_checkpoint,
-    save_checkpoint,
-)
+from bathyscope.runs import Checkpoint, Run, Status, keep_weights, load_checkpoint, save_checkpoint
 from bathyscope.training.loop import Loop
 from bathyscope.training.state import STATE_KEYS, restore_, state_of, weights_of
 

@@ -87,7 +87,7 @@ MISSING_ATTENTION_SCALE = Rule(
             2.0,
             "factor on q·k, times √d; a problem where the scores deviate by 2.5 and more",
             "without 1/√d it is √d, from 2.8 at d = 8",
-        ),
+        )
     },
     find=missing_attention_scale,
     effects=("entropy-collapse", "attention-logit-growth"),
@@ -123,7 +123,7 @@ DEAD_HEADS = Rule(
     advice="Re-initialize the value and output projections of the block.",
     reads=("attention.dead_heads", "attention.dead"),
     thresholds={
-        "dead_heads": Threshold(0.5, "fraction of a block's heads; fewer are a warning", "tuned"),
+        "dead_heads": Threshold(0.5, "fraction of a block's heads; fewer are a warning", "tuned")
     },
     find=dead_heads,
     downstream=("silent-branch", "uniform-attention", "singular-representation"),
@@ -161,7 +161,7 @@ ENTROPY_COLLAPSE = Rule(
     thresholds={
         "one_hot_rows": Threshold(
             0.9, "fraction of a block's rows that give one key 0.99 of their weight", "tuned"
-        ),
+        )
     },
     find=entropy_collapse,
     downstream=("attention-logit-growth", "singular-representation"),

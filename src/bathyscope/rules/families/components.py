@@ -180,7 +180,7 @@ LOST_TOKENS = Rule(
     source="equal rows give equal outputs",
     advice="Look at what was loaded into the table, at padding_idx, and at clamp() or % on the ids.",
     thresholds={
-        "lost_rows": Threshold(0.02, "fraction of rows or columns", "healthy tables have none"),
+        "lost_rows": Threshold(0.02, "fraction of rows or columns", "healthy tables have none")
     },
     when=(
         "dependence.token_rows",
@@ -200,9 +200,7 @@ def attention_weights(evidence: Evidence, thresholds: Thresholds) -> Iterator[Fi
     known = [o for o in odd.split(", ") if "softmax" in o]
     if known:
         yield ATTENTION_WEIGHTS.finding(
-            problem_if("scores without a softmax" not in known),
-            score=10.0,
-            what=", ".join(known),
+            problem_if("scores without a softmax" not in known), score=10.0, what=", ".join(known)
         )
 
 
@@ -398,7 +396,7 @@ STALE_CACHE = Rule(
             1e-2,
             "relative difference of the outputs",
             "rounding makes 1e-5 in float32, 5e-3 in bfloat16",
-        ),
+        )
     },
     when=(When("dependence.cache_difference", above="cache_difference"),),
     find=stale_cache,

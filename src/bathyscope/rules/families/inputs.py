@@ -48,7 +48,7 @@ UNREAD_INPUT = Rule(
     thresholds={
         "unread": Threshold(
             0.25, "fraction of the tokens, pixels or columns that no output reads", MEASURED
-        ),
+        )
     },
     when=("dependence.unread",),
     find=unread_input,
@@ -269,7 +269,7 @@ REPEATED_COLUMNS = Rule(
             0.5,
             "fraction of a table's columns that equal another one",
             "most of what it says is said twice",
-        ),
+        )
     },
     when=("inputs.repeated_columns",),
     find=repeated_columns,
@@ -297,7 +297,7 @@ REPEATED_SAMPLES = Rule(
     thresholds={
         "repeated_samples": Threshold(
             0.5, "fraction of a batch's samples that are duplicates", "most of them are copies"
-        ),
+        )
     },
     when=(When("inputs.repeated_samples", above="repeated_samples"),),
     find=repeated_samples,
@@ -361,10 +361,8 @@ ONE_TOKEN = Rule(
     advice="Decode a few samples and read them; look at the vocabulary and at the number for unknown words.",
     thresholds={
         "one_token": Threshold(
-            0.9,
-            "fraction of the tokens, that of padding left out",
-            "texts have below 0.1",
-        ),
+            0.9, "fraction of the tokens, that of padding left out", "texts have below 0.1"
+        )
     },
     when=(When("inputs.token_fraction", above="one_token"),),
     find=one_token,

@@ -47,9 +47,7 @@ def constant_labels(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
         return  # they are not asked for
     if facts.number("different") == 1 and samples >= 4 and not evidence.samples_equal:
         yield CONSTANT_LABELS.finding(
-            problem_if(samples >= thresholds["constant_labels"]),
-            score=samples,
-            labels=samples,
+            problem_if(samples >= thresholds["constant_labels"]), score=samples, labels=samples
         )
 
 
@@ -67,7 +65,7 @@ CONSTANT_LABELS = Rule(
             16.0,
             "labels that are all the same, from which it is a problem",
             "by chance in a batch of two equal classes: 2⁻¹⁵",
-        ),
+        )
     },
     when=(When("labels.different", among=(1,)),),
     find=constant_labels,
@@ -97,10 +95,7 @@ LABELS_OUT_OF_RANGE = Rule(
     source="t log p + (1 − t) log(1 − p) is a likelihood for t in [0, 1]",
     advice="For classes 0, 1, 2, … give the network one output per class and use nn.CrossEntropyLoss; "
     "for numbers use nn.MSELoss and no activation at the end.",
-    when=(
-        When("output.smallest_target", below=0.0),
-        When("output.largest_target", above=1.0),
-    ),
+    when=(When("output.smallest_target", below=0.0), When("output.largest_target", above=1.0)),
     find=labels_out_of_range,
     effects=OF_FLAT_OUTPUT,
 )
@@ -157,10 +152,8 @@ MISSING_CLASSES = Rule(
     reads=("labels", "output"),
     thresholds={
         "labels_per_class": Threshold(
-            5.0,
-            "labels per output, from which missing classes are reported",
-            "(1 − 1/C)^5C is e⁻⁵",
-        ),
+            5.0, "labels per output, from which missing classes are reported", "(1 − 1/C)^5C is e⁻⁵"
+        )
     },
     when=(When("labels.different", below="output.num_outputs"),),
     find=missing_classes,
@@ -291,7 +284,7 @@ FLIPPED_TARGETS = Rule(
             0.2,
             "fraction of the samples, of those whose fit says anything",
             "half of them where flips are drawn apart, none where they are not",
-        ),
+        )
     },
     when=(When("labels.flipped", above="flipped"),),
     find=flipped_targets,

@@ -289,10 +289,7 @@ def heavy_penalty(record: LoopRecord, thresholds: Thresholds) -> Iterator[Findin
         cosines = [c for c in looks if c is not None]
         if len(cosines) == _FIRST_LOOKS and median(cosines) > thresholds["along_weights"]:
             yield HEAVY_PENALTY.finding(
-                Severity.WARNING,
-                score=median(cosines),
-                cosine=median(cosines),
-                at=use.backward_at,
+                Severity.WARNING, score=median(cosines), cosine=median(cosines), at=use.backward_at
             )
 
 

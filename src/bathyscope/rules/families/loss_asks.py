@@ -73,12 +73,9 @@ SCRAMBLED_OUTPUTS = Rule(
             0.6,
             "fraction of labels that the loss asks for at their own place, classes renamed at will",
             "1 for every loss on labels, about one over the number of classes where they are scrambled",
-        ),
+        )
     },
-    when=(
-        "dependence.swapped_axes",
-        When("effective_targets.agreement", below="agreement"),
-    ),
+    when=("dependence.swapped_axes", When("effective_targets.agreement", below="agreement")),
     find=scrambled_outputs,
 )
 
@@ -244,11 +241,7 @@ def end_never_asked(evidence: Evidence, thresholds: Thresholds) -> Iterator[Find
     """A language model that is never asked for the end of a text, which is its padding."""
     asked = evidence.about("effective_targets")
     if how := asked.word("end_is_padding"):
-        yield END_NEVER_ASKED.finding(
-            problem_if("real" in how),
-            score=1.0,
-            known_because=how,
-        )
+        yield END_NEVER_ASKED.finding(problem_if("real" in how), score=1.0, known_because=how)
 
 
 END_NEVER_ASKED = Rule(
@@ -288,7 +281,7 @@ PADDING_ASKED = Rule(
             0.1,
             "fraction of the positions with a gradient that are padding",
             "0 where padding is left out",
-        ),
+        )
     },
     when=(When("effective_targets.padding_asked", above="padding_asked"),),
     find=padding_asked,

@@ -79,10 +79,7 @@ NEGATED_LOSS = Rule(
     "away from them; or it is right, and the optimizer maximizes it.",
     source="its values on predictions made from the targets",
     advice="Negate the loss, or leave out maximize=True.",
-    when=(
-        "output.negated",
-        "updates.maximize",
-    ),
+    when=("output.negated", "updates.maximize"),
     find=negated_loss,
     effects=("poor-start", "loss-does-not-fall"),
 )

@@ -71,9 +71,7 @@ def heavy_dropout(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findin
     dropped = evidence.about("mode").number("dropped") or 0.0
     if dropped >= thresholds["dropout"]:
         yield HEAVY_DROPOUT.finding(
-            problem_if(dropped >= thresholds["dropout_severe"]),
-            score=dropped,
-            probability=dropped,
+            problem_if(dropped >= thresholds["dropout_severe"]), score=dropped, probability=dropped
         )
 
 

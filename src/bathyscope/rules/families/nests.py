@@ -50,7 +50,7 @@ NARROW_RESIDUAL_SPACE = Rule(
             0.01,
             "fraction of the constant baseline's risk that a narrow ResNEst loses at its best weights",
             "below it the missing room is a note",
-        ),
+        )
     },
     find=narrow_residual_space,
 )
@@ -87,7 +87,7 @@ WORSE_THAN_LINEAR = Rule(
     thresholds={
         "linear_excess": Threshold(
             1.0, "risk over that of the best linear predictor", "nests, corollary 2"
-        ),
+        )
     },
     find=worse_than_linear,
     remedies=("solve-prediction-weights",),

@@ -44,7 +44,7 @@ FROZEN_PARAMETERS = Rule(
     thresholds={
         "frozen_fraction": Threshold(
             0.5, "fraction of the parameters that are frozen", "most of them"
-        ),
+        )
     },
     when=("parameters.frozen_entries",),
     find=frozen_parameters,

@@ -86,7 +86,7 @@ OUTPUT_MISFIT = Rule(
             0.1,
             "fraction of the way from the constant baseline to the optimum that cannot be reached",
             "softmax before cross-entropy has 0.45 for 2 classes, 0.63 for 10",
-        ),
+        )
     },
     when=(
         "output.activation_in_loss",
@@ -221,7 +221,7 @@ UNREACHABLE_TARGETS = Rule(
             0.1,
             "fraction of the way from the constant baseline to the optimum that cannot be reached",
             "softmax before cross-entropy has 0.45 for 2 classes, 0.63 for 10",
-        ),
+        )
     },
     when=(When("output.loss_asks", among=("distance",)),),
     find=unreachable_targets,
@@ -256,7 +256,7 @@ SATURATED_OUTPUT = Rule(
     thresholds={
         "saturated_fraction": Threshold(
             0.5, "fraction of samples without a gradient before the last activation", MEASURED
-        ),
+        )
     },
     when=("output.clipped_samples",),
     find=saturated_output,

@@ -208,10 +208,7 @@ STILL_STATISTICS = Rule(
     "(0, 1), with 0.9 and more they are those of the last batch. Training does not show it; eval mode does.",
     source="running = (1 − momentum) · running + momentum · batch",
     advice="Use momentum=0.1; 0.99 in TensorFlow or Keras is 0.01 here.",
-    when=(
-        "dependence.still_norms",
-        "dependence.last_batch_norms",
-    ),
+    when=("dependence.still_norms", "dependence.last_batch_norms"),
     find=still_statistics,
 )
 
@@ -243,7 +240,7 @@ UNNORMALIZED_WEIGHTS = Rule(
     thresholds={
         "spectral_norm": Threshold(
             2.0, "largest singular value of a weight under spectral_norm", MEASURED
-        ),
+        )
     },
     when=(When("dependence.spectral_norm", above="spectral_norm"),),
     find=unnormalized_weights,

@@ -188,7 +188,7 @@ CROSSED_DOCUMENTS = Rule(
             1e-6,
             "fraction of the gradient of a position that lies at other documents",
             "it is 0 where they are masked",
-        ),
+        )
     },
     when=(When("dependence.documents_cross", above="documents_cross"),),
     find=crossed_documents,
@@ -223,10 +223,7 @@ CROSSED_HEADS = Rule(
     source="head h at position l then holds position ⌊(h·L + l)/H⌋",
     advice="Split the features first: x.view(n, length, heads, -1).transpose(1, 2), and back by "
     "transpose(1, 2).reshape(n, length, -1).",
-    when=(
-        "dependence.heads_cross",
-        "dependence.attention_oddities",
-    ),
+    when=("dependence.heads_cross", "dependence.attention_oddities"),
     find=crossed_heads,
     effects=(
         "missing-causal-mask",

@@ -51,7 +51,7 @@ COLLAPSED_REPRESENTATION = Rule(
     thresholds={
         "collapse": Threshold(
             0.0001, "1 − mean cosine similarity between samples", "singularity, theorem 2"
-        ),
+        )
     },
     find=collapsed_representation,
     # a block that gives all samples their mean mixes them too, and is named here

@@ -53,7 +53,7 @@ EMBEDDING_SCALE = Rule(
             5.0,
             "the same where the output is tied to the embedding",
             "an embedding with a standard deviation of 0.02 gives 0.02·√d",
-        ),
+        )
     },
     find=embedding_scale,
     effects=("output-logit-drift", "stream-outgrows-branches"),
@@ -104,9 +104,7 @@ TOKEN_COLLAPSE = Rule(
     source="Dong et al. 2021 (rank collapse, doubly exponential in depth)",
     advice="Skip connections around attention; smaller attention branches (LayerScale, ReZero).",
     reads=("attention.token_spread", "attention.token_similarity", "output"),
-    thresholds={
-        "token_spread": Threshold(0.05, "‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens", "tuned"),
-    },
+    thresholds={"token_spread": Threshold(0.05, "‖X − 1x̄ᵀ‖/‖X‖ of a sequence's tokens", "tuned")},
     when=(When("attention.token_spread", below="token_spread"),),
     find=token_collapse,
     effects=("singular-representation", "collapsed-representation"),
@@ -159,7 +157,7 @@ STREAM_OUTGROWS_BRANCHES = Rule(
     thresholds={
         "branch_fraction": Threshold(
             0.01, "‖branch‖/‖residual stream‖ of a branch that is not small itself", "tuned"
-        ),
+        )
     },
     find=stream_outgrows_branches,
     downstream=("precision-loss", "silent-branch", "positions-unused", "not-norm-preserving"),

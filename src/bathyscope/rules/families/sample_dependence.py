@@ -53,11 +53,7 @@ MIXED_SAMPLES = Rule(
     advice="Is batch_first=True missing (nn.LSTM, nn.GRU, nn.MultiheadAttention, nn.TransformerEncoderLayer "
     "take the time first by default)? Look also for softmax(dim=0), and for view or reshape where permute "
     "or transpose is needed.",
-    when=(
-        "effective_targets.across_samples",
-        "dependence.mixes",
-        "dependence.time_first",
-    ),
+    when=("effective_targets.across_samples", "dependence.mixes", "dependence.time_first"),
     find=mixed_samples,
     effects=("unread-input", "positions-unused", "token-collapse"),
 )

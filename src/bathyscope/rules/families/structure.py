@@ -17,9 +17,7 @@ def linear_network(evidence: Evidence, thresholds: Thresholds) -> Iterator[Findi
     pairs, fraction = facts.number("adjacent_maps") or 0, facts.number("adjacent_fraction") or 0.0
     if facts.holds("linear"):
         yield LINEAR_NETWORK.finding(
-            Severity.PROBLEM,
-            evidence.labels(range(len(evidence.blocks))),
-            score=1.0,
+            Severity.PROBLEM, evidence.labels(range(len(evidence.blocks))), score=1.0
         )
     elif pairs:
         yield LINEAR_NETWORK.finding(
@@ -51,12 +49,9 @@ LINEAR_NETWORK = Rule(
             0.5,
             "fraction of the linear layers that follow another one directly, in a network with activations",
             "of 47 random networks with activations 14 have such pairs, a hundredth to a third of their maps",
-        ),
+        )
     },
-    when=(
-        "output.linear",
-        "output.adjacent_maps",
-    ),
+    when=("output.linear", "output.adjacent_maps"),
     find=linear_network,
     repairs=("add-activations",),
 )

@@ -69,7 +69,7 @@ DEAD_UNITS = Rule(
     thresholds={
         "dead_fraction": Threshold(
             0.9, "fraction of a block's units that give one value for the batch", MEASURED
-        ),
+        )
     },
     when=("activations.dead_units",),
     find=dead_units,
@@ -127,7 +127,7 @@ PRECISION_LOSS = Rule(
     thresholds={
         "precision": Threshold(
             0.05, "ε |mean| / standard deviation: fraction of the signal lost to rounding", ROUNDING
-        ),
+        )
     },
     find=precision_loss,
     downstream=(
@@ -184,7 +184,7 @@ SILENT_BRANCH = Rule(
         "parameter_gradients.scale_fraction",
     ),
     thresholds={
-        "silent_change": Threshold(1e-06, "‖x_{l+1} − x_l‖ / ‖x_l‖ of a residual block", ROUNDING),
+        "silent_change": Threshold(1e-06, "‖x_{l+1} − x_l‖ / ‖x_l‖ of a residual block", ROUNDING)
     },
     when=(When("activations.change", below="silent_change"),),
     find=silent_branch,
@@ -227,7 +227,7 @@ BATCHNORM_MASKS = Rule(
             0.1,
             "variance before a batch norm, in units of its ε",
             "the norm divides by √(variance + ε)",
-        ),
+        )
     },
     when=(When("normalization.variance_over_epsilon", below="norm_variance"),),
     find=batchnorm_masks,

@@ -46,7 +46,7 @@ EXPLODING_WEIGHTS = Rule(
     thresholds={
         "weight_outlier": Threshold(
             1000.0, "times the scale of the other layers, relative to their size", MEASURED
-        ),
+        )
     },
     find=exploding_weights,
     downstream=(
@@ -98,7 +98,7 @@ ILL_CONDITIONED_WEIGHTS = Rule(
     thresholds={
         "weight_rank": Threshold(
             0.5, "fraction of a layer's full numerical rank", "singularity, equation 11"
-        ),
+        )
     },
     find=ill_conditioned_weights,
     downstream=(

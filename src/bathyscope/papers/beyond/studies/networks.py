@@ -38,13 +38,7 @@ class DeepUnit(nn.Module):
 
 
 def deep_network(
-    kind: Kind,
-    form: Form,
-    *,
-    depth: int,
-    width: int,
-    shape: tuple[int, ...],
-    num_classes: int,
+    kind: Kind, form: Form, *, depth: int, width: int, shape: tuple[int, ...], num_classes: int
 ) -> nn.Module:
     """A network of `depth` weighted layers of one width, drawn from torch's generator.
 

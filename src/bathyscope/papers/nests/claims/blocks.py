@@ -135,10 +135,7 @@ def measure_corollary_1(
         risks.append(certificate_of(minimum, pair).risk / result.constant_risk)
         critical.append(reached)
     return Measured(
-        numbers={
-            "risks": risks,
-            "linear": result.linear_feature_risk / result.constant_risk,
-        },
+        numbers={"risks": risks, "linear": result.linear_feature_risk / result.constant_risk},
         assumptions=(*assumptions_of(result, 2, 3, 4), *critical),
     )
 

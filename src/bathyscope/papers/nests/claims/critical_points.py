@@ -132,9 +132,7 @@ def saddles_of_every_rank(numbers: Numbers) -> list[Relation]:
         if row["epsilon"] > _ZERO:
             result += [
                 at_most(
-                    f"{_names(row)}: rank of W_{{L+1}}",
-                    row["output_rank"],
-                    numbers["outputs"] - 1,
+                    f"{_names(row)}: rank of W_{{L+1}}", row["output_rank"], numbers["outputs"] - 1
                 ),
                 at_most(f"{_names(row)}: smallest curvature", row["smallest_curvature"], -1e-6),
             ]

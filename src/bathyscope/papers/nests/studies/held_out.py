@@ -94,10 +94,7 @@ STUDY = Study(
         "The paper promises no loss against a linear estimator on the training data, and nothing on new "
         "data. Forty sets that were put aside show what is left of it there."
     ),
-    presets={
-        "quick": EstimatorPreset(num_samples=300),
-        "full": EstimatorPreset(seeds=3),
-    },
+    presets={"quick": EstimatorPreset(num_samples=300), "full": EstimatorPreset(seeds=3)},
     tasks=tasks,
     table=table,
     checks=checks,

@@ -46,9 +46,7 @@ def checks(table: pd.DataFrame, preset: VectorPreset) -> tuple[Check, ...]:
             float(table["unpredicted"].min()),
         ),
         Check(
-            "features all of whose directions are new",
-            None,
-            f"{int(whole.sum())} of {len(whole)}",
+            "features all of whose directions are new", None, f"{int(whole.sum())} of {len(whole)}"
         ),
     ]
     for at_start, moment in _MOMENTS.items():

@@ -14,12 +14,7 @@ from bathyscope.claims.reading import linear_layers
 from bathyscope.claims.relation import Relation, at_most, equal
 from bathyscope.linalg import conditioning_of
 from bathyscope.nets import Network
-from bathyscope.papers.shortcut_length.claims.at_zero import (
-    Pair,
-    at_zero,
-    hessian_of,
-    vectors,
-)
+from bathyscope.papers.shortcut_length.claims.at_zero import Pair, at_zero, hessian_of, vectors
 from bathyscope.papers.shortcut_length.claims.zero_hessian import blocks_of
 
 _ROUNDING = 1e-10

@@ -39,10 +39,7 @@ def draw(table: pd.DataFrame, preset: ConvolutionPreset) -> Figure:
     """Average Frobenius norm over steps, one curve per depth."""
     figure, (ax,) = panels(width=5.8, height=3.6)
     label_axes(
-        ax,
-        title=f"weights of ResNets on {preset.data}",
-        x="step",
-        y="average Frobenius norm",
+        ax, title=f"weights of ResNets on {preset.data}", x="step", y="average Frobenius norm"
     )
     mean_lines(
         ax,
@@ -88,7 +85,7 @@ STUDY = Study(
     checks=checks,
     decides={
         "the deeper": "section 4.1: the deeper a ResNet, the smaller the average Frobenius norm of its "
-        "weights, while it trains and at the end",
+        "weights, while it trains and at the end"
     },
     draw=draw,
     unmet="A few epochs do not move weights far from the start, where deeper networks have larger norms.",

@@ -14,13 +14,7 @@ from bathyscope.papers.shortcut_length.studies.dynamics import (
     table,
     tasks,
 )
-from bathyscope.studies.drawing import (
-    color,
-    label_axes,
-    legend_below,
-    mean_lines,
-    panels,
-)
+from bathyscope.studies.drawing import color, label_axes, legend_below, mean_lines, panels
 from bathyscope.studies.record import Check, Study
 
 

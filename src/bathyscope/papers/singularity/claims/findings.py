@@ -11,11 +11,7 @@ from bathyscope.claims.relation import Relation, at_least, at_most
 from bathyscope.core.calls import num_parameters
 from bathyscope.core.json_values import JsonObject
 from bathyscope.core.records import Assumption
-from bathyscope.papers.singularity.claims.short_training import (
-    NUM_TRAIN,
-    ShortRun,
-    short_training,
-)
+from bathyscope.papers.singularity.claims.short_training import NUM_TRAIN, ShortRun, short_training
 
 CHANCE = 0.2
 """Training accuracy on ten classes below which a network has not begun to learn."""
@@ -25,10 +21,7 @@ FITTED = 0.97
 """Training accuracy from which on a network has fitted its data."""
 EXPLODING = 1e3
 """Growth of the gradient through the network from which on it explodes."""
-_NARROW: dict[str, JsonObject] = {
-    "resnet": {"width": 8},
-    "resnext": {"width": 4, "group_width": 4},
-}
+_NARROW: dict[str, JsonObject] = {"resnet": {"width": 8}, "resnext": {"width": 4, "group_width": 4}}
 # 67,906 and 68,323 parameters at 20 layers
 _OF_ONE_SIZE: dict[str, JsonObject] = {
     "resnet": {"width": 8},

@@ -331,8 +331,7 @@ def measure_theorem_5(seed: int) -> Measured:
             }
         )
     return Measured(
-        numbers={"shapes": rows},
-        assumptions=(Assumption(statement="s < z", holds=True),),
+        numbers={"shapes": rows}, assumptions=(Assumption(statement="s < z", holds=True),)
     )
 
 

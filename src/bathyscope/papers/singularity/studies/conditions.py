@@ -219,11 +219,7 @@ STUDIES = (
         PRESETS | {"printed": on(PRINTED, "mnist", "cifar-10")},
     ),
     _study(
-        "12",
-        "weights",
-        "Condition numbers of the weights (CIFAR-100)",
-        _WEIGHTS,
-        HUNDRED_PRESETS,
+        "12", "weights", "Condition numbers of the weights (CIFAR-100)", _WEIGHTS, HUNDRED_PRESETS
     ),
     _study(
         "12_imagenet",

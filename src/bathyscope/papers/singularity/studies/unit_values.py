@@ -90,7 +90,7 @@ def _study(
         checks=partial(checks, network=network),
         decides={
             "range in the first block": "section VI-C: values of the first layer range over 1.7 million "
-            "(activations) and 400,000 (weights) in PlainNet, over about 6 with skips",
+            "(activations) and 400,000 (weights) in PlainNet, over about 6 with skips"
         },
         draw=draw,
         notes=(

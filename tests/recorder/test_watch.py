@@ -145,10 +145,11 @@ def test_after_an_event_steps_are_read_ten_times_as_often_for_a_while(tmp_path):
 
 
 def test_only_a_single_number_is_taken_for_the_loss():
-    from bathyscope.recorder.loss_hook import on_loss
+    from bathyscope.recorder.entry_points import listen
+    from bathyscope.recorder.loss_hook import LossHook
 
     seen = []
-    remove = on_loss(lambda loss: seen.append(float(loss)))
+    remove = listen(LossHook(lambda loss: seen.append(float(loss)), on_failure=seen.append))
     try:
         x = torch.ones(3, requires_grad=True)
         (2 * x).sum().backward()

@@ -58,7 +58,7 @@ class Listener(Protocol):
     """Who hears of a loop.
 
     Attributes:
-        handlers: what is called, one for each of `EVENTS`.
+        handlers: what is called, by names of `EVENTS`.
     """
 
     handlers: Mapping[str, Callable[..., None]]
@@ -87,7 +87,7 @@ def listen(listener: Listener) -> Callable[[], None]:
     Returns:
         What ends it; a second call does nothing.
     """
-    assert listener.handlers.keys() == EVENTS.keys()
+    assert listener.handlers.keys() <= EVENTS.keys()
     with _lock:
         if not _listeners:
             _install()
@@ -109,7 +109,8 @@ def _notify(event: str, *args: object) -> None:
         return
     for listener in tuple(_listeners):
         try:
-            listener.handlers[event](*args)
+            if (handle := listener.handlers.get(event)) is not None:
+                handle(*args)
         except Exception as error:
             with _lock:
                 if listener in _listeners and len(_listeners) > 1:

@@ -31,12 +31,13 @@ from bathyscope.core.processes import (
 from bathyscope.core.records import Finding
 from bathyscope.core.sharded import is_sharded
 from bathyscope.core.trackers import tracker_of
+from bathyscope.recorder.entry_points import listen
 from bathyscope.recorder.event import Event
 from bathyscope.recorder.groups import parameter_groups
 from bathyscope.recorder.ledger import Ledger
 from bathyscope.recorder.log import Log
 from bathyscope.recorder.loop_findings import loop_findings, not_checked
-from bathyscope.recorder.loss_hook import on_loss, scale_of_loss
+from bathyscope.recorder.loss_hook import LossHook
 from bathyscope.recorder.open_step import OpenStep
 from bathyscope.recorder.page import WatchedTraining
 from bathyscope.recorder.recording import Recording
@@ -96,7 +97,8 @@ class Watch(WatchedTraining):
         self._never_raises = _NeverRaises(self._let_go)
         self._ledger = Ledger([model], dense=_DENSE)
         self._calls: CallObserver | None = None
-        self._remove_loss_hook: Callable[[], None] = _nothing
+        self._losses = LossHook(self._keep_loss, self._never_raises.stop)
+        self._stop_listening: Callable[[], None] = _nothing
         self._is_active = False
         self._is_entered = self._is_started = False
         self._step = OpenStep()
@@ -142,7 +144,7 @@ class Watch(WatchedTraining):
         )
 
     def _set_hooks(self) -> None:
-        self._ledger.start()  # first in, last out: both wrap `torch.autograd.backward`
+        self._ledger.start()
         check_takes_hooks(self._called, "")
         # a pass that raises is one, too: what sees attention must not outlive it
         self._calls = self._hooks.around_call(
@@ -150,7 +152,7 @@ class Watch(WatchedTraining):
         )
         self._hooks.before_step(None, self._before_update)
         self._hooks.after_step(None, self._after_update)
-        self._remove_loss_hook = on_loss(self._keep_loss)
+        self._stop_listening = listen(self._losses)
 
     def __exit__(
         self,
@@ -336,7 +338,7 @@ class Watch(WatchedTraining):
                 step.losses = [self.recording.history.last_loss]
             return
         if step.observer is not None:
-            step.observer.loss_scale = scale_of_loss()
+            step.observer.loss_scale = self._losses.scale
 
     def _on_backward(self, gradient: Tensor) -> None:
         """A backward pass has come to the model's output: it started from the model's own loss."""
@@ -428,7 +430,7 @@ class Watch(WatchedTraining):
 
     def _let_go(self) -> None:
         self._is_active = False
-        self._remove_loss_hook()
+        self._stop_listening()
         self._hooks.remove()
         self._abandon_step()
         if self._log is not None:
@@ -459,11 +461,15 @@ class _NeverRaises:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, Exception):
             return False
+        self.stop(error)
+        return True
+
+    def stop(self, error: Exception) -> None:
+        """Let go and warn."""
         self._let_go()
         warnings.warn(
-            f"bathyscope.watch stopped: {in_a_line(error)}. The training continues.", stacklevel=3
+            f"bathyscope.watch stopped: {in_a_line(error)}. The training continues.", stacklevel=4
         )
-        return True
 
 
 def watch(

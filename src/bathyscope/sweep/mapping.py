@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from typing import Generic, TypeVar
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import TypeVar
 
 from bathyscope.core.errors import BathyscopeError
-from bathyscope.sweep.backends import Backend, exit_codes, interruptibly
-from bathyscope.sweep.deaths import describe_death
+from bathyscope.sweep.backends import Backend, interruptibly
+from bathyscope.sweep.draining import drain
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,63 +36,21 @@ def map_over(
         BathyscopeError: an item ends the worker that has it alone.
         Exception: whatever the function raises.
     """
-    mapping = _Mapping(work, items, backend, on_result)
+    results: dict[int, Result] = {}
+
+    def submit(executor: Executor, index: int) -> Future[Result]:
+        return executor.submit(interruptibly, work, items[index])
+
+    def settle(future: Future[Result], index: int) -> None:
+        results[index] = future.result()
+        on_result(items[index], results[index])
+
+    drained = partial(drain, backend=backend, submit=submit, settle=settle)
     rest = deque(range(len(items)))
     while rest:
-        for suspect in mapping.drain(rest, window=backend.window):
-            if mapping.drain(deque([suspect]), window=1):
+        for suspect in drained(rest, window=backend.window).flying:
+            if (alone := drained(deque([suspect]), window=1)).flying:
                 raise BathyscopeError(
-                    f"{mapping.death} at {items[suspect]}, twice; run it here, or on another machine."
+                    f"{alone.death} at {items[suspect]}, twice; run it here, or on another machine."
                 )
-    return [mapping.results[index] for index in range(len(items))]
-
-
-class _Mapping(Generic[Item, Result]):
-    def __init__(
-        self,
-        work: Callable[[Item], Result],
-        items: Sequence[Item],
-        backend: Backend,
-        on_result: Callable[[Item, Result], None],
-    ) -> None:
-        self.work, self.items = work, items
-        self.backend, self.on_result = backend, on_result
-        self.results: dict[int, Result] = {}
-        self.death = ""
-
-    def drain(self, rest: deque[int], *, window: int | None) -> list[int]:
-        """Hand over until nothing is left or the executor breaks; return what it was at then."""
-        flying: dict[Future[Result], int] = {}
-        broken = False
-        with self.backend.open() as executor:
-            try:
-                while rest or flying:
-                    self._submit(executor, rest, flying, window)
-                    ended, _ = wait(flying, return_when=FIRST_COMPLETED)
-                    for future in ended:
-                        result = future.result()
-                        index = flying.pop(future)
-                        self.results[index] = result
-                        self.on_result(self.items[index], result)
-            except BrokenExecutor:
-                if not self.backend.can_break:
-                    raise
-                broken = True
-            except BaseException:  # Ctrl-C too: what has not begun must not begin
-                executor.shutdown(wait=True, cancel_futures=True)
-                raise
-        if broken:
-            self.death = describe_death(exit_codes(executor))
-            return list(flying.values())
-        return []
-
-    def _submit(
-        self,
-        executor: Executor,
-        rest: deque[int],
-        flying: dict[Future[Result], int],
-        window: int | None,
-    ) -> None:
-        while rest and (window is None or len(flying) < window):
-            flying[executor.submit(interruptibly, self.work, self.items[rest[0]])] = rest[0]
-            rest.popleft()
+    return [results[index] for index in range(len(items))]

@@ -5,7 +5,7 @@ import threading
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import Locked, hold_lock, make_folder, read_json, write_atomic
 from bathyscope.runs import ENDED, Configuration, RunState, has_result, record_failure, run_state
-from bathyscope.sweep.backends import Backend, exit_codes, interruptibly
-from bathyscope.sweep.deaths import describe_death
+from bathyscope.sweep.backends import Backend, interruptibly
+from bathyscope.sweep.draining import Break, drain
 
 Work = Callable[[Any, Path], object]
 """Takes a configuration and the run's folder, and leaves the result there. It must be picklable."""
@@ -91,63 +91,44 @@ def sweep(
     if failed := len(tasks) - len(left) - summary.skipped:
         summary.ended["failed"] = failed
     on_change(summary)
-    _Sweep(work, backend, summary, on_change).run(left)
+    _Sweep(work, left, backend, summary, on_change).run()
     return summary
 
 
 @dataclass
 class _Sweep:
     work: Work
+    tasks: Sequence[Task]
     backend: Backend
     summary: Tally
     on_change: Callable[[Tally], None]
-    death: str = ""
 
-    def run(self, tasks: Sequence[Task]) -> None:
+    def run(self) -> None:
         """All tasks; after a break the suspects one at a time, then the rest as before."""
-        rest = deque(tasks)
+        rest = deque(range(len(self.tasks)))
         while rest:
-            suspects = self._drain(rest, window=self.backend.window)
-            for suspect in suspects:
-                alone = deque([suspect])
-                if self._drain(alone, window=1):
-                    trace = f"{self.death} during this run.\n"
-                    record_failure(suspect.folder, suspect.configuration, trace)
-                    self._count(suspect)
+            for suspect in self._drain(rest, window=self.backend.window).flying:
+                task = self.tasks[suspect]
+                if self._had_ended(task):
+                    continue
+                alone = self._drain(deque([suspect]), window=1)
+                if alone.flying and not self._had_ended(task):
+                    trace = f"{alone.death} during this run.\n"
+                    record_failure(task.folder, task.configuration, trace)
+                    self._count(task)
 
-    def _drain(self, rest: deque[Task], *, window: int | None) -> list[Task]:
-        """Submit until nothing is left or the executor breaks; return what it was at then."""
-        flying: dict[Future[None], Task] = {}
-        broken = False
-        with self.backend.open() as executor:
-            try:
-                while rest or flying:
-                    while rest and (window is None or len(flying) < window):
-                        self._submit(executor, rest, flying)
-                    ended, _ = wait(flying, return_when=FIRST_COMPLETED)
-                    for future in ended:
-                        self._settle(future, flying[future])
-                        del flying[future]
-            except BrokenExecutor:
-                broken = True
-            except BaseException:  # Ctrl-C too: what has not begun must not begin
-                executor.shutdown(wait=True, cancel_futures=True)
-                raise
-        if broken:
-            self.death = describe_death(exit_codes(executor))
-            return [task for task in flying.values() if not self._had_ended(task)]
-        return []
+    def _drain(self, rest: deque[int], *, window: int | None) -> Break:
+        return drain(
+            rest, backend=self.backend, window=window, submit=self._submit, settle=self._settle
+        )
 
-    def _submit(
-        self, executor: Executor, rest: deque[Task], flying: dict[Future[None], Task]
-    ) -> None:
-        task = rest[0]
-        future = executor.submit(attempt, self.work, task.configuration, task.folder)
-        flying[future] = rest.popleft()
+    def _submit(self, executor: Executor, index: int) -> Future[None]:
+        task = self.tasks[index]
+        return executor.submit(attempt, self.work, task.configuration, task.folder)
 
-    def _settle(self, future: Future[None], task: Task) -> None:
+    def _settle(self, future: Future[None], index: int) -> None:
         """Count a run that ended; what went wrong outside the run itself is a failure of it."""
-        error = future.exception()
+        task, error = self.tasks[index], future.exception()
         if isinstance(error, BrokenExecutor) and self.backend.can_break:
             raise error
         if isinstance(error, KeyboardInterrupt):  # it reached a worker before it reached us

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bathyscope.core.arguments import check_count, check_seed
 from bathyscope.core.errors import UsageError
-from bathyscope.data.channels import normalize
+from bathyscope.data.channels import channel_statistics, normalize
 from bathyscope.data.streaming import Streamed
 
 
@@ -113,6 +113,14 @@ class DataSet:
             test_inputs=_some(self.test_inputs, test),
             test_labels=self.test_labels[test],
         )
+
+
+def image_set(
+    name: str, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, num_classes: int
+) -> DataSet:
+    """Images with their labels, in memory, as a set with the statistics of its training images."""
+    mean, std = channel_statistics(train[0])
+    return DataSet(name, *train, *test, num_classes, mean, std)
 
 
 def _some(inputs: Tensor | Streamed, chosen: Tensor | slice) -> Tensor | Streamed:

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from bathyscope._lazy import _load
-from bathyscope.data.channels import channel_statistics
-from bathyscope.data.dataset import DataSet
+from bathyscope.data.dataset import DataSet, image_set
 
 
 def digits() -> DataSet:
@@ -28,18 +27,11 @@ def digits() -> DataSet:
     is_test = np.zeros(len(labels), dtype=bool)
     for label in range(10):
         is_test[np.flatnonzero(labels == label)[4::5]] = True
-    train_inputs = torch.from_numpy(images[~is_test])
-    mean, std = channel_statistics(train_inputs)
-    return DataSet(
-        name="digits",
-        train_inputs=train_inputs,
-        train_labels=torch.from_numpy(labels[~is_test]),
-        test_inputs=torch.from_numpy(images[is_test]),
-        test_labels=torch.from_numpy(labels[is_test]),
-        num_classes=10,
-        mean=mean,
-        std=std,
+    train, test = (
+        (torch.from_numpy(images[part]), torch.from_numpy(labels[part]))
+        for part in (~is_test, is_test)
     )
+    return image_set("digits", train, test, num_classes=10)
 
 
 def _rows() -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:

@@ -10,8 +10,7 @@ from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from bathyscope.core.errors import UsageError
-from bathyscope.data.channels import channel_statistics
-from bathyscope.data.dataset import DataSet
+from bathyscope.data.dataset import DataSet, image_set
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".tif", ".tiff"}
 _TEST_NAMES = ("val", "validation", "test")
@@ -103,22 +102,11 @@ def folder(
     """
     train, test = image_folders(root, size=size)
     generator = torch.Generator().manual_seed(seed)
-    kept = [
-        draw_images(part, count, generator)
-        for part, count in ((train, num_train), (test, num_test))
-    ]
-    train_inputs, test_inputs = train.images_at(kept[0]), test.images_at(kept[1])
-    mean, std = channel_statistics(train_inputs)
-    return DataSet(
-        name=f"folder:{root}",
-        train_inputs=train_inputs,
-        train_labels=torch.tensor([train.labels[index] for index in kept[0]]),
-        test_inputs=test_inputs,
-        test_labels=torch.tensor([test.labels[index] for index in kept[1]]),
-        num_classes=len(train.class_names),
-        mean=mean,
-        std=std,
-    )
+    parts = []
+    for part, count in ((train, num_train), (test, num_test)):
+        kept = draw_images(part, count, generator)
+        parts.append((part.images_at(kept), torch.tensor([part.labels[i] for i in kept])))
+    return image_set(f"folder:{root}", parts[0], parts[1], num_classes=len(train.class_names))
 
 
 def pixels(file: Path, size: int) -> UInt8[np.ndarray, " 3 size size"]:

@@ -4,7 +4,8 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,7 @@ from jaxtyping import Shaped
 
 from bathyscope.core.errors import UsageError
 from bathyscope.data.archives import MOST_BYTES
-from bathyscope.data.channels import channel_statistics
-from bathyscope.data.dataset import DataSet
+from bathyscope.data.dataset import DataSet, image_set
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -48,38 +48,37 @@ def npz(path: Path) -> DataSet:
             f"{path} has training images of shape {tuple(train_inputs.shape)} and test images of "
             f"shape {tuple(test_inputs.shape)}; make them alike, with at least one to train on."
         )
-    for inputs, labels, part in (
-        (train_inputs, train_labels, "train"),
-        (test_inputs, test_labels, "test"),
-    ):
+    train, test = (train_inputs, train_labels), (test_inputs, test_labels)
+    for part, (inputs, labels) in (("train", train), ("test", test)):
         if len(inputs) != len(labels):
             raise UsageError(
                 f"{path} has {len(inputs)} images but {len(labels)} labels to {part}; "
                 f"give one label for each image."
             )
-    mean, std = channel_statistics(train_inputs)
-    return DataSet(
-        name=f"npz:{path}",
-        train_inputs=train_inputs,
-        train_labels=train_labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=int(torch.cat([train_labels, test_labels]).max()) + 1,
-        mean=mean,
-        std=std,
-    )
+    num_classes = int(torch.cat([train_labels, test_labels]).max()) + 1
+    return image_set(f"npz:{path}", train, test, num_classes=num_classes)
 
 
 def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, " ..."]]:
-    try:
+    with _naming_damage(path):
         _check_sizes(path)
         with np.load(path, allow_pickle=False) as archive:
-            missing = [key for key in _KEYS if key not in archive]
-            if missing:
-                raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
+            _check_keys(path, _KEYS, archive)
             return {key: archive[key] for key in _KEYS}
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read what is wrong with it.
+
+    Raises:
+        UsageError: in place of what was raised.
+    """
+    try:
+        yield
     except UsageError:
         raise
+    # TypeError and AttributeError: a single .npy array, which np.load opens as no archive.
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -88,13 +87,18 @@ def _arrays(path: Path) -> dict[str, Shaped[np.ndarray, " ..."]]:
         AttributeError,
         TypeError,
     ) as error:
-        # TypeError and AttributeError: a single .npy array, which np.load opens as no archive.
         raise UsageError(
             f"{path} is truncated, damaged or no .npz file of numbers; save it again with "
             f"numpy.savez."
         ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _check_keys(path: Path, keys: Sequence[str], there: Container[str]) -> None:
+    missing = [key for key in keys if key not in there]
+    if missing:
+        raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
 
 
 def _check_sizes(path: Path) -> None:
@@ -125,23 +129,13 @@ def array_shapes(path: Path, keys: Sequence[str]) -> list[tuple[int, ...]]:
     Raises:
         UsageError: the file is missing or damaged, or lacks one of them.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [f"{key}.npy" for key in keys]
-            missing = [n for n in names if n not in archive.namelist()]
-            if missing:
-                raise UsageError(f"{path} lacks {', '.join(missing)}; save them with numpy.savez.")
-            result = []
-            for name in names:
-                with archive.open(name) as member:
-                    result.append(_header(member.read(_MOST_HEADER))[0])
-            return result
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{path} is truncated, damaged or no .npz file.") from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    with _naming_damage(path), zipfile.ZipFile(path) as archive:
+        _check_keys(path, [f"{key}.npy" for key in keys], archive.namelist())
+        result = []
+        for key in keys:
+            with archive.open(f"{key}.npy") as member:
+                result.append(_header(member.read(_MOST_HEADER))[0])
+        return result
 
 
 def _header(beginning: bytes) -> tuple[tuple[int, ...], np.dtype[np.generic]]:

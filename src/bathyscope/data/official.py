@@ -10,10 +10,9 @@ from jaxtyping import Int64, UInt8
 from bathyscope.core.errors import UsageError
 from bathyscope.data.archives import is_archive, read_members
 from bathyscope.data.catalog import entry
-from bathyscope.data.channels import channel_statistics
 from bathyscope.data.cifar_binary import decode_records
 from bathyscope.data.cifar_pickle import decode_pickle
-from bathyscope.data.dataset import DataSet
+from bathyscope.data.dataset import DataSet, image_set
 from bathyscope.data.idx import read_idx
 
 Batch = tuple[UInt8[np.ndarray, " _ c h w"], Int64[np.ndarray, " _"]]
@@ -112,21 +111,12 @@ def _missing_error(name: str, root: Path, what: str) -> UsageError:
 
 
 def _dataset(name: str, train: Batch, test: Batch) -> DataSet:
-    train_inputs, test_inputs = (
-        torch.from_numpy(images.astype(np.float32)).div_(255) for images, _ in (train, test)
-    )
     num_classes = entry(name).num_classes
     largest = max(int(labels.max(initial=0)) for _, labels in (train, test))
     if largest >= num_classes:
         raise UsageError(f"{name} has a label {largest}, beyond {num_classes - 1}; fetch it again.")
-    mean, std = channel_statistics(train_inputs)
-    return DataSet(
-        name=name,
-        train_inputs=train_inputs,
-        train_labels=torch.from_numpy(train[1]),
-        test_inputs=test_inputs,
-        test_labels=torch.from_numpy(test[1]),
-        num_classes=num_classes,
-        mean=mean,
-        std=std,
+    first, second = (
+        (torch.from_numpy(images.astype(np.float32)).div_(255), torch.from_numpy(labels))
+        for images, labels in (train, test)
     )
+    return image_set(name, first, second, num_classes=num_classes)

@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from bathyscope.data.channels import channel_statistics
-from bathyscope.data.dataset import DataSet
+from bathyscope.data.dataset import DataSet, image_set
 
 Sample = tuple[Float[Tensor, " n c h w"], Int64[Tensor, " n"]]
 NUM_TRAIN, NUM_TEST = 2000, 500
@@ -110,15 +109,6 @@ def synthetic(law: str, *, seed: int = 0) -> DataSet:
     """
     generator = torch.Generator().manual_seed(seed)
     inputs, labels = _LAWS[law](NUM_TRAIN + NUM_TEST, generator=generator)
-    train_inputs = inputs[:NUM_TRAIN]
-    mean, std = channel_statistics(train_inputs)
-    return DataSet(
-        name=f"synthetic:{law}",
-        train_inputs=train_inputs,
-        train_labels=labels[:NUM_TRAIN],
-        test_inputs=inputs[NUM_TRAIN:],
-        test_labels=labels[NUM_TRAIN:],
-        num_classes=NUM_CLASSES[law],
-        mean=mean,
-        std=std,
-    )
+    train = inputs[:NUM_TRAIN], labels[:NUM_TRAIN]
+    test = inputs[NUM_TRAIN:], labels[NUM_TRAIN:]
+    return image_set(f"synthetic:{law}", train, test, num_classes=NUM_CLASSES[law])

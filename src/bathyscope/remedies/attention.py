@@ -1,6 +1,6 @@
 """Remedies of attention: queries and keys normalized; norms moved before the branches; branches scaled."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -117,8 +117,8 @@ class NormFirst(Remedy):
                 )
         change = Change(self.description, self.blocks)
         for block in blocks:
+            change.undone_by(partial(setattr, block, "norm_first", False))
             setattr(block, "norm_first", True)  # noqa: B010 (a module's attribute is not a static one)
-            change.undone_by(_switch_off(block))
         return change
 
     def code(self) -> str:
@@ -239,10 +239,3 @@ class PenalizeLogZ(Remedy):
         """A call."""
         layer = f"model.get_submodule({python_string(self.layer)})"
         return f"{layer}.register_forward_hook(PullLogZ({self.weight!r}))\n"
-
-
-def _switch_off(block: nn.Module) -> Callable[[], None]:
-    def switch() -> None:
-        setattr(block, "norm_first", False)  # noqa: B010
-
-    return switch

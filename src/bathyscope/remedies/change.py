@@ -1,7 +1,10 @@
 """A change to a model or an optimizer that can be taken back, bit for bit."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +52,10 @@ class Change:
         hooks = Hooks()
         self._undo.append(hooks.remove)
         return hooks
+
+    def keep_value(self, holder: dict[str, Any], key: str) -> None:
+        """Remember the value under a key, such as a setting in a group of an optimizer."""
+        self._undo.append(partial(operator.setitem, holder, key, holder[key]))
 
     def replace_module_(self, model: nn.Module, name: str, module: nn.Module) -> None:
         """Put another module in the place of that name."""

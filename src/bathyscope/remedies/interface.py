@@ -21,6 +21,17 @@ from bathyscope.remedies.remedy import (
 )
 
 
+class _Pairs:
+    """Shifts with their scales."""
+
+    def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
+        if len(shift) != len(scale):
+            raise UsageError(
+                f"There are as many shifts as scales, but {len(shift)} and {len(scale)} were given."
+            )
+        self.values = torch.tensor([shift, scale], device="cpu")
+
+
 class StandardizeInputs(Remedy):
     """(x − shift)/scale of what the network reads, one number per column or channel, or one for all."""
 
@@ -39,7 +50,6 @@ class StandardizeInputs(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
-        _check_pairs(self.shift, self.scale)
         change = Change(self.description)
         change.add_hooks().before_forward(model, _Standardize(self.shift, self.scale))
         return change
@@ -57,10 +67,7 @@ class StandardizeInputs(Remedy):
         )
 
 
-class _Standardize:
-    def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
-        self.values = torch.tensor([shift, scale], device="cpu")
-
+class _Standardize(_Pairs):
     def __call__(self, module: nn.Module, args: tuple[object, ...]) -> tuple[object, ...] | None:
         if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
             return None
@@ -87,7 +94,6 @@ class ScaleOutputs(Remedy):
 
     def apply_(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Change:
         """Hook the model."""
-        _check_pairs(self.shift, self.scale)
         change = Change(self.description)
         change.add_hooks().after_forward(model, _Stretch(self.shift, self.scale))
         return change
@@ -102,10 +108,7 @@ class ScaleOutputs(Remedy):
         )
 
 
-class _Stretch:
-    def __init__(self, shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
-        self.values = torch.tensor([shift, scale], device="cpu")
-
+class _Stretch(_Pairs):
     def __call__(self, module: nn.Module, args: object, output: object) -> Tensor | None:
         if not isinstance(output, Tensor):
             return None
@@ -164,13 +167,6 @@ _ENDS: dict[str, Callable[[], nn.Module]] = {
     "sigmoid": nn.Sigmoid,
     "softmax": partial(nn.Softmax, dim=-1),
 }
-
-
-def _check_pairs(shift: tuple[float, ...], scale: tuple[float, ...]) -> None:
-    if len(shift) != len(scale):
-        raise UsageError(
-            f"There are as many shifts as scales, but {len(shift)} and {len(scale)} were given."
-        )
 
 
 def _put_(model: nn.Module, layer: str, activation: nn.Module, text: str) -> Change:

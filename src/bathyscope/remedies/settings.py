@@ -1,6 +1,5 @@
 """Remedies of the first level: what the optimizer does, the network left as it is."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -59,7 +58,7 @@ class ScaleRate(Remedy):
         """Multiply the rates."""
         change = Change(self.description)
         for group in _groups_with("lr", optimizer):
-            change.undone_by(_restorer(group, "lr"))
+            change.keep_value(group, "lr")
             group["lr"] = group["lr"] * self.factor
         return change
 
@@ -84,7 +83,7 @@ class DecayWeights(Remedy):
         """Set the decay of every group."""
         change = Change(self.description)
         for group in _groups_with("weight_decay", optimizer):
-            change.undone_by(_restorer(group, "weight_decay"))
+            change.keep_value(group, "weight_decay")
             group["weight_decay"] = self.value
         return change
 
@@ -210,12 +209,3 @@ def _groups_with(key: str, optimizer: torch.optim.Optimizer) -> list[dict[str, A
             f"{type(optimizer).__name__} has no setting {key!r} to change; give an optimizer that has."
         )
     return optimizer.param_groups
-
-
-def _restorer(group: dict[str, object], key: str) -> Callable[[], None]:
-    value = group[key]
-
-    def restore() -> None:
-        group[key] = value
-
-    return restore

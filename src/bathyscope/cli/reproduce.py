@@ -67,14 +67,11 @@ def reproduce(
     quiet = as_json == Path("-")
     backend = _backend(on, workers, out)
     wanted = list(studies.all_studies() if study == "all" else studies.studies_of(study))
-    if wanted:
-        results = _several(
-            wanted, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet
-        )
-    else:
-        results = [
-            _run(study, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
-        ]
+    results = [
+        _run(name, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
+        for name in wanted or [study]
+        if not wanted or _can_run(name, preset)  # of one study alone its error says why
+    ]
     if publish is not None:
         for result in results:
             studies.publish(result, publish)
@@ -124,39 +121,18 @@ def _list(as_json: Path | None) -> None:
     answer(as_json, rows, say)
 
 
-def _several(
-    names: list[str],
-    preset: str,
-    out: Path,
-    *,
-    seeds: int | None,
-    workers: int | None,
-    backend: "Backend | None",
-    quiet: bool,
-) -> list["StudyResult"]:
-    """Every study in turn; one whose data is missing is passed over with a sentence."""
+def _can_run(name: str, preset: str) -> bool:
+    """Whether a study has the preset and its data is here; if not, say so."""
     from bathyscope import data, studies
 
-    results = []
-    for name in names:
-        if preset not in studies.study_of(name).presets and preset in studies.PRESETS:
-            echo(
-                f"{name}: passed over, for its paper has no settings of the kind {preset}.",
-                err=True,
-            )
-            continue
-        missing = studies.missing_data(name, preset)
-        if missing:
-            echo(
-                f"{name}: passed over, for {', '.join(missing)} is not here; "
-                f"{data.how_to_get(missing[0])}.",
-                err=True,
-            )
-            continue
-        results.append(
-            _run(name, preset, out, seeds=seeds, workers=workers, backend=backend, quiet=quiet)
-        )
-    return results
+    if preset not in studies.study_of(name).presets and preset in studies.PRESETS:
+        why = f"its paper has no settings of the kind {preset}"
+    elif missing := studies.missing_data(name, preset):
+        why = f"{', '.join(missing)} is not here; {data.how_to_get(missing[0])}"
+    else:
+        return True
+    echo(f"{name}: passed over, for {why}.", err=True)
+    return False
 
 
 def _run(

@@ -42,6 +42,20 @@ def encode_json(value: object) -> object:
     return encode_json(str(value))
 
 
+def name_non_finite(value: object) -> Any:
+    """The same with NaN and infinities, which JSON has not, as `nan`, `inf` and `-inf`; strings as they are.
+
+    Examples:
+        >>> name_non_finite({"loss": float("nan"), "steps": (1, 2)})
+        {'loss': 'nan', 'steps': [1, 2]}
+    """
+    if isinstance(value, Mapping):
+        return {key: name_non_finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [name_non_finite(part) for part in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
 def decode_json(value: object) -> Any:
     """What `encode_json` was given, sequences as tuples.
 

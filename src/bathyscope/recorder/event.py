@@ -1,9 +1,9 @@
 """What happened in a watched training at a certain step: the fault of a rule, as it came about."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
+from bathyscope.core.json_values import name_non_finite
 from bathyscope.core.records import Number
 from bathyscope.core.shown import Shown, in_short
 from bathyscope.rules import all_rules
@@ -71,11 +71,10 @@ class Event(Shown):
 
     def to_json(self) -> dict[str, object]:
         """The event in plain values; numbers that are non-finite, which JSON has not, as their names."""
-        numbers = {
-            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v
-            for k, v in self.numbers.items()
+        return asdict(self) | {
+            "before": list(self.before),
+            "numbers": name_non_finite(self.numbers),
         }
-        return asdict(self) | {"before": list(self.before), "numbers": numbers}
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> "Event | None":

@@ -1,7 +1,6 @@
 """The folder of one run."""
 
 import json
-import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Literal
 from bathyscope.core.arguments import check_path
 from bathyscope.core.errors import UsageError
 from bathyscope.core.files import hold_lock, is_locked, make_folder, read_json, write_atomic
-from bathyscope.core.json_values import JsonMapping
+from bathyscope.core.json_values import JsonMapping, name_non_finite
 from bathyscope.runs.checkpoints import CHECKPOINTS, WEIGHTS
 from bathyscope.runs.configuration import Configuration
 from bathyscope.runs.manifest import ENDED, Manifest, Status, new_manifest, now
@@ -104,7 +103,7 @@ class Run:
         self.metrics.flush(sync=True)
         self.manifest.status = status
         self.manifest.ending = ending or status
-        self.manifest.result = _plain(result or {})
+        self.manifest.result = name_non_finite(result or {})
         self.manifest.ended = now()
         self.save()
 
@@ -232,10 +231,3 @@ def _empty(folder: Path) -> None:
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     for name in (MANIFEST, METRICS, FAILURE, WEIGHTS, CONFIGURATION):
         (folder / name).unlink(missing_ok=True)
-
-
-def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Numbers that JSON can hold: a number that is non-finite becomes its name."""
-    return {
-        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
-    }

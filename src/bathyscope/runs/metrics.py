@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bathyscope.core.errors import BathyscopeError
 from bathyscope.core.files import explain_write_errors, open_appending, write_atomic
-from bathyscope.core.json_values import JsonMapping
+from bathyscope.core.json_values import JsonMapping, name_non_finite
 
 _LONGEST_HALF = 1 << 20  # bytes that a crash may leave of the lines that were being written
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -146,16 +146,8 @@ def _line(record: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(record, allow_nan=False)
     except ValueError:  # NaN and Inf are not JSON
-        text = json.dumps(_portable(record), allow_nan=False)
+        text = json.dumps(name_non_finite(record), allow_nan=False)
     return text.encode() + b"\n"
-
-
-def _portable(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _portable(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(part) for part in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: object) -> object:

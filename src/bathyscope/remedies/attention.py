@@ -14,6 +14,7 @@ from bathyscope.remedies.remedy import (
     ChangeLevel,
     Edit,
     Remedy,
+    StructureRemedy,
     python_list,
     python_string,
     submodule,
@@ -37,7 +38,7 @@ class QkNorm:
         return torch.cat(pieces, dim=-1) if self.parts > 1 else pieces[0]
 
 
-class NormalizeQueries(Remedy):
+class NormalizeQueries(StructureRemedy):
     """QK-norm: queries and keys of every head with a root mean square of one, so that |q·k|/√d ≤ √d.
 
     It is a hook on the layers that make queries and keys, or on the one that makes them with the values
@@ -48,8 +49,6 @@ class NormalizeQueries(Remedy):
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     heads: PositiveInt
     fused: bool = False
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (QkNorm,)
 
     @property
@@ -90,7 +89,7 @@ class NormalizeQueries(Remedy):
         )
 
 
-class NormFirst(Remedy):
+class NormFirst(StructureRemedy):
     """Pre-norm in place of post-norm: x + f(norm(x)) where it was norm(x + f(x)).
 
     For blocks that have a switch `norm_first`: those of `nn.TransformerEncoder` and of the catalog.
@@ -98,8 +97,6 @@ class NormFirst(Remedy):
 
     name: Literal["norm-first"] = "norm-first"
     blocks: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
 
     @property
     def description(self) -> str:
@@ -144,7 +141,7 @@ class ScaleOutput:
         return self.factor * output
 
 
-class ScaleBranches(Remedy):
+class ScaleBranches(StructureRemedy):
     """What some modules at the end of branches give out times a factor, at every step of training.
 
     norm(αx + f(x)) = norm(x + f(x)/α): with 1/α it is the stream's scale of DeepNorm; with a small
@@ -154,8 +151,6 @@ class ScaleBranches(Remedy):
     name: Literal["scale-branches"] = "scale-branches"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     factor: PositiveFloat
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (ScaleOutput,)
 
     @property

@@ -11,14 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import (
-    ChangeLevel,
-    Edit,
-    Remedy,
-    python_list,
-    python_string,
-    submodule,
-)
+from bathyscope.remedies.remedy import Edit, StructureRemedy, python_list, python_string, submodule
 
 
 class _Pairs:
@@ -32,14 +25,12 @@ class _Pairs:
         self.values = torch.tensor([shift, scale], device="cpu")
 
 
-class StandardizeInputs(Remedy):
+class StandardizeInputs(StructureRemedy):
     """(x − shift)/scale of what the network reads, one number per column or channel, or one for all."""
 
     name: Literal["standardize-inputs"] = "standardize-inputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
 
     @property
     def description(self) -> str:
@@ -76,14 +67,12 @@ class _Standardize(_Pairs):
         return ((x - shift) / scale, *args[1:])
 
 
-class ScaleOutputs(Remedy):
+class ScaleOutputs(StructureRemedy):
     """output · scale + shift of what the network answers, one number for each column or one for all."""
 
     name: Literal["scale-outputs"] = "scale-outputs"
     shift: Annotated[tuple[float, ...], Field(min_length=1)]
     scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
 
     @property
     def description(self) -> str:
@@ -117,13 +106,11 @@ class _Stretch(_Pairs):
         return stretched
 
 
-class DropActivation(Remedy):
+class DropActivation(StructureRemedy):
     """One activation taken out, such as a softmax before a loss that takes the softmax itself."""
 
     name: Literal["drop-activation"] = "drop-activation"
     layer: str
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
 
     @property
     def description(self) -> str:
@@ -139,14 +126,12 @@ class DropActivation(Remedy):
         return f"model.set_submodule({python_string(self.layer)}, nn.Identity())\n"
 
 
-class ReplaceActivation(Remedy):
+class ReplaceActivation(StructureRemedy):
     """The activation at the end replaced by the one that the loss wants."""
 
     name: Literal["replace-activation"] = "replace-activation"
     layer: str
     kind: Literal["sigmoid", "softmax"]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
 
     @property
     def description(self) -> str:
@@ -188,13 +173,11 @@ def rectify_(model: nn.Module, layers: list[str]) -> list[RemovableHandle]:
     ]
 
 
-class AddActivations(Remedy):
+class AddActivations(StructureRemedy):
     """A ReLU behind each of some layers: linear maps with nothing between them are one linear map."""
 
     name: Literal["add-activations"] = "add-activations"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (rectify_,)
 
     @property

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.errors import UsageError
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import ChangeLevel, Remedy, python_list, submodule
+from bathyscope.remedies.remedy import StructureRemedy, python_list, submodule
 
 
 def times_factor(module: nn.Module, args: object, output: object) -> object:
@@ -49,7 +49,7 @@ def times_factor(module, args, y):
 '''
 
 
-class LearnFactors(Remedy):
+class LearnFactors(StructureRemedy):
     """What some modules at the end of branches give out times a learned factor: x + λ ⊙ f(x).
 
     With one factor a feature, from a small start, it is LayerScale (Touvron et al. 2021); with a single
@@ -61,8 +61,6 @@ class LearnFactors(Remedy):
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
     size: PositiveInt = 1
     start: float = 0.0
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (_TIMES_FACTOR,)
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import modules_of, unwrap
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import ChangeLevel, Edit, Remedy, python_list, submodule
+from bathyscope.remedies.remedy import Edit, StructureRemedy, python_list, submodule
 
 READERS = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules that read a tensor which can be normalized before."""
@@ -30,7 +30,7 @@ def normalize(module, args, kwargs):
 '''
 
 
-class AddNorms(Remedy):
+class AddNorms(StructureRemedy):
     """Layer normalization, without parameters, of what some layers read, sample by sample.
 
     Over the features of what a linear map, an attention or a recurrent layer reads; over channels and
@@ -40,8 +40,6 @@ class AddNorms(Remedy):
 
     name: Literal["add-norms"] = "add-norms"
     layers: Annotated[tuple[str, ...], Field(min_length=1)]
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (_NORMALIZE,)
 
     @property

@@ -84,6 +84,13 @@ class Remedy(BaseModel, ABC):
         return {}
 
 
+class StructureRemedy(Remedy):
+    """A remedy that changes what the network computes, which a state dict does not hold."""
+
+    level: ClassVar[ChangeLevel] = "structure"
+    in_weights: ClassVar[bool] = False
+
+
 def submodule(model: nn.Module, name: str) -> nn.Module:
     """The module of that name.
 

@@ -12,14 +12,7 @@ from bathyscope.core import Block, UsageError
 from bathyscope.core.calls import unwrap
 from bathyscope.core.nested import main_tensor, replace_main_tensor
 from bathyscope.remedies.change import Change
-from bathyscope.remedies.remedy import (
-    ChangeLevel,
-    Edit,
-    Remedy,
-    python_list,
-    python_string,
-    submodule,
-)
+from bathyscope.remedies.remedy import Edit, StructureRemedy, python_list, python_string, submodule
 
 Span = tuple[str, str]
 """The module whose input is carried and the one to whose output it is added."""
@@ -58,7 +51,7 @@ def add_shortcut_(model, first, last, scale):
 '''
 
 
-class AddShortcuts(Remedy):
+class AddShortcuts(StructureRemedy):
     """x_{l+1} = x_l + scale · block_l(x_l) around every span, the block's last activation included.
 
     Where the block changes the shape, x is pooled to the output's size and its channels are repeated
@@ -69,8 +62,6 @@ class AddShortcuts(Remedy):
     name: Literal["add-shortcuts"] = "add-shortcuts"
     spans: Annotated[tuple[Span, ...], Field(min_length=1)]
     scale: float = 1.0
-    level: ClassVar[ChangeLevel] = "structure"
-    in_weights: ClassVar[bool] = False
     helpers: ClassVar = (fit_to, _ADD_SHORTCUT)
 
     @property

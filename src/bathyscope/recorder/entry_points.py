@@ -104,7 +104,7 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 
 def _notify(event: str, *args: object) -> None:
-    """Call the handlers of an event; a listener one of whose raises is told, and hears no more."""
+    """Call the handlers of an event; where one raises, its listener learns of it and hears no more."""
     if torch.compiler.is_compiling() or is_measuring():
         return
     for listener in tuple(_listeners):

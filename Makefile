@@ -101,8 +101,8 @@ format: $(STAMP)  ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line; AGAINST=OLD.jsonl or AGAINST=REVISION tells what got slower
-	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(if $(AGAINST),--against $(AGAINST))
+bench: $(STAMP)  ## speed and cost as ratios, one JSON object a line; AGAINST=OLD.jsonl or AGAINST=REVISION tells what got slower, ROUNDS=3 repeats more
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(if $(AGAINST),--against $(AGAINST)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 docs: $(STAMP)  ## build the documentation into site/
 	$(BIN)/python docs/generate.py

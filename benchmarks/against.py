@@ -83,14 +83,17 @@ def checked_out(revision: str) -> Iterator[Path]:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
 
 
-def in_turns(old: Path, new: Path, names: Iterable[str]) -> Iterator[tuple[Line, Line]]:
+def in_turns(
+    old: Path, new: Path, names: Iterable[str], *, rounds: int = 1
+) -> Iterator[tuple[Line, Line]]:
     """The lines of each benchmark in two trees, measured in turns: (old, new) of one case after the other.
 
     While one of the two computes a line the other one is stopped. Cases that only one of them has are
     passed over.
     """
     for name in names:
-        with _running(old, name) as first, _running(new, name) as second:
+        words = (name, "--rounds", str(rounds)) if rounds > 1 else (name,)
+        with _running(old, words) as first, _running(new, words) as second:
             both = first, second
             seen: tuple[dict[tuple[str, str], Line], ...] = ({}, {})
             working = list(zip(both, seen, strict=True))
@@ -105,11 +108,11 @@ def in_turns(old: Path, new: Path, names: Iterable[str]) -> Iterator[tuple[Line,
 
 
 @contextmanager
-def _running(tree: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
+def _running(tree: Path, words: Iterable[str]) -> Iterator["subprocess.Popen[str]"]:
     """A benchmark of a tree, stopped before its first line; ended on the way out."""
     paths = {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", name],
+        [sys.executable, "-m", "benchmarks", *words],
         cwd=tree,
         env={**os.environ, **paths},
         stdout=subprocess.PIPE,

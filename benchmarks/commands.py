@@ -22,8 +22,9 @@ _QUICK = {
 }
 
 
-def lines(*, repeats: int = 5) -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """Processes started again, each after all others."""
+    repeats = 3 * rounds
     commands = {
         **{name: ["-m", "bathyscope", *text] for name, text in _QUICK.items()},
         "import torch": ["-c", "import torch"],

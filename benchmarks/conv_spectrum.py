@@ -22,7 +22,7 @@ def svd_of_every_frequency(kernel: Tensor, size: int) -> Tensor:
     return torch.linalg.svdvals(matrices).flatten().sort(descending=True).values
 
 
-def lines() -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     for inputs, outputs, size in _CASES:
         kernel = (
@@ -33,7 +33,7 @@ def lines() -> Iterator[dict[str, Any]]:
             "ours": lambda kernel=kernel, size=size: conv_singular_values(kernel, size),
             "svd": lambda kernel=kernel, size=size: svd_of_every_frequency(kernel, size),
         }
-        times = interleaved(calls, repeats=9)
+        times = interleaved(calls, repeats=9 * rounds)
         exact = svd_of_every_frequency(kernel.double(), size)
         error = (conv_singular_values(kernel, size).values / exact - 1).abs().max().item()
         yield {

@@ -19,11 +19,11 @@ from bathyscope.core.batch import Batch
 from benchmarks.interleaved import interleaved
 
 
-def lines() -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """Standard and full diagnoses of MLPs, convolutional networks and a transformer."""
     torch.set_num_threads(1)
     for (name, probes), repeats in _REPEATS.items():
-        yield _line(name, _CASES[name], probes, repeats=repeats)
+        yield _line(name, _CASES[name], probes, repeats=rounds * repeats)
 
 
 def _line(
@@ -94,7 +94,7 @@ _CASES: dict[str, Callable[[], tuple[nn.Module, Batch]]] = {
 # Few of the long ones: about two minutes of CPU time together.
 _REPEATS = {
     **{(name, "standard"): 7 for name in _CASES},
-    ("preresnet-164, 32x32, batch 64", "standard"): 3,
+    ("preresnet-164, 32x32, batch 64", "standard"): 2,
     ("MLP of 20 layers, width 64, batch 64", "full"): 5,
     ("MLP of 20 layers, width 128, batch 64", "full"): 5,
     ("resnet-20, 16x16, batch 32", "full"): 3,

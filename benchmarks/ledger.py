@@ -21,7 +21,7 @@ from bathyscope.recorder.ledger_models import ModelLedger
 _FIRST = 16
 
 
-def lines(*, repeats: int = 2) -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """A small network whose step takes about 3 ms, a residual network of 164 layers, a GPT of 12 blocks."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -31,20 +31,20 @@ def lines(*, repeats: int = 2) -> Iterator[dict[str, Any]]:
         layers = [part for _ in range(3) for part in (nn.Linear(256, 256), nn.ReLU())]
         return nn.Sequential(*layers, nn.Linear(256, 10))
 
-    yield _cost("mlp of 4 layers", mlp, lambda m: F.cross_entropy(m(x), y), 160 * repeats)
+    yield _cost("mlp of 4 layers", mlp, lambda m: F.cross_entropy(m(x), y), 320 * rounds)
     images, classes = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
     yield _cost(
         "preresnet-164, 32x32",
         lambda: nets.build("preresnet-164", num_classes=10),
         lambda m: F.cross_entropy(m(images), classes),
-        8 * repeats,
+        8 * rounds,
     )
     tokens = torch.randint(256, (16, 65))
     yield _cost(
         "gpt-12, width 192, 64 tokens",
         lambda: nets.build("gpt-12", vocabulary=256, width=192, heads=6, context=64),
         lambda m: F.cross_entropy(m(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()),
-        8 * repeats,
+        8 * rounds,
     )
 
 

@@ -20,21 +20,21 @@ from bathyscope import measure, nets
 from benchmarks.interleaved import interleaved
 
 _NETWORKS = ("preresnet-164", "preplain-164")
-_BATCH = 64
+_BATCH = 32
 
 
-def lines(*, repeats: int = 2) -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """Time and memory of `standard` for a network that trains and one that is singular."""
     torch.set_num_threads(1)
     for name in _NETWORKS:
-        yield from _times(name, repeats=repeats)
+        yield from _times(name, repeats=2 * rounds)
         yield _memory(name)
 
 
 def _times(name: str, *, repeats: int) -> Iterator[dict[str, Any]]:
     cases = _cases(name)
     cases["training step"]()  # the optimizer has its state, and plain networks are in trouble
-    times = interleaved(cases, repeats=repeats)
+    times = interleaved(cases, repeats=repeats, warmup=0)  # each takes seconds, and is warm by then
     step = times.pop("training step")
     for case, taken in times.items():
         yield {

@@ -22,7 +22,7 @@ from bathyscope.remedies import procrustes_
 from benchmarks.interleaved import Times, interleaved
 
 # One call is short, and the first after other work pays for that work.
-_COLD_CALLS, _WARM_CALLS = 10, 100
+_COLD_CALLS, _WARM_CALLS = 4, 40
 _TRANSITIONS = ((3, 64, 32), (64, 128, 16), (128, 256, 8))
 
 
@@ -59,33 +59,33 @@ def svd_projection(kernel: Tensor, size: int) -> Tensor:
     return (d / min(d, c)) ** 0.5 * torch.fft.ifft2(polar).real[..., :k, :k]
 
 
-def lines() -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     step = training_step_seconds()
     yield {"benchmark": "procrustes", "case": "training step, batch 128", "cpu_s": round(step, 3)}
-    yield from own_layers(step)
-    yield from three_by_three(step)
-    yield from image_sizes()
+    yield from own_layers(step, repeats=5 * rounds)
+    yield from three_by_three(step, repeats=3 * rounds)
+    yield from image_sizes(repeats=9 * rounds)
     yield from quality()
 
 
 def training_step_seconds() -> float:
-    """CPU seconds of one step of procresnet-166 at batch 128; the smallest of two."""
+    """CPU seconds of a step of procresnet-166 at batch 128, after one on a few samples."""
     model = nets.build("procresnet-166", num_classes=10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x, y = torch.randn(128, 3, 32, 32), torch.randint(10, (128,))
-    seconds = []
-    for _ in range(2):
+    seconds = 0.0
+    for size in (8, 128):
         began = time.process_time()
         optimizer.zero_grad()
-        functional.cross_entropy(model(x), y).backward()
+        functional.cross_entropy(model(x[:size]), y[:size]).backward()
         optimizer.step()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
+        seconds = time.process_time() - began
+    return seconds
 
 
-def own_layers(step: float) -> Iterator[dict[str, Any]]:
+def own_layers(step: float, *, repeats: int) -> Iterator[dict[str, Any]]:
     """The three transition layers of procresnet-166: a 3×3 stem and two 1×1 convolutions."""
     layers = nets.build("procresnet-166", num_classes=10).transition_layers()
     sizes = dict(zip(layers, (32, 16, 8), strict=True))
@@ -93,19 +93,21 @@ def own_layers(step: float) -> Iterator[dict[str, Any]]:
     calls = _ours(layers) | {
         "reference": lambda: [reference(kernels[name], sizes[name]) for name in layers]
     }
-    times = interleaved(calls, repeats=7)
+    times = interleaved(calls, repeats=repeats)
     for kind, count in (("cold", _COLD_CALLS), ("warm", _WARM_CALLS)):
         yield _line(f"procresnet-166's own layers, {kind}", times, kind, count, step)
 
 
-def three_by_three(step: float) -> Iterator[dict[str, Any]]:
+def three_by_three(step: float, *, repeats: int) -> Iterator[dict[str, Any]]:
     """3×3 transitions, each alone and all together."""
     for cases in ([case] for case in _TRANSITIONS):
-        yield from _transitions(cases, step)
-    yield from _transitions(list(_TRANSITIONS), step)
+        yield from _transitions(cases, step, repeats=repeats)
+    yield from _transitions(list(_TRANSITIONS), step, repeats=repeats)
 
 
-def _transitions(cases: list[tuple[int, int, int]], step: float) -> Iterator[dict[str, Any]]:
+def _transitions(
+    cases: list[tuple[int, int, int]], step: float, *, repeats: int
+) -> Iterator[dict[str, Any]]:
     layers = {f"{c}→{d}": nn.Conv2d(c, d, 3, padding=1, bias=False) for c, d, _ in cases}
     sizes = [size for _, _, size in cases]
     kernels = [layer.weight.detach().clone() for layer in layers.values()]
@@ -113,21 +115,21 @@ def _transitions(cases: list[tuple[int, int, int]], step: float) -> Iterator[dic
         "reference": lambda: [reference(k, n) for k, n in zip(kernels, sizes, strict=True)],
         "svd": lambda: [svd_projection(k, n) for k, n in zip(kernels, sizes, strict=True)],
     }
-    times = interleaved(calls, repeats=3)
+    times = interleaved(calls, repeats=repeats)
     line = _line(f"3×3 {', '.join(layers)}, warm", times, "warm", _WARM_CALLS, step)
     line["ratio_to_svd"] = round(_WARM_CALLS * times["warm"].ratio_to(times["svd"]), 1)
     line["cold_ms"] = round(1e3 * times["cold"].median_cpu / _COLD_CALLS, 2)
     yield line
 
 
-def image_sizes() -> Iterator[dict[str, Any]]:
+def image_sizes(*, repeats: int) -> Iterator[dict[str, Any]]:
     """A warm projection of a 64→128 layer that works on images of 8 to 56 pixels."""
     calls: dict[str, Callable[[], object]] = {}
     for size in (8, 16, 28, 56):
         layer = nn.Conv2d(64, 128, 3, padding=1, bias=False)
         layer(torch.randn(1, 64, size, size))
         calls[str(size)] = _ours({"layer": layer})["warm"]
-    times = interleaved(calls, repeats=9)
+    times = interleaved(calls, repeats=repeats)
     median = {name: t.median_cpu / _WARM_CALLS for name, t in times.items()}
     yield {
         "benchmark": "procrustes",

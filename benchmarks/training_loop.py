@@ -87,14 +87,14 @@ def ours(build: Callable[[], nn.Module], examples: Examples, steps: int) -> Cost
     return clock.cost
 
 
-def lines() -> Iterator[dict[str, object]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, object]]:
     torch.set_num_threads(1)
     digits = data.load("digits", normalize=True)
     images = (digits.train_inputs, digits.train_labels)
     vectors = (digits.train_inputs.flatten(1), digits.train_labels)
     for case, build, examples, steps, repeats, limit in (
-        ("mlp 64-256-256-10, batch 64", mlp, vectors, 500, 15, 1.15),
-        ("preresnet-164, batch 64", preresnet, images, 4, 11, 1.02),
+        ("mlp 64-256-256-10, batch 64", mlp, vectors, 500, 7 * rounds, 1.15),
+        ("preresnet-164, batch 64", preresnet, images, 4, 7 * rounds, 1.02),
     ):
         result: list[dict[str, Cost]] = []
         for _ in range(repeats + 1):  # the first round warms up

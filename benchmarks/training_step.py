@@ -104,7 +104,7 @@ def training_step(model: nn.Module, *, batch: int = _BATCH) -> Callable[[], None
     return step
 
 
-def lines() -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """One line per network."""
     torch.set_num_threads(1)
     cases = {
@@ -115,7 +115,7 @@ def lines() -> Iterator[dict[str, Any]]:
         ours = nets.build(name, seed=0)
         copy_weights(ours, by_hand)
         steps = {"ours": training_step(ours), "by_hand": training_step(by_hand)}
-        times = interleaved(steps, repeats=11)
+        times = interleaved(steps, repeats=7 * rounds)
         yield {
             "benchmark": "training_step",
             "case": f"{name}, batch {_BATCH}",
@@ -129,10 +129,10 @@ def lines() -> Iterator[dict[str, Any]]:
             "repeats": len(times["ours"].cpu),
         }
 
-    yield from _compiled()
+    yield from _compiled(repeats=11 * rounds)
 
 
-def _compiled() -> Iterator[dict[str, Any]]:
+def _compiled(*, repeats: int) -> Iterator[dict[str, Any]]:
     """A step of compiled networks; `ratio` is the plain step's CPU time over that of the compiled one."""
     torch.manual_seed(0)
     mlp = nn.Sequential(
@@ -141,7 +141,7 @@ def _compiled() -> Iterator[dict[str, Any]]:
     )
     for name, plain in (
         ("an MLP of 3 layers", mlp),
-        ("resnet-20", nets.build("resnet-20", seed=0)),
+        ("resnet-8", nets.build("resnet-8", seed=0)),
     ):
         compiled = torch.compile(copy.deepcopy(plain))
         steps = {"compiled": training_step(compiled), "plain": training_step(plain)}
@@ -158,7 +158,7 @@ def _compiled() -> Iterator[dict[str, Any]]:
             }
             continue
         compiling = time.process_time() - began
-        times = interleaved(steps, repeats=11)
+        times = interleaved(steps, repeats=repeats)
         yield {
             "benchmark": "training_step",
             "case": f"{name}, compiled, batch {_BATCH}",

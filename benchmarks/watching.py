@@ -25,6 +25,9 @@ from benchmarks.ledger import Inside
 _EVERY = 50
 _INTERVAL = 7  # of samples here: no step of them is always one at which the weights are read
 _FIRST = 56  # steps on one sample each
+_COMPARED = (
+    2  # steps after which the weights of a watched run are compared, one of them with a sample
+)
 _BATCH = 64  # the larger one
 _OTHERS = 8  # batches that follow one another
 _HOOKS = (
@@ -37,12 +40,13 @@ _HOOKS = (
 )
 
 
-def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
+def lines(*, rounds: int = 1) -> Iterator[dict[str, Any]]:
     """A small network, a residual one of 164 layers, and a GPT of 12 blocks on two sizes of batch.
 
     What is read of gradients does not depend on the batch, so that its fraction falls with it.
     """
     torch.set_num_threads(1)
+    repeats = 3 * rounds
     generator = torch.Generator().manual_seed(0)
     rows, columns = (
         torch.randn(512, 256, generator=generator),
@@ -69,8 +73,8 @@ def lines(*, repeats: int = 4) -> Iterator[dict[str, Any]]:
         seen = tokens[some]
         return F.cross_entropy(model(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
 
-    for batch in (16, _BATCH):
-        yield from _cost("gpt-12, width 192, 64 tokens", _gpt, predict, repeats, batch=batch)
+    for batch, fewer in ((16, repeats), (_BATCH, 2 * rounds)):
+        yield from _cost("gpt-12, width 192, 64 tokens", _gpt, predict, fewer, batch=batch)
 
 
 def _mlp() -> nn.Module:
@@ -94,8 +98,8 @@ def _cost(
     *,
     batch: int,
 ) -> Iterator[dict[str, Any]]:
-    bare, _, _ = _run(build, loss, _INTERVAL, batch=batch, watched=False)
-    same, _, _ = _run(build, loss, _INTERVAL, batch=batch, watched=True)
+    bare, _, _ = _run(build, loss, _COMPARED, batch=batch, watched=False)
+    same, _, _ = _run(build, loss, _COMPARED, batch=batch, watched=True)
     steps_in_all = _FIRST + repeats * _INTERVAL
     model, seen, steps = _run(build, loss, steps_in_all, batch=batch, watched=True)
     assert seen is not None

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,24 @@ class Program:
             file.close()
         code = os.waitstatus_to_exitcode(status)
         return subprocess.CompletedProcess((), code, *texts)
+
+
+def ranks(function: Callable[[], object], *, size: int) -> list[Program]:
+    """The same program in several processes that find one another as those of torchrun do."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def of(rank: int) -> Callable[[], object]:
+        def run() -> None:
+            names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
+            os.environ.update({name: str(value) for name, value in names.items()})
+            os.environ["MASTER_ADDR"] = "127.0.0.1"
+            function()
+
+        return run
+
+    return [Program(of(rank)) for rank in range(size)]
 
 
 def command(*text: object) -> Callable[[], object]:

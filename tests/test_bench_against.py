@@ -1,7 +1,9 @@
 """A benchmark that gets slower is seen."""
 
+import ast
 import json
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -47,7 +49,7 @@ def test_the_slowest_comes_first():
 def hosvd(monkeypatch):
     made = [line("hosvd", 5.0)]
     monkeypatch.setattr(
-        bench.importlib, "import_module", lambda name: SimpleNamespace(lines=lambda: made)
+        bench.importlib, "import_module", lambda name: SimpleNamespace(lines=lambda rounds: made)
     )
     return made
 
@@ -69,6 +71,34 @@ def test_a_file_or_name_that_is_not_there_is_said(hosvd, capsys):
     assert bench.main(["nothing"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("phrase", "rounds"), [(["hosvd"], 1), (["--rounds", "3"], 3), (["hosvd", "--rounds", "2"], 2)]
+)
+def test_more_rounds_can_be_asked_for(monkeypatch, phrase, rounds):
+    asked = []
+    monkeypatch.setattr(bench, "BENCHMARKS", ("hosvd",))
+    monkeypatch.setattr(
+        bench.importlib,
+        "import_module",
+        lambda name: SimpleNamespace(lines=lambda rounds: asked.append(rounds) or []),
+    )
+    assert bench.main(phrase) == 0
+    assert asked == [rounds]
+
+
+@pytest.mark.parametrize("phrase", [["--rounds"], ["--rounds", "0"], ["hosvd", "--rounds", "many"]])
+def test_rounds_are_a_whole_number(hosvd, capsys, phrase):
+    assert bench.main(phrase) == 2
+    assert "whole number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", bench.BENCHMARKS)
+def test_each_of_them_takes_rounds(name):
+    tree = ast.parse(Path(bench.__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
+    (lines,) = (part for part in tree.body if getattr(part, "name", "") == "lines")
+    assert [option.arg for option in lines.args.kwonlyargs] == ["rounds"]
+
+
 def test_help_names_the_benchmarks_and_runs_none(capsys):
     assert bench.main(["--help"]) == 0
     assert "conv_spectrum" in capsys.readouterr().out
@@ -80,6 +110,8 @@ def make_tree(folder, numbers):
     (folder / "benchmarks" / "__init__.py").touch()
     rows = [json.dumps(line("made", ratio, case)) for case, ratio in numbers.items()]
     said = "".join(f"print({row!r}, flush=True)\n" for row in rows)
+    words = json.dumps(line("made", 1.0, "words"))
+    said += f"import sys; print({words!r}.replace('words', ' '.join(sys.argv[1:])), flush=True)\n"
     (folder / "benchmarks" / "__main__.py").write_text("print('no JSON', flush=True)\n" + said)
     return folder
 
@@ -90,10 +122,11 @@ def test_two_trees_are_measured_in_turns_and_paired_by_case(tmp_path, monkeypatc
         monkeypatch.setattr(against.signal, "SIGSTOP", signal.SIGCONT)
     old = make_tree(tmp_path / "old", {"a": 1.0, "gone": 5.0, "b": 2.0})
     new = make_tree(tmp_path / "new", {"b": 1.0, "a": 3.0, "added": 7.0})
-    pairs = list(against.in_turns(old, new, ["made"]))
+    pairs = list(against.in_turns(old, new, ["made"], rounds=3))
     assert {new["case"]: (old["ratio"], new["ratio"]) for old, new in pairs} == {
         "a": (1.0, 3.0),
         "b": (2.0, 1.0),
+        "made --rounds 3": (1.0, 1.0),
     }
 
 

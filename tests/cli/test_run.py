@@ -356,12 +356,23 @@ RANK_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", ["bypassed", *(
-    pytest.param(name, marks=pytest.mark.slow) for name in ("none", "sum", "weights")
-)])  # fmt: skip
+@pytest.mark.parametrize("fault", RANK_FAULTS)
 def test_twin_of_one_and_two_ranks(tmp_path, fault):
     path = tmp_path / "train.py"
     settings, said = RANK_FAULTS[fault]
+    path.write_text(SHARED.format(**({"seed": "0"} | settings)))
+    text = ("run", "--no-diagnose", "--twin", "ranks", path)
+    results = [process.ended() for process in forked.ranks(forked.command(*text), size=2)]
+    assert [result.returncode for result in results] == [0, 0], results
+    stderr = "".join(result.stderr for result in results)
+    assert stderr.count("Twin (ranks):") == 1
+    assert said in stderr
+
+
+@pytest.mark.slow
+def test_twin_under_torchrun(tmp_path):
+    path = tmp_path / "train.py"
+    settings, said = RANK_FAULTS["bypassed"]
     path.write_text(SHARED.format(**({"seed": "0"} | settings)))
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0",

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bathyscope.claims import all_claims, check
+from bathyscope.claims.sharing import share_measurements
 from bathyscope.core.records import Verdict
 from tests.papers import broken
 
@@ -36,6 +37,14 @@ NOT_SUPPORTED = {
     "residual_alignment.ra_3",
     "curse_of_depth.cure",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_measurement_is_made_once():
+    """As in `bathyscope check all`; tests/claims/test_sharing.py holds that the numbers are the same."""
+    with share_measurements():
+        yield
+
 
 DEFINITIONS = {name for name in CODED if all_claims()[name].definition}
 

@@ -7,6 +7,7 @@ from torch import nn
 from bathyscope.claims.claim import Claim, Law, Measured
 from bathyscope.claims.registry import claim_of
 from bathyscope.claims.relation import Relation
+from bathyscope.claims.sharing import measured
 from bathyscope.core.arguments import check_seed
 from bathyscope.core.errors import UsageError
 from bathyscope.core.global_state import preserve_random_state, seed_generators
@@ -66,8 +67,8 @@ def check(
     # Weights that torch's own layers draw must follow the seed, and leave the caller's stream alone.
     with preserve_random_state():
         seed_generators(seed)
-        measured = entry.measure(seed, **wanted)
-    return judge(entry, measured, law=law, seed=seed)
+        result = measured(entry.measure, seed, **wanted)
+    return judge(entry, result, law=law, seed=seed)
 
 
 def judge(claim: Claim, measured: Measured, *, law: Law | None = None, seed: int = 0) -> ClaimCheck:

@@ -44,9 +44,7 @@ def trained_ratios(name: str, depth: int, seed: int) -> JsonObject:
         handle.remove()
     probe = (x[:64], y[:64])
     blocks = blocks_of(model, probe[0])
-    result = measure.gradients(
-        model, probe, loss=F.cross_entropy, blocks=[block.name for block in blocks]
-    )
+    result = measure.gradients(model, probe, loss=F.cross_entropy, blocks=blocks)
     away = [
         abs(math.log(r)) if math.isfinite(r) and r > 0 else _NEVER
         for r in numbers_of(result, "ratio")

@@ -10,6 +10,7 @@ from bathyscope import data, measure, nets
 from bathyscope.claims.claim import Claim, Link, Measured, Numbers
 from bathyscope.claims.reading import numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most
+from bathyscope.claims.sharing import measured
 from bathyscope.core.blocks import blocks_of
 from bathyscope.core.records import Assumption
 from bathyscope.training import Examples
@@ -28,16 +29,22 @@ def digits() -> Examples:
     return result.in_memory()[0], result.train_labels
 
 
-def spread(model: nn.Module, probe: Examples, *, transition: bool) -> float:
-    """The largest |log ratio| of a block; infinite where one is non-finite.
+def spreads(model: nn.Module, probe: Examples) -> tuple[float, float]:
+    """The largest |log ratio| of a block, infinite where one is non-finite.
 
-    Of the transition blocks, which change the dimension, or of the others.
+    Of the blocks that keep the dimension, and of the transition blocks, which change it.
     """
-    blocks = [b for b in blocks_of(model, probe[0]) if b.changes_dimension == transition]
-    result = measure.gradients(
-        model, probe, loss=F.cross_entropy, blocks=[block.name for block in blocks]
+    blocks = blocks_of(model, probe[0])
+    ratios = numbers_of(
+        measure.gradients(model, probe, loss=F.cross_entropy, blocks=blocks), "ratio"
     )
-    ratios = numbers_of(result, "ratio")
+    pairs = list(zip(blocks, ratios, strict=True))
+    kept = [ratio for block, ratio in pairs if not block.changes_dimension]
+    changed = [ratio for block, ratio in pairs if block.changes_dimension]
+    return _farthest(kept), _farthest(changed)
+
+
+def _farthest(ratios: list[float]) -> float:
     usable = all(math.isfinite(r) and r > 0 for r in ratios)
     return max(abs(math.log(r)) for r in ratios) if usable else math.inf
 
@@ -65,9 +72,9 @@ def measure_training(seed: int) -> Measured:
     rows: dict[str, object] = {}
     for name, family in _FAMILIES.items():
         model = nets.build(f"{family}-{_DEPTH}", in_channels=1, seed=seed)
-        start = [spread(model, probe, transition=which) for which in (False, True)]
+        start = spreads(model, probe)
         losses = train_briefly(model, examples, steps=_STEPS, lr=_RATE)
-        end = [spread(model, probe, transition=which) for which in (False, True)]
+        end = spreads(model, probe)
         rows[name] = {
             "spread_at_start": start[0],
             "spread_at_end": end[0],
@@ -124,7 +131,7 @@ SECTION_4_1_START = Claim(
 
 def measure_stable(seed: int) -> Measured:
     """The same networks, and whether their training is stable."""
-    result = measure_training(seed)
+    result = measured(measure_training, seed)
     worst = max(row["loss"] for row in result.numbers.values())
     return Measured(
         numbers=result.numbers,

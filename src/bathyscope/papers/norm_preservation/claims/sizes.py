@@ -1,5 +1,6 @@
 """Sections 3 and 4 by counting: projection by decompositions, numbers of channels and of parameters."""
 
+import functools
 import math
 
 import torch
@@ -142,12 +143,16 @@ def parameter_count(name: str) -> int:
     """Parameters of a network for ten classes, whose depth is 9n + 2 or, with projections, 9n + 4."""
     family, _, depth = name.partition("-")
     first = 22 if family == "procresnet" else 20
-    counts = []
-    for layers in (first, first + 9):
-        with torch.device("meta"):
-            model: nn.Module = nets.build(f"{family}-{layers}", num_classes=10)
-        counts.append(sum(parameter.numel() for parameter in model.parameters()))
-    return counts[0] + (counts[1] - counts[0]) * (int(depth) - first) // 9
+    fewer, more = (_counted(f"{family}-{layers}") for layers in (first, first + 9))
+    return fewer + (more - fewer) * (int(depth) - first) // 9
+
+
+@functools.cache
+def _counted(name: str) -> int:
+    """Parameters of a network that is built, without weights."""
+    with torch.device("meta"):
+        model: nn.Module = nets.build(name, num_classes=10)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def four_times(numbers: Numbers) -> list[Relation]:

@@ -7,6 +7,7 @@ from bathyscope.claims.claim import Claim, Measured, Numbers
 from bathyscope.claims.draws import half_squares
 from bathyscope.claims.reading import linear_layers, numbers_of
 from bathyscope.claims.relation import Relation, at_least, at_most, equal
+from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.records import Assumption
 from bathyscope.nets import Network
 from bathyscope.papers.singularity.claims.assumptions import LINEAR
@@ -125,13 +126,16 @@ DEFINITION_4 = Claim(
 )
 
 
-def _ranks(network: Network, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, object]:
+def _ranks(
+    network: Network, batch: tuple[torch.Tensor, torch.Tensor], blocks: Blocks | None = None
+) -> dict[str, object]:
     """Ranks of gradients and updates, the first block's, the last one's and the smallest."""
-    gradient = numbers_of(measure.gradients(network, batch, loss=half_squares), "rank")
+    blocks = blocks or blocks_of(network, batch[0])
+    result = measure.gradients(network, batch, loss=half_squares, blocks=blocks)
+    gradient = numbers_of(result, "rank")
     optimizer = torch.optim.SGD(network.parameters(), lr=_RATE)
-    step = numbers_of(
-        measure.updates(network, batch, loss=half_squares, optimizer=optimizer), "rank_fraction"
-    )
+    result = measure.updates(network, batch, loss=half_squares, optimizer=optimizer, blocks=blocks)
+    step = numbers_of(result, "rank_fraction")
     return {
         "gradient_first": gradient[0],
         "gradient_last": gradient[-1],
@@ -198,11 +202,12 @@ def measure_skips(seed: int, kind: Kind) -> Measured:
     """Ranks of gradients and updates in 82 blocks with skips, as drawn and scaled."""
     batch = batch_for(seed)
     network = drawn(kind, BLOCKS, seed=seed)
+    blocks = blocks_of(network, batch[0])  # the same in both
     scale = SCALED / (2 if kind == "aggregated" else 1)
     return Measured(
         numbers={
-            "as_drawn": _ranks(network, batch),
-            "scaled": _ranks(drawn(kind, BLOCKS, seed=seed, scale=scale), batch),
+            "as_drawn": _ranks(network, batch, blocks),
+            "scaled": _ranks(drawn(kind, BLOCKS, seed=seed, scale=scale), batch, blocks),
         },
         assumptions=(is_linear(network),),
         settings={"blocks": BLOCKS, "scale": SCALED},

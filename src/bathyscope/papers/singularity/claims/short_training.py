@@ -9,7 +9,7 @@ from torch import nn
 
 from bathyscope import data, measure
 from bathyscope.claims.reading import numbers_of
-from bathyscope.core.blocks import blocks_of
+from bathyscope.core.blocks import Blocks, blocks_of
 from bathyscope.core.json_values import JsonMapping
 from bathyscope.training import Callback, Examples, LoopView, Record, TrainingConfig, fit
 
@@ -102,23 +102,30 @@ class _Watch(Callback):
     def __init__(self, probe: Examples, *, at: frozenset[int]) -> None:
         self.probe, self.at = probe, at
         self.states: list[State] = []
+        self.blocks: Blocks | None = None
 
     def on_start(self, loop: LoopView) -> None:
+        self.blocks = blocks_of(loop.model, self.probe[0])
         if 0 in self.at:
-            self.states.append(state_of(loop.model, self.probe, step=0))
+            self._add_state(loop, step=0)
 
     def on_step(self, loop: LoopView, record: Record) -> None:
         if loop.step in self.at:
-            self.states.append(state_of(loop.model, self.probe, step=loop.step))
+            self._add_state(loop, step=loop.step)
 
     def on_end(self, loop: LoopView, ending: str) -> None:
         if not self.states or self.states[-1].step < loop.step:
-            self.states.append(state_of(loop.model, self.probe, step=loop.step))
+            self._add_state(loop, step=loop.step)
+
+    def _add_state(self, loop: LoopView, *, step: int) -> None:
+        self.states.append(state_of(loop.model, self.probe, step=step, blocks=self.blocks))
 
 
-def state_of(model: nn.Module, probe: Examples, *, step: int = 0) -> State:
+def state_of(
+    model: nn.Module, probe: Examples, *, step: int = 0, blocks: Blocks | None = None
+) -> State:
     """Conditioning of the representations and growth of the gradient, on some samples."""
-    blocks = blocks_of(model, probe[0])
+    blocks = blocks or blocks_of(model, probe[0])
     outputs = measure.representations(model, probe, loss=F.cross_entropy, blocks=blocks)
     gradients = measure.gradients(model, probe, loss=F.cross_entropy, blocks=blocks)
     conditions = [

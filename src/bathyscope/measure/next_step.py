@@ -18,7 +18,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from bathyscope.core.batch import Batch, LossFn, loss_value
 from bathyscope.core.calls import unwrap
 from bathyscope.core.errors import BathyscopeError, UsageError
-from bathyscope.core.fetch import SMALL, fetch
+from bathyscope.core.fetch import SMALL, fetch, in_parts
 from bathyscope.core.hook_copies import copy_step_hooks
 from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
@@ -181,18 +181,22 @@ def _joined_steps(
             if id(p) in gradients:
                 alike.setdefault(_alike(p, optimizer.state.get(p, {})), []).append(p)
         groups.append({**group, "params": []})
-        for some in alike.values():
-            wide = _joined(some)
-            ours = nn.Parameter(wide.clone())
-            ours.grad = _joined([gradients[id(p)] for p in some])
+        for some in (
+            part
+            for every in alike.values()
+            for part in in_parts(every, [parameter.numel() for parameter in every])
+        ):
+            before = _joined(some)
+            ours = nn.Parameter(before.to(torch.float64, copy=True))
+            ours.grad = _joined([gradients[id(p)] for p in some]).double()
             of_some = [optimizer.state.get(p, {}) for p in some]
             state[ours] = {
-                key: _joined([own[key] for own in of_some])
+                key: _joined([own[key] for own in of_some]).double()
                 if _has_shape_of(value, some[0]) else copy.deepcopy(value)
                 for key, value in of_some[0].items()
             }  # fmt: skip
             groups[-1]["params"].append(ours)
-            joined.append((some, ours, wide))
+            joined.append((some, ours, before))
     own = {"defaults": optimizer.defaults, "state": defaultdict(dict, state)}
     twin.__setstate__({**own, "param_groups": groups})
     _take_step(twin)
@@ -205,7 +209,7 @@ def _joined_steps(
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).double()
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
 
 
 def _alike(parameter: nn.Parameter, state: Mapping[str, object]) -> object:

@@ -264,7 +264,9 @@ def _counts_of_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[int, i
             result |= dict(zip(part, zip(moved, lost, strict=True), strict=True))
     alone = [i for i in range(len(pairs)) if i not in result]
     counted = fetch([_counts(*pairs[i]) for i in alone])
-    result |= {i: (int(moves), int(stays)) for i, (moves, stays) in zip(alone, counted, strict=True)}
+    result |= {
+        i: (int(moves), int(stays)) for i, (moves, stays) in zip(alone, counted, strict=True)
+    }
     return [result[i] for i in range(len(pairs))]
 
 

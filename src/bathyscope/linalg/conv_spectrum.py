@@ -384,8 +384,10 @@ def _eigenvalues(
     gram: Complex[Tensor, " f g m m"], is_real: Bool[Tensor, " f"]
 ) -> Float[Tensor, " f g m"]:
     """Of frequencies that are their own negative the matrices are real, and decomposed in half the time."""
+    result: Tensor
     if gram.device.type != "cpu" or not is_real.any():
-        return torch.linalg.eigvalsh(gram)
+        result = torch.linalg.eigvalsh(gram)
+        return result
     result = gram.new_empty(gram.shape[:-1], dtype=gram.real.dtype)
     result[is_real] = torch.linalg.eigvalsh(gram[is_real].real)
     if not is_real.all():

@@ -24,8 +24,8 @@ from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls, in
 from bathyscope.measure.attention_scores import (
     QUERIES,
     SAMPLES,
+    HeadReader,
     HeadStatistics,
-    read_head_statistics,
 )
 from bathyscope.measure.branches import ResidualSums, Sum
 from bathyscope.measure.functions import Together
@@ -151,7 +151,7 @@ def attention_heads(
     probe(
         model, batch, loss=loss, blocks=result, observers=(observer,), modes=(observer.watching(),)
     )
-    observer.readings.flush()
+    observer.reader.flush()
     labels = {block.index: block.label for block in result}
     return {
         labels[index]: tuple(h.statistics for h in heads) for index, heads in observer.heads.items()
@@ -187,6 +187,7 @@ class AttentionObserver(Observer):
         self.blocks = blocks
         self.samples = samples
         self.queries = queries
+        self.reader = HeadReader(self.readings, samples=samples, queries=queries)
         self.has_labels = True
         self.position_effect: float | None = None
         self.heads: dict[int, list[_Heads]] = {}
@@ -264,7 +265,7 @@ class AttentionObserver(Observer):
 
     def measurement(self) -> Measurement | None:
         """The record, once the pass is over; None where no attention was seen."""
-        self.readings.flush()
+        self.reader.flush()
         if self.hidden:
             self.rows.note(self.hidden_note())
         if not self.heads:
@@ -328,13 +329,7 @@ class AttentionObserver(Observer):
         if call.scale is not None and call.head_width is not None:
             scale = call.scale * math.sqrt(call.head_width)
         heads = _Heads(scale)
-        read_head_statistics(
-            self.readings,
-            call,
-            lambda statistics: setattr(heads, "statistics", statistics),
-            samples=self.samples,
-            queries=self.queries,
-        )
+        self.reader.add(call, lambda statistics: setattr(heads, "statistics", statistics))
         self.heads.setdefault(self.inside.index, []).append(heads)
         if call.differentiable is not None:
             query, key, value = call.differentiable

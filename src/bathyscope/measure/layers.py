@@ -22,6 +22,8 @@ from bathyscope.core.records import Block, Measurement
 from bathyscope.measure.rows import Rows
 
 _CONVOLUTION = nn.modules.conv._ConvNd
+WEIGHT_LAYERS = (nn.Linear, _CONVOLUTION)
+"""Layers whose `weight` is read as they apply it, also where a parametrization computes it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +113,7 @@ def input_sizes(model: nn.Module) -> Iterator[Mapping[str, tuple[int, ...]]]:
 def _layers(name: str, module: nn.Module) -> Iterator[WeightLayer]:
     if isinstance(module, ParametrizationList) or ".parametrizations." in f".{name}.":
         return
-    if isinstance(module, (nn.Linear, _CONVOLUTION)):
+    if isinstance(module, WEIGHT_LAYERS):
         convolution = module if isinstance(module, _CONVOLUTION) else None
         if not is_packed(module.weight):
             yield WeightLayer(name, module.weight.detach(), convolution)

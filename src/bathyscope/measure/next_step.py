@@ -8,6 +8,7 @@ import copy
 import inspect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeGuard
 
 import torch
@@ -113,7 +114,9 @@ def next_steps(
         )
     stepped = [p for p in held if gradients.get(names.get(id(p), "")) is not None]
     result: dict[str, Tensor] = {}
-    with preserve_model(model, copy_parameters=False):
+    # a plain step of torch's own sees copies alone
+    plain = _is_plain(optimizer) and "step" not in vars(optimizer)
+    with nullcontext() if plain else preserve_model(model, copy_parameters=False):
         for part in parts_of(optimizer, stepped):
             try:
                 result |= _step_part(optimizer, part, names, gradients)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,7 +26,7 @@ from bathyscope.linalg.conditioning import rounding_tolerance
 from bathyscope.linalg.conv_spectrum import circular_spectra
 from bathyscope.linalg.convolution import convolution_of
 from bathyscope.linalg.norms import frobenius_norms, spread_about
-from bathyscope.measure.layers import WeightLayer, input_sizes, layers_of
+from bathyscope.measure.layers import WEIGHT_LAYERS, WeightLayer, input_sizes, layers_of
 from bathyscope.measure.representations import LARGEST_SIDE
 from bathyscope.measure.rows import Rows, find_blocks, fraction_non_finite
 
@@ -112,7 +113,10 @@ def weight_measurement(
         ),
     )
     # the weight of a spectrally normalized layer in train mode moves its vectors when it is read
-    with preserve_model(unwrap(model), copy_parameters=False), torch.no_grad():
+    guarded = (
+        nullcontext() if _are_plain(model) else preserve_model(unwrap(model), copy_parameters=False)
+    )
+    with guarded, torch.no_grad():
         _put_layers(rows, model, blocks, sizes, tolerance=tolerance, largest_side=largest_side)
     return rows.measurement(
         "weights",
@@ -120,6 +124,12 @@ def weight_measurement(
         largest_side=largest_side,
         convolutions="operators with circular padding",
     )
+
+
+def _are_plain(model: nn.Module) -> bool:
+    """Whether every weight is a parameter as it stands, and none is computed when it is read."""
+    layers = (m for m in unwrap(model).modules() if isinstance(m, WEIGHT_LAYERS))
+    return all(layer._parameters.get("weight") is not None for layer in layers)
 
 
 def _put_layers(

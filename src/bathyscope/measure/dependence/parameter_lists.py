@@ -96,7 +96,8 @@ def _lists(
     listed = {id(p) for p in model.parameters()}
     groups = optimizer.param_groups if optimizer is not None else []
     stepped = {id(p) for group in groups for p in group["params"]}
-    unlisted = [t for t in leaves if id(t) not in listed | stepped]
+    known = listed | stepped
+    unlisted = [t for t in leaves if id(t) not in known]
     holder = _holder(model, unlisted[0]) if unlisted else None
     return ParameterLists(
         unlisted=tuple(" × ".join(map(str, t.shape)) for t in unlisted),

@@ -20,6 +20,7 @@ from bathyscope.core.hooks import Hooks, on_gradient
 from bathyscope.core.nested import tensors_in
 from bathyscope.core.probe import Observer, aside, probe
 from bathyscope.core.records import Block, Measurement
+from bathyscope.core.walks import named_modules
 from bathyscope.measure.attention_calls import AttentionCall, AttentionCalls, in_heads
 from bathyscope.measure.attention_scores import (
     QUERIES,
@@ -219,7 +220,7 @@ class AttentionObserver(Observer):
     def hooked(self) -> Iterator["AttentionObserver"]:
         """As `watching`, without the functions."""
         with Hooks() as hooks:
-            for name, module in self.model.named_modules():
+            for name, module in named_modules(self.model).items():
                 if _NAMED_ATTENTION.search(type(module).__name__):
                     self._look_for_calls(hooks, name, module)
             hooks.after_forward(self.model, self._on_model_output)

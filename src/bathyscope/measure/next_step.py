@@ -25,6 +25,7 @@ from bathyscope.core.nested import copy_tensors
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Measurement
 from bathyscope.core.stepping import check_optimizer, parts_of, steps_one_by_one
+from bathyscope.core.walks import named_parameters
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -67,7 +68,7 @@ def below_epsilon(
 
     v̂ = (β₂ v + (1 − β₂) g²) / (1 − β₂^t) is the second moment of the step that comes next.
     """
-    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    names = {id(p): name for name, p in named_parameters(unwrap(model)).items()}
     counts: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
         epsilon, betas = group.get("eps"), group.get("betas")
@@ -105,7 +106,7 @@ def next_steps(
         UsageError: it is not an optimizer, holds none of the model's parameters, or cannot step alone.
     """
     check_optimizer(optimizer)
-    names = {id(p): name for name, p in unwrap(model).named_parameters()}
+    names = {id(p): name for name, p in named_parameters(unwrap(model)).items()}
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if not any(id(p) in names for p in held):
         raise UsageError(
@@ -336,7 +337,7 @@ def loss_after(
         1.0
     """
     model = unwrap(model)
-    named = dict(model.named_parameters())
+    named = named_parameters(model)
     moved = {n: (named[n].detach() + d.to(named[n].device)).to(named[n].dtype)
              for n, d in steps.items()}  # fmt: skip
     inputs, targets = batch

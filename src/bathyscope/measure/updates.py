@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.core.batch import Batch, LossFn
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members
+from bathyscope.core.calls import members_of
 from bathyscope.core.devices import on_a_copy_without_double
 from bathyscope.core.fetch import SMALL, fetch, in_parts, small_to_host
 from bathyscope.core.probe import probe
@@ -104,7 +104,7 @@ def update_measurement(
             *("stable_rank", "lost", "below_epsilon", "non_finite"),
         ),
     )
-    members = Members(model)
+    members = members_of(model)
     names = {
         block: {
             name: parameter.detach()

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from bathyscope.core.arguments import check_count, check_number
 from bathyscope.core.batch import Batch, check_parameters
 from bathyscope.core.blocks import Blocks
-from bathyscope.core.calls import Members, calls_of, unwrap
+from bathyscope.core.calls import calls_of, members_of, unwrap
 from bathyscope.core.devices import is_packed, on_a_copy_without_double, packed_note
 from bathyscope.core.fetch import fetch, small_to_host
 from bathyscope.core.preserve import preserve_model
 from bathyscope.core.records import Block, Measurement, Number
+from bathyscope.core.walks import named_modules, named_parameters
 from bathyscope.linalg import (
     Conditioning,
     ConvSpectrum,
@@ -128,7 +129,7 @@ def weight_measurement(
 
 def _are_plain(model: nn.Module) -> bool:
     """Whether every weight is a parameter as it stands, and none is computed when it is read."""
-    layers = (m for m in unwrap(model).modules() if isinstance(m, WEIGHT_LAYERS))
+    layers = (m for m in named_modules(unwrap(model)).values() if isinstance(m, WEIGHT_LAYERS))
     return all(layer._parameters.get("weight") is not None for layer in layers)
 
 
@@ -141,8 +142,8 @@ def _put_layers(
     tolerance: float | None,
     largest_side: int,
 ) -> None:
-    members = Members(model)
-    packed = [n for n, p in unwrap(model).named_parameters() if is_packed(p)]
+    members = members_of(model)
+    packed = [n for n, p in named_parameters(unwrap(model)).items() if is_packed(p)]
     if packed:
         rows.note(packed_note(packed))
     by_block = [(block, layers_of(members, block)) for block in blocks]

@@ -71,7 +71,7 @@ def calls_of_few(model: nn.Module, inputs: object) -> list[Call]:
     of experts that few samples do not need), the whole batch is run.
     """
     samples = next((len(t) for t in tensors_in(inputs) if t.ndim), 0)
-    if samples < 4 * _FEW:
+    if samples <= _FEW:
         return calls_of(model, inputs)
     try:
         calls = calls_of(model, first_samples(inputs, _FEW))
